@@ -1,0 +1,19 @@
+# What Penstock links with. Each missing thing is named together with the Debian package that has it.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(ZLIB REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(JANSSON IMPORTED_TARGET jansson>=2.12)
+if(NOT JANSSON_FOUND)
+    message(FATAL_ERROR "jansson 2.12 or newer was not found; on Debian and Ubuntu: apt install libjansson-dev")
+endif()
+
+# oneDNN by hand: the CMake files of Debian 12's package ask for OpenCL, which nothing here needs.
+find_path(ONEDNN_INCLUDE_DIR dnnl.h)
+find_library(ONEDNN_LIBRARY dnnl)
+if(NOT ONEDNN_INCLUDE_DIR OR NOT ONEDNN_LIBRARY)
+    message(FATAL_ERROR "oneDNN was not found; on Debian and Ubuntu: apt install libdnnl-dev")
+endif()
+add_library(penstock::onednn UNKNOWN IMPORTED)
+set_target_properties(penstock::onednn PROPERTIES
+    IMPORTED_LOCATION "${ONEDNN_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${ONEDNN_INCLUDE_DIR}")

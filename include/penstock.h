@@ -1,0 +1,327 @@
+/*
+ * Penstock: train neural networks as pipelines over several workers.
+ *
+ * This is the whole public interface. The life of a job is
+ *
+ *     model --profile--> costs --plan--> PLAN --lower--> PROGRAMS --> simulate | train | draw
+ *
+ * Rules that hold for every function here:
+ *   - A function that can fail returns an enum ps_status and fills the caller's struct ps_error with one line that names the
+ *     thing, the value and what would be accepted. Outputs come last and are set only on PS_OK.
+ *   - Arguments are borrowed for the call unless the contract says "takes"; what a function creates is freed by the matching
+ *     _destroy (which accepts NULL). Strings returned as `char *` are freed with free().
+ *   - The library never prints and never exits. Log lines and progress go to the callbacks given to ps_log_to.
+ *   - Unless said otherwise an object may be read by several threads but changed by one.
+ *
+ * Units are in the names: _s seconds, _bytes bytes, _bytes_per_s bytes per second.
+ */
+#ifndef PENSTOCK_H
+#define PENSTOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------ status */
+
+/* Each status is also the exit status of the command line. */
+#define PS_STATUS_LIST(X)                                                                                                      \
+    X(PS_OK, 0, "done")                                                                                                        \
+    X(PS_FAILED, 1, "the work failed")                                                                                         \
+    X(PS_USAGE, 2, "wrong command line or configuration")                                                                      \
+    X(PS_BAD_INPUT, 3, "bad input file")                                                                                       \
+    X(PS_NO_PLAN, 4, "no plan fits")                                                                                           \
+    X(PS_IO, 5, "reading or writing failed")                                                                                   \
+    X(PS_WORKER_LOST, 6, "a worker was lost")                                                                                  \
+    X(PS_NO_CHECKPOINT, 7, "no usable checkpoint")                                                                             \
+    X(PS_STOPPED, 75, "stopped by a signal")
+
+enum ps_status {
+#define X(name, value, text) name = value,
+    PS_STATUS_LIST(X)
+#undef X
+};
+
+const char *ps_status_text(enum ps_status status);
+const char *ps_version(void);
+
+struct ps_error {
+    enum ps_status status;
+    char message[1024]; /* one line */
+    char hint[1024];    /* what to do, may be empty, may have several lines */
+};
+
+/* -------------------------------------------------------- log and progress */
+
+enum ps_log_level { PS_LOG_DEBUG, PS_LOG_INFO, PS_LOG_WARN, PS_LOG_ERROR };
+
+struct ps_log_sink {
+    void *context;
+    enum ps_log_level level; /* lines below it are not made */
+    void (*line)(void *context, enum ps_log_level level, const char *text);
+    /* `done` of `total` units of `what`; total 0 when unknown; called with done == total at the end. */
+    void (*progress)(void *context, const char *what, double done, double total, const char *detail);
+};
+
+/* Sets where log lines and progress go; NULL silences both. The sink's functions are called from any thread, one at a time.
+ * The struct is copied. This is the library's only global state. */
+void ps_log_to(const struct ps_log_sink *sink);
+
+/* ------------------------------------------------------------------- units */
+
+/* "512MiB", "2GB", "1024" -> bytes; "100Mbit/s", "12GB/s" -> bytes per second; "50us", "1.5ms", "2s" -> seconds.
+ * `name` is what messages call the value (for example "--memory"). Negative, absurd and non-finite values are PS_USAGE. */
+enum ps_status ps_parse_size(const char *text, const char *name, int64_t *bytes, struct ps_error *error);
+enum ps_status ps_parse_rate(const char *text, const char *name, double *bytes_per_s, struct ps_error *error);
+enum ps_status ps_parse_time(const char *text, const char *name, double *seconds, struct ps_error *error);
+
+/* The entry of names[0..count-1] that is nearest to `word` in edit distance, or NULL where none is near. */
+const char *ps_nearest_name(const char *word, const char *const *names, size_t count);
+
+/* ------------------------------------------------------------------ tables */
+
+/* Everything that is chosen by name stands in a table; these list them for help texts, messages and tests. */
+enum ps_table {
+    PS_TABLE_MODELS,
+    PS_TABLE_SCHEDULES,
+    PS_TABLE_POLICIES,
+    PS_TABLE_METHODS,
+    PS_TABLE_OPTIMIZERS,
+    PS_TABLE_DEVICES,
+    PS_TABLE_TRANSPORTS,
+    PS_TABLE_DATASETS,
+    PS_TABLE_LEARNING_RATES,
+    PS_TABLE_COUNT
+};
+
+struct ps_entry {
+    const char *name;
+    const char *summary; /* one line */
+};
+
+size_t ps_table_count(enum ps_table table);
+struct ps_entry ps_table_entry(enum ps_table table, size_t index);
+
+/* ------------------------------------------------------------------ models */
+
+struct ps_model;
+
+/* A built-in network: "vgg16" or "vgg16,input=32,classes=100,dropout=0". Options every network takes: input (image side in
+ * pixels), channels, classes. */
+enum ps_status ps_model_create(const char *spec, struct ps_model **model, struct ps_error *error);
+void ps_model_destroy(struct ps_model *model);
+
+struct ps_model_info {
+    const char *name; /* as given to ps_model_create, options included */
+    int layers;
+    int64_t parameters;
+    int64_t input_shape[3]; /* C, H, W */
+    int classes;
+    double forward_flops; /* for one sample, a multiply-add counted as two */
+};
+
+struct ps_layer_info {
+    const char *name, *kind;
+    int64_t parameters;
+    int64_t output_shape[4]; /* without N */
+    int output_rank;
+    double forward_flops;
+};
+
+struct ps_model_info ps_model_info(const struct ps_model *model);
+struct ps_layer_info ps_model_layer(const struct ps_model *model, int layer); /* layer from 0 */
+
+/* ---------------------------------------------------------------- profiles */
+
+struct ps_profile;
+
+struct ps_profile_options {
+    const char *device;        /* NULL: "cpu" */
+    int threads;               /* per worker; 0: 1 */
+    const int *micro_batches;  /* sizes to measure at */
+    int micro_batch_count;
+    int warmup, repeats;       /* 0: 2 and 9 */
+};
+
+/* Measures every layer's forward, backward by input and by weights, and update on a device of this machine. */
+enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
+                                  struct ps_profile **profile, struct ps_error *error);
+/* Reads a Penstock profile (JSON), the CSV form, or PipeDream's graph.txt; told apart by content. */
+enum ps_status ps_profile_read(const char *path, struct ps_profile **profile, struct ps_error *error);
+enum ps_status ps_profile_write(const struct ps_profile *profile, const char *path, struct ps_error *error);
+char *ps_profile_json(const struct ps_profile *profile);
+char *ps_profile_table(const struct ps_profile *profile);
+const char *ps_profile_model(const struct ps_profile *profile);
+void ps_profile_destroy(struct ps_profile *profile);
+
+/* ---------------------------------------------------------------- clusters */
+
+struct ps_cluster;
+
+struct ps_cluster_options {
+    int workers;
+    int64_t memory_bytes;         /* per worker; 0: no limit */
+    double bandwidth_bytes_per_s; /* of every link; 0: transfers cost nothing */
+    double latency_s;
+    bool no_overlap;              /* transfers block the computation of both ends */
+    int cores;                    /* how many workers can compute at the same moment; 0: all */
+};
+
+enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster, struct ps_error *error);
+enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
+int ps_cluster_workers(const struct ps_cluster *cluster);
+void ps_cluster_destroy(struct ps_cluster *cluster);
+
+/* ------------------------------------------------------------------- plans */
+
+struct ps_plan;
+
+struct ps_plan_options {
+    const char *method;    /* NULL: "auto" */
+    const char *schedule;  /* NULL: "auto" */
+    const char *weights;   /* NULL: "auto" */
+    const char *optimizer; /* NULL: "sgdm"; its state counts in the memory */
+    int micro_batch;       /* samples; 0: the profile's largest size */
+    int micro_batches;     /* M, per mini-batch; 0: the schedule's usual number */
+    bool recompute;        /* every stage recomputes its forward */
+    bool paper_prediction; /* weight prediction by the papers' bare formula */
+    bool replicate;        /* allow data-parallel stages */
+    bool paper_cost;       /* the method's cost and memory formulas as published */
+};
+
+/* PS_NO_PLAN names the stage, what it needs and the limit. */
+enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                            const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error);
+enum ps_status ps_plan_read(const char *path, struct ps_plan **plan, struct ps_error *error);
+enum ps_status ps_plan_write(const struct ps_plan *plan, const char *path, struct ps_error *error);
+char *ps_plan_json(const struct ps_plan *plan);
+char *ps_plan_table(const struct ps_plan *plan);
+
+struct ps_plan_info {
+    const char *model, *method, *schedule, *weights, *optimizer; /* borrowed from the plan */
+    int workers, stages, micro_batch, micro_batches;
+};
+
+struct ps_plan_info ps_plan_info(const struct ps_plan *plan);
+void ps_plan_destroy(struct ps_plan *plan);
+
+/* ---------------------------------------------------------------- programs */
+
+struct ps_programs;
+
+/* Lowers `batches` mini-batches (one segment) to one instruction list per worker and verifies them. The profile gives the
+ * sizes of buffers; NULL leaves memory unchecked. */
+enum ps_status ps_programs_lower(const struct ps_plan *plan, const struct ps_profile *profile, int batches,
+                                 struct ps_programs **programs, struct ps_error *error);
+enum ps_status ps_programs_parse(const char *text, struct ps_programs **programs, struct ps_error *error);
+char *ps_programs_print(const struct ps_programs *programs);
+/* Proves order, freedom from deadlock under rendezvous sends, weight versions and buffer use; the message names the first
+ * instruction that is wrong. */
+enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_error *error);
+void ps_programs_destroy(struct ps_programs *programs);
+
+/* -------------------------------------------------------------- simulation */
+
+struct ps_simulation;
+
+struct ps_simulation_info {
+    double period_s;   /* from one mini-batch to the next once the pipeline is full */
+    double makespan_s; /* of all mini-batches simulated, fill and drain included */
+    double throughput_samples_per_s;
+    double bubble; /* idle share of workers x makespan */
+    int workers, batches;
+};
+
+struct ps_simulation_worker {
+    double busy_s, idle_fill_drain_s, idle_dependency_s, idle_communication_s, idle_imbalance_s;
+    int64_t memory_bytes;
+    int weight_copies;
+};
+
+/* Runs the plan's programs for `batches` mini-batches (0: enough for a steady state) under the cost model. */
+enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                           int batches, struct ps_simulation **simulation, struct ps_error *error);
+struct ps_simulation_info ps_simulation_info(const struct ps_simulation *simulation);
+struct ps_simulation_worker ps_simulation_worker(const struct ps_simulation *simulation, int worker);
+char *ps_simulation_json(const struct ps_simulation *simulation);
+char *ps_simulation_table(const struct ps_simulation *simulation);
+enum ps_status ps_simulation_write_svg(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
+enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
+void ps_simulation_destroy(struct ps_simulation *simulation);
+
+/* ------------------------------------------------------ training, evaluation */
+
+struct ps_train_options {
+    /* what: a plan with its profile, or a model to profile and plan first */
+    const char *plan_path, *profile_path, *cluster_path;
+    const char *model;
+    struct ps_plan_options plan;
+    struct ps_cluster_options cluster;
+    /* data */
+    const char *data, *valid; /* dataset specs; valid may be NULL */
+    int batch;                /* samples in a mini-batch */
+    /* how long: steps > 0 wins over epochs */
+    int epochs, steps;
+    int evaluate_every; /* steps; 0: once an epoch */
+    /* optimizer */
+    double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
+    const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
+    int warmup_steps;
+    /* where */
+    const char *device;    /* NULL: "cpu" */
+    const char *transport; /* NULL: "threads"; "serial" runs every worker in one thread */
+    int threads;           /* per worker; 0: 1 */
+    uint64_t seed;
+    const char *out; /* run directory; NULL: nothing is written */
+    bool trace;
+};
+
+/* Fills every field with its default. */
+void ps_train_options_init(struct ps_train_options *options);
+
+struct ps_run; /* a finished run */
+
+struct ps_run_info {
+    int workers, steps, epochs;
+    double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
+    double wall_s, samples_per_s, predicted_samples_per_s;
+};
+
+struct ps_run_worker {
+    int64_t planned_bytes, measured_bytes;
+    double busy_s;
+};
+
+enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error);
+struct ps_run_info ps_run_info(const struct ps_run *run);
+struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker);
+char *ps_run_json(const struct ps_run *run);
+char *ps_run_table(const struct ps_run *run);
+void ps_run_destroy(struct ps_run *run);
+
+struct ps_evaluate_options {
+    const char *run;            /* a run directory, or */
+    const char *weights, *model; /* a safetensors file and the model it belongs to */
+    const char *data;
+    const char *device;
+    int batch, threads;
+};
+
+struct ps_evaluation {
+    double loss, accuracy;
+    int64_t samples;
+};
+
+enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation, struct ps_error *error);
+
+/* Writes a run's trained weights, in PyTorch's canonical layout, as one file. Formats: "safetensors". */
+enum ps_status ps_export(const char *run_dir, const char *format, const char *path, struct ps_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

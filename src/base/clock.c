@@ -1,0 +1,36 @@
+/*
+ * Waiting to within some microseconds: a sleep wakes up late by the timer's slack (50 us unless told) and the scheduler's
+ * delay, so it ends a little before the time, and a spin does the rest.
+ */
+#include "base/clock.h"
+
+#include <errno.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define SPIN_S 60e-6
+
+double clock_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void sleep_until(double time) {
+    struct timespec until = {.tv_sec = (time_t)time};
+    until.tv_nsec = (long)((time - (double)until.tv_sec) * 1e9);
+    int slack = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, 1ul);
+    /* A signal ends the sleep early; the caller's spin must not take over what may be seconds. */
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) continue;
+    if (slack > 0) prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
+}
+
+void clock_wait_until(double time) {
+    if (clock_now() < time - SPIN_S) sleep_until(time - SPIN_S);
+    while (clock_now() < time) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+}

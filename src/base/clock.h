@@ -1,0 +1,9 @@
+/* Monotonic time in seconds, and waiting until such a time. */
+#ifndef PENSTOCK_BASE_CLOCK_H
+#define PENSTOCK_BASE_CLOCK_H
+
+double clock_now(void);
+/* Returns at `time` (as clock_now counts) to within some microseconds: sleeps, then spins for the last moment. */
+void clock_wait_until(double time);
+
+#endif

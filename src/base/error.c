@@ -1,0 +1,94 @@
+/*
+ * The one message that a failing call leaves behind: made in a local buffer first, since a message may be made from itself
+ * (a prefix), and kept to one line, since names given by users may hold anything.
+ */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define MESSAGE_SIZE sizeof((struct ps_error){0}.message)
+#define HINT_SIZE sizeof((struct ps_error){0}.hint)
+
+const char *ps_status_text(enum ps_status status) {
+    switch (status) {
+#define X(name, value, text)                                                                                                   \
+    case name:                                                                                                                 \
+        return text;
+        PS_STATUS_LIST(X)
+#undef X
+    }
+    return "unknown status";
+}
+
+const char *ps_version(void) { return PENSTOCK_VERSION; }
+
+static void one_line(char *text) {
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ') *text = ' ';
+    }
+}
+
+enum ps_status error_set(struct ps_error *error, enum ps_status status, const char *format, ...) {
+    if (error == NULL) return status;
+    char message[MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    one_line(message);
+    error->status = status;
+    memcpy(error->message, message, sizeof message);
+    error->hint[0] = '\0';
+    return status;
+}
+
+void error_hint(struct ps_error *error, const char *format, ...) {
+    if (error == NULL) return;
+    char hint[HINT_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(hint, sizeof hint, format, arguments);
+    va_end(arguments);
+    size_t used = strlen(error->hint);
+    snprintf(error->hint + used, sizeof error->hint - used, "%s%s", used > 0 ? "\n" : "", hint);
+}
+
+void error_prefix(struct ps_error *error, const char *format, ...) {
+    if (error == NULL) return;
+    char message[MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    one_line(message);
+    size_t used = strlen(message);
+    snprintf(message + used, sizeof message - used, ": %s", error->message);
+    memcpy(error->message, message, sizeof message);
+}
+
+enum ps_status error_unknown(struct ps_error *error, enum ps_status status, const char *what, const char *word,
+                             const char *const *names, size_t count) {
+    const char *near = ps_nearest_name(word, names, count);
+    error_set(error, status, "%s: '%s' is not known%s%s%s", what, word, near != NULL ? "; did you mean '" : "",
+              near != NULL ? near : "", near != NULL ? "'?" : "");
+    error_names(error, names, count);
+    return status;
+}
+
+void error_names(struct ps_error *error, const char *const *names, size_t count) {
+    if (error == NULL || count == 0) return;
+    struct text list = {0};
+    for (size_t i = 0; i < count; i++) text_add(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+    if (!list.failed) error_hint(error, "known: %s", list.data);
+    text_free(&list);
+}
+
+enum ps_status error_memory(struct ps_error *error, const char *what, size_t bytes) {
+    char size[32];
+    int64_t shown = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
+    return error_set(error, PS_FAILED, "out of memory: %s needs %s", what, text_bytes(shown, size));
+}

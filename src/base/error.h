@@ -1,0 +1,47 @@
+/* Making the one message that a failing call leaves behind. */
+#ifndef PENSTOCK_BASE_ERROR_H
+#define PENSTOCK_BASE_ERROR_H
+
+#include <penstock.h>
+
+#if defined(__GNUC__)
+#define PS_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PS_PRINTF(text, first)
+#endif
+
+/* Writes the message into `error` (which may be NULL) and returns `status`, so that callers can write
+ * `return error_set(error, PS_USAGE, "...")`. The first to see the trouble calls it; the others pass the status up. */
+enum ps_status error_set(struct ps_error *error, enum ps_status status, const char *format, ...) PS_PRINTF(3, 4);
+
+/* Adds "what to do" to a message already set. */
+void error_hint(struct ps_error *error, const char *format, ...) PS_PRINTF(2, 3);
+
+/* Puts "PREFIX: " before the message. */
+void error_prefix(struct ps_error *error, const char *format, ...) PS_PRINTF(2, 3);
+
+/* `word` is not one of `names`: "WHAT: 'word' is not known; did you mean 'X'?", and the list of names as the hint. */
+enum ps_status error_unknown(struct ps_error *error, enum ps_status status, const char *what, const char *word,
+                             const char *const *names, size_t count);
+
+/* Adds "known: A, B, C" as a hint. */
+void error_names(struct ps_error *error, const char *const *names, size_t count);
+
+/* Out of memory: names what was wanted and how much. */
+enum ps_status error_memory(struct ps_error *error, const char *what, size_t bytes);
+
+/* Returns the status of `call` from the enclosing function if it failed. */
+#define TRY(call)                                                                                                              \
+    do {                                                                                                                       \
+        enum ps_status try_status_ = (call);                                                                                   \
+        if (try_status_ != PS_OK) return try_status_;                                                                          \
+    } while (0)
+
+/* As TRY, for functions that must free something first: sets `status` and jumps to `out`. */
+#define TRY_OUT(call)                                                                                                          \
+    do {                                                                                                                       \
+        status = (call);                                                                                                       \
+        if (status != PS_OK) goto out;                                                                                         \
+    } while (0)
+
+#endif

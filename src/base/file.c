@@ -1,0 +1,222 @@
+/*
+ * Whole files. Writing goes to a new file beside the place, which is synced and renamed over the old one, so that at every
+ * moment the name stands for a whole file: the old one or the new one.
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define PATH_SIZE 4096
+
+/* Where bytes come from: a plain file, or one that zlib unpacks. */
+struct source {
+    int descriptor; /* -1 where `packed` is used */
+    gzFile packed;
+};
+
+static enum ps_status cannot(struct ps_error *error, enum ps_status status, const char *path, const char *what) {
+    /* A path of any length leaves room for the reason. */
+    return error_set(error, status, "%.800s: cannot %s: %s", path, what, strerror(errno));
+}
+
+static enum ps_status source_open(struct source *source, const char *path, size_t *size_guess, struct ps_error *error) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return cannot(error, PS_BAD_INPUT, path, "open");
+    struct stat status;
+    *size_guess = fstat(descriptor, &status) == 0 && status.st_size > 0 ? (size_t)status.st_size : 0;
+    *source = (struct source){.descriptor = descriptor};
+    size_t length = strlen(path);
+    if (length < 3 || strcmp(path + length - 3, ".gz") != 0) return PS_OK;
+    source->packed = gzdopen(descriptor, "rb");
+    if (source->packed == NULL) {
+        close(descriptor);
+        return error_memory(error, path, 32768);
+    }
+    source->descriptor = -1;
+    return PS_OK;
+}
+
+/* Bytes read, 0 at the end, or -1 with a message. */
+static ssize_t source_read(struct source *source, const char *path, char *data, size_t size, struct ps_error *error) {
+    size_t piece = size < 1u << 30 ? size : 1u << 30;
+    ssize_t got;
+    if (source->packed == NULL) {
+        do got = read(source->descriptor, data, piece);
+        while (got < 0 && errno == EINTR);
+        if (got < 0) cannot(error, PS_BAD_INPUT, path, "read");
+        return got;
+    }
+    got = gzread(source->packed, data, (unsigned)piece);
+    int code = Z_OK;
+    const char *message = gzerror(source->packed, &code);
+    if (got > 0 && code == Z_OK) return got;
+    if (got >= 0 && code == Z_BUF_ERROR) message = "the file is cut off";
+    if (got >= 0 && code == Z_OK) {
+        if (!gzdirect(source->packed)) return 0;
+        message = "not a gzip file";
+    }
+    error_set(error, PS_BAD_INPUT, "%s: cannot unpack: %s", path, message);
+    return -1;
+}
+
+static void source_close(struct source *source) {
+    if (source->packed != NULL) gzclose(source->packed);
+    if (source->packed == NULL) close(source->descriptor);
+}
+
+/* Reads to the end into a buffer that grows; one byte more than `limit` is asked for, so that too much is noticed. */
+static enum ps_status read_all(struct source *source, const char *path, size_t limit, size_t size_guess, char **data,
+                               size_t *size, struct ps_error *error) {
+    size_t capacity = (size_guess < limit ? size_guess : limit) + 2, used = 0;
+    char *buffer = malloc(capacity);
+    if (buffer == NULL) return error_memory(error, path, capacity);
+    for (;;) {
+        if (capacity - used < 2) {
+            size_t larger = capacity < limit / 2 ? capacity * 2 : limit + 2;
+            char *moved = realloc(buffer, larger);
+            if (moved == NULL) {
+                free(buffer);
+                return error_memory(error, path, larger);
+            }
+            buffer = moved;
+            capacity = larger;
+        }
+        ssize_t got = source_read(source, path, buffer + used, capacity - used - 1, error);
+        if (got > 0) used += (size_t)got;
+        if (got < 0 || used > limit) {
+            free(buffer);
+            if (got < 0) return PS_BAD_INPUT;
+            return error_set(error, PS_BAD_INPUT, "%s: holds more than the %zu bytes expected", path, limit);
+        }
+        if (got == 0) break;
+    }
+    buffer[used] = '\0';
+    *data = buffer;
+    *size = used;
+    return PS_OK;
+}
+
+enum ps_status file_read(const char *path, size_t limit, char **data, size_t *size, struct ps_error *error) {
+    struct source source;
+    size_t size_guess;
+    if (limit > SIZE_MAX / 2) limit = SIZE_MAX / 2;
+    TRY(source_open(&source, path, &size_guess, error));
+    enum ps_status status = read_all(&source, path, limit, size_guess, data, size, error);
+    source_close(&source);
+    return status;
+}
+
+static bool write_all(int descriptor, const char *data, size_t size) {
+    while (size > 0) {
+        ssize_t done = write(descriptor, data, size);
+        if (done < 0 && errno != EINTR) return false;
+        if (done > 0) data += done, size -= (size_t)done;
+    }
+    return true;
+}
+
+/* A new file beside `path`; -1 where it cannot be made. */
+static int open_beside(const char *path, char name[PATH_SIZE]) {
+    for (int attempt = 0; attempt < 100; attempt++) {
+        int length = snprintf(name, PATH_SIZE, "%s.%ld-%d.tmp", path, (long)getpid(), attempt);
+        if (length >= PATH_SIZE) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (descriptor >= 0 || errno != EEXIST) return descriptor;
+    }
+    return -1;
+}
+
+/* Into a device or pipe, which is not to be replaced by a file. */
+static enum ps_status write_in_place(const char *path, const void *data, size_t size, struct ps_error *error) {
+    int descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0) return cannot(error, PS_IO, path, "write");
+    bool written = write_all(descriptor, data, size);
+    enum ps_status status = written ? PS_OK : cannot(error, PS_IO, path, "write");
+    close(descriptor);
+    return status;
+}
+
+static enum ps_status write_beside(const char *path, const void *data, size_t size, struct ps_error *error) {
+    char name[PATH_SIZE];
+    int descriptor = open_beside(path, name);
+    if (descriptor < 0) return cannot(error, PS_IO, path, "write");
+    bool written = write_all(descriptor, data, size) && fsync(descriptor) == 0;
+    int reason = errno;
+    if (close(descriptor) != 0 && written) {
+        written = false;
+        reason = errno;
+    }
+    if (written && rename(name, path) == 0) return PS_OK;
+    if (!written) errno = reason;
+    enum ps_status status = cannot(error, PS_IO, path, "write");
+    unlink(name);
+    return status;
+}
+
+/* The directory that holds `path`. */
+static void parent_of(const char *path, char parent[PATH_SIZE]) {
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL) {
+        strcpy(parent, ".");
+    } else {
+        snprintf(parent, PATH_SIZE, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    }
+}
+
+enum ps_status file_write(const char *path, const void *data, size_t size, struct ps_error *error) {
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) return write_in_place(path, data, size, error);
+    /* A symbolic link stays; what it points to is replaced. */
+    char *place = realpath(path, NULL);
+    char parent[PATH_SIZE];
+    parent_of(place != NULL ? place : path, parent);
+    enum ps_status result = write_beside(place != NULL ? place : path, data, size, error);
+    free(place);
+    return result == PS_OK ? file_sync_directory(parent, error) : result;
+}
+
+enum ps_status file_make_directory(const char *path, struct ps_error *error) {
+    char partial[PATH_SIZE];
+    if (snprintf(partial, sizeof partial, "%s", path) >= PATH_SIZE) {
+        errno = ENAMETOOLONG;
+        return cannot(error, PS_IO, path, "make the directory");
+    }
+    for (char *slash = partial; slash != NULL;) {
+        slash = strchr(slash + 1, '/');
+        if (slash != NULL) *slash = '\0';
+        if (mkdir(partial, 0777) != 0 && errno != EEXIST) return cannot(error, PS_IO, path, "make the directory");
+        if (slash != NULL) *slash = '/';
+    }
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return PS_OK;
+    errno = ENOTDIR;
+    return cannot(error, PS_IO, path, "make the directory");
+}
+
+enum ps_status file_sync_directory(const char *path, struct ps_error *error) {
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return cannot(error, PS_IO, path, "sync the directory");
+    /* Some file systems have no such call for directories; they answer EINVAL. */
+    bool synced = fsync(descriptor) == 0 || errno == EINVAL;
+    enum ps_status status = synced ? PS_OK : cannot(error, PS_IO, path, "sync the directory");
+    close(descriptor);
+    return status;
+}
+
+bool file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+const char *file_join(char out[4096], const char *directory, const char *name) {
+    size_t length = strlen(directory);
+    bool slash = length > 0 && directory[length - 1] != '/';
+    snprintf(out, PATH_SIZE, "%s%s%s", directory, slash ? "/" : "", name);
+    return out;
+}

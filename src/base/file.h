@@ -1,0 +1,23 @@
+/* Whole files: read in one piece; written beside their place, synced and renamed into it. */
+#ifndef PENSTOCK_BASE_FILE_H
+#define PENSTOCK_BASE_FILE_H
+
+#include <stdio.h>
+
+#include "base/error.h"
+
+/* Reads all of `path` into memory (free()), terminated with a 0 byte that `size` does not count. Missing or unreadable:
+ * PS_BAD_INPUT; larger than `limit` bytes: PS_BAD_INPUT. A path that ends in ".gz" is unpacked, `limit` counting what comes
+ * out. */
+enum ps_status file_read(const char *path, size_t limit, char **data, size_t *size, struct ps_error *error);
+/* Writes and renames; failure is PS_IO and leaves an old file whole. */
+enum ps_status file_write(const char *path, const void *data, size_t size, struct ps_error *error);
+/* Makes the directory and its parents. */
+enum ps_status file_make_directory(const char *path, struct ps_error *error);
+/* Syncs a directory, so that renames in it are durable. */
+enum ps_status file_sync_directory(const char *path, struct ps_error *error);
+bool file_exists(const char *path);
+/* "A/B" into `out`; a result that does not fit is cut and is not found afterwards. */
+const char *file_join(char out[4096], const char *directory, const char *name);
+
+#endif

@@ -1,0 +1,259 @@
+/*
+ * Strict reading of JSON with messages that say where. A place's path is "FILE:" at the root and "FILE: a.b[2]" below it; the
+ * colon at the end tells the two apart.
+ */
+#include "base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+
+/* No file of ours comes near it; a wrong file should not fill the memory. */
+#define FILE_LIMIT ((size_t)1 << 30)
+
+static const char *kind_of(const json_t *value) {
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number with a fraction";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "a boolean";
+    case JSON_NULL:
+        return "null";
+    }
+    return "a value";
+}
+
+static bool at_root(const struct json_place *place) {
+    size_t length = strlen(place->path);
+    return length > 0 && place->path[length - 1] == ':';
+}
+
+enum ps_status json_error(const struct json_place *place, struct ps_error *error, const char *format, ...) {
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return error_set(error, PS_BAD_INPUT, "%s%s %s", place->path, at_root(place) ? "" : ":", message);
+}
+
+struct json_place json_root(json_t *root, const char *file) {
+    struct json_place place = {.value = root};
+    /* Of a long path the end is what tells files apart. */
+    size_t length = strlen(file), most = sizeof place.path / 2;
+    snprintf(place.path, sizeof place.path, "%s%s:", length > most ? "..." : "", length > most ? file + length - most : file);
+    return place;
+}
+
+static enum ps_status check_format(json_t *root, const char *path, const char *format, struct ps_error *error) {
+    struct json_place place = json_root(root, path);
+    const char *found;
+    int64_t version;
+    if (!json_is_object(root)) return json_error(&place, error, "must be an object, not %s", kind_of(root));
+    TRY(json_get_string(&place, "format", true, &found, error));
+    if (strcmp(found, format) != 0) return json_error(&place, error, "format: '%s' is not '%s'", found, format);
+    TRY(json_get_integer(&place, "version", true, 0, INT64_MAX, &version, error));
+    if (version != 1)
+        return json_error(&place, error, "version: %lld is not known; this program reads version 1", (long long)version);
+    return PS_OK;
+}
+
+enum ps_status json_read_file(const char *path, const char *format, json_t **root, struct ps_error *error) {
+    char *data;
+    size_t size;
+    TRY(file_read(path, FILE_LIMIT, &data, &size, error));
+    json_error_t trouble;
+    json_t *document = json_loadb(data, size, JSON_REJECT_DUPLICATES, &trouble);
+    free(data);
+    if (document == NULL) {
+        return error_set(error, PS_BAD_INPUT, "%s: line %d, column %d: %s", path, trouble.line, trouble.column, trouble.text);
+    }
+    if (format != NULL) {
+        enum ps_status status = check_format(document, path, format, error);
+        if (status != PS_OK) {
+            json_decref(document);
+            return status;
+        }
+    }
+    *root = document;
+    return PS_OK;
+}
+
+/* Adds the number token with as few digits as give the same double, or as it stands where it is an integer (or where the
+ * locale's numbers are not JSON's). */
+static void add_number(struct text *out, const char *token, size_t length) {
+    char *end;
+    double value = strtod(token, &end);
+    if (memchr(token, '.', length) != NULL && end == token + length) {
+        for (int digits = 15; digits < 17; digits++) {
+            char shorter[40];
+            snprintf(shorter, sizeof shorter, "%.*g", digits, value);
+            if (strtod(shorter, NULL) != value) continue;
+            text_add(out, "%s%s", shorter, strpbrk(shorter, ".e") == NULL ? ".0" : "");
+            return;
+        }
+    }
+    text_add_raw(out, token, length);
+}
+
+/* The length of the string token that starts at `quote`. */
+static size_t string_length(const char *quote) {
+    const char *c = quote + 1;
+    while (*c != '"') c += *c == '\\' ? 2 : 1;
+    return (size_t)(c + 1 - quote);
+}
+
+char *json_text(json_t *root) {
+    char *dump = root != NULL ? json_dumps(root, JSON_INDENT(2) | JSON_ENCODE_ANY) : NULL;
+    json_decref(root);
+    if (dump == NULL) return NULL;
+    /* jansson writes doubles with 17 digits, always: 0.10000000000000001. */
+    struct text out = {0};
+    for (const char *c = dump; *c != '\0';) {
+        size_t number = strspn(c, "+-.0123456789eE");
+        bool is_number = number > 0 && *c != 'e' && *c != 'E';
+        size_t length = is_number ? number : *c == '"' ? string_length(c) : 1;
+        if (is_number) add_number(&out, c, length);
+        if (!is_number) text_add_raw(&out, c, length);
+        c += length;
+    }
+    text_add_raw(&out, "\n", 1);
+    free(dump);
+    return text_take(&out);
+}
+
+enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error) {
+    char *text = json_text(root);
+    if (text == NULL) return error_set(error, PS_FAILED, "%s: out of memory, or a number in it is not finite", path);
+    enum ps_status status = file_write(path, text, strlen(text), error);
+    free(text);
+    return status;
+}
+
+enum ps_status json_object_fields(const struct json_place *place, const char *const *fields, size_t count,
+                                  struct ps_error *error) {
+    if (!json_is_object(place->value)) return json_error(place, error, "must be an object, not %s", kind_of(place->value));
+    const char *key;
+    json_t *value;
+    json_object_foreach(place->value, key, value) {
+        bool known = false;
+        for (size_t i = 0; i < count && !known; i++) known = strcmp(key, fields[i]) == 0;
+        if (known) continue;
+        const char *near = ps_nearest_name(key, fields, count);
+        json_error(place, error, "field '%s' is not known%s%s%s", key, near != NULL ? "; did you mean '" : "",
+                   near != NULL ? near : "", near != NULL ? "'?" : "");
+        error_names(error, fields, count);
+        return PS_BAD_INPUT;
+    }
+    return PS_OK;
+}
+
+enum ps_status json_field(const struct json_place *place, const char *name, bool required, struct json_place *field,
+                          struct ps_error *error) {
+    if (!json_is_object(place->value)) return json_error(place, error, "must be an object, not %s", kind_of(place->value));
+    struct json_place found = {.value = json_object_get(place->value, name)};
+    snprintf(found.path, sizeof found.path, "%.200s%c%.50s", place->path, at_root(place) ? ' ' : '.', name);
+    if (found.value == NULL && required) return json_error(&found, error, "is missing");
+    *field = found;
+    return PS_OK;
+}
+
+enum ps_status json_item(const struct json_place *array, size_t index, struct json_place *item, struct ps_error *error) {
+    size_t length;
+    TRY(json_array_length(array, &length, error));
+    struct json_place found = {.value = json_array_get(array->value, index)};
+    snprintf(found.path, sizeof found.path, "%.200s%s[%zu]", array->path, at_root(array) ? " " : "", index);
+    if (found.value == NULL) return json_error(&found, error, "is missing; the array has %zu items", length);
+    *item = found;
+    return PS_OK;
+}
+
+enum ps_status json_array_length(const struct json_place *place, size_t *length, struct ps_error *error) {
+    if (!json_is_array(place->value)) return json_error(place, error, "must be an array, not %s", kind_of(place->value));
+    *length = json_array_size(place->value);
+    return PS_OK;
+}
+
+/* "from 1 to 8", "of at least 1", "of at most 8" or nothing. */
+static void describe_range(char out[80], bool has_low, bool has_high, const char *low, const char *high) {
+    if (has_low && has_high) snprintf(out, 80, " from %s to %s", low, high);
+    if (has_low && !has_high) snprintf(out, 80, " of at least %s", low);
+    if (!has_low && has_high) snprintf(out, 80, " of at most %s", high);
+    if (!has_low && !has_high) out[0] = '\0';
+}
+
+enum ps_status json_get_integer(const struct json_place *place, const char *name, bool required, int64_t low, int64_t high,
+                                int64_t *out, struct ps_error *error) {
+    struct json_place field;
+    TRY(json_field(place, name, required, &field, error));
+    if (field.value == NULL) return PS_OK;
+    char range[80], low_text[24], high_text[24];
+    snprintf(low_text, sizeof low_text, "%lld", (long long)low);
+    snprintf(high_text, sizeof high_text, "%lld", (long long)high);
+    describe_range(range, low != INT64_MIN, high != INT64_MAX, low_text, high_text);
+    if (!json_is_integer(field.value)) {
+        return json_error(&field, error, "must be an integer%s, not %s", range, kind_of(field.value));
+    }
+    int64_t value = json_integer_value(field.value);
+    if (value < low || value > high) return json_error(&field, error, "%lld is not an integer%s", (long long)value, range);
+    *out = value;
+    return PS_OK;
+}
+
+enum ps_status json_get_int(const struct json_place *place, const char *name, bool required, int low, int high, int *out,
+                            struct ps_error *error) {
+    int64_t value = *out;
+    TRY(json_get_integer(place, name, required, low, high, &value, error));
+    *out = (int)value;
+    return PS_OK;
+}
+
+enum ps_status json_get_number(const struct json_place *place, const char *name, bool required, double low, double high,
+                               double *out, struct ps_error *error) {
+    struct json_place field;
+    TRY(json_field(place, name, required, &field, error));
+    if (field.value == NULL) return PS_OK;
+    char range[80], low_text[32], high_text[32];
+    snprintf(low_text, sizeof low_text, "%g", low);
+    snprintf(high_text, sizeof high_text, "%g", high);
+    describe_range(range, isfinite(low), isfinite(high), low_text, high_text);
+    if (!json_is_number(field.value)) {
+        return json_error(&field, error, "must be a number%s, not %s", range, kind_of(field.value));
+    }
+    double value = json_number_value(field.value);
+    if (!(value >= low && value <= high)) return json_error(&field, error, "%g is not a number%s", value, range);
+    *out = value;
+    return PS_OK;
+}
+
+enum ps_status json_get_string(const struct json_place *place, const char *name, bool required, const char **out,
+                               struct ps_error *error) {
+    struct json_place field;
+    TRY(json_field(place, name, required, &field, error));
+    if (field.value == NULL) return PS_OK;
+    if (!json_is_string(field.value)) return json_error(&field, error, "must be a string, not %s", kind_of(field.value));
+    *out = json_string_value(field.value);
+    return PS_OK;
+}
+
+enum ps_status json_get_bool(const struct json_place *place, const char *name, bool required, bool *out,
+                             struct ps_error *error) {
+    struct json_place field;
+    TRY(json_field(place, name, required, &field, error));
+    if (field.value == NULL) return PS_OK;
+    if (!json_is_boolean(field.value)) return json_error(&field, error, "must be true or false, not %s", kind_of(field.value));
+    *out = json_is_true(field.value);
+    return PS_OK;
+}

@@ -1,0 +1,53 @@
+/*
+ * Reading our JSON files strictly: every object states its fields, unknown ones are errors that offer the nearest name, and
+ * messages carry the path of the field ("plan.json: stages[2].layers: ..."). JSON itself is jansson's work.
+ */
+#ifndef PENSTOCK_BASE_JSON_H
+#define PENSTOCK_BASE_JSON_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+/* Parses a file; syntax errors name line and column. `format` is what its "format" field must say, with "version": 1; NULL for
+ * files of others, of which nothing is asked. */
+enum ps_status json_read_file(const char *path, const char *format, json_t **root, struct ps_error *error);
+/* Two-space indented text with a final newline (free()); takes the reference `root`. Numbers are written so that reading them
+ * back gives the same double. */
+char *json_text(json_t *root);
+/* As json_text, into a file by file_write. Takes `root`. */
+enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error);
+
+/* A place in a document: the value, and the path that messages name. */
+struct json_place {
+    json_t *value; /* borrowed; NULL where an optional field is missing */
+    char path[256];
+};
+
+struct json_place json_root(json_t *root, const char *file);
+/* Fails unless `place` is an object whose fields are all among `fields`. */
+enum ps_status json_object_fields(const struct json_place *place, const char *const *fields, size_t count,
+                                  struct ps_error *error);
+/* A field of an object. Missing: an error if `required`, else OK with value NULL. */
+enum ps_status json_field(const struct json_place *place, const char *name, bool required, struct json_place *field,
+                          struct ps_error *error);
+enum ps_status json_item(const struct json_place *array, size_t index, struct json_place *item, struct ps_error *error);
+/* Length of an array; not an array is an error. */
+enum ps_status json_array_length(const struct json_place *place, size_t *length, struct ps_error *error);
+
+/* Typed reads of a field with the accepted range in the message. With `required` false and the field missing the output is
+ * left as it is. Strings are borrowed from the document. */
+enum ps_status json_get_integer(const struct json_place *place, const char *name, bool required, int64_t low, int64_t high,
+                                int64_t *out, struct ps_error *error);
+enum ps_status json_get_int(const struct json_place *place, const char *name, bool required, int low, int high, int *out,
+                            struct ps_error *error);
+enum ps_status json_get_number(const struct json_place *place, const char *name, bool required, double low, double high,
+                               double *out, struct ps_error *error);
+enum ps_status json_get_string(const struct json_place *place, const char *name, bool required, const char **out,
+                               struct ps_error *error);
+enum ps_status json_get_bool(const struct json_place *place, const char *name, bool required, bool *out,
+                             struct ps_error *error);
+/* A JSON error at a place: "PATH: MESSAGE", PS_BAD_INPUT. */
+enum ps_status json_error(const struct json_place *place, struct ps_error *error, const char *format, ...) PS_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * The library's only global state: where log lines and progress go. The level is read first and without a lock, so that a line
+ * nobody wants costs one load; the sink's functions are called under the mutex, one at a time.
+ */
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define LEVEL_SILENT (PS_LOG_ERROR + 1)
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct ps_log_sink sink;
+static atomic_int level_wanted = LEVEL_SILENT;
+static atomic_bool progress_wanted;
+
+void ps_log_to(const struct ps_log_sink *new_sink) {
+    pthread_mutex_lock(&mutex);
+    sink = new_sink != NULL ? *new_sink : (struct ps_log_sink){0};
+    atomic_store(&level_wanted, sink.line != NULL ? (int)sink.level : LEVEL_SILENT);
+    atomic_store(&progress_wanted, sink.progress != NULL);
+    pthread_mutex_unlock(&mutex);
+}
+
+void log_line(enum ps_log_level level, const char *format, ...) {
+    if ((int)level < atomic_load_explicit(&level_wanted, memory_order_relaxed)) return;
+    char text[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&mutex);
+    /* The sink may have changed since the level was read. */
+    if (sink.line != NULL && level >= sink.level) sink.line(sink.context, level, text);
+    pthread_mutex_unlock(&mutex);
+}
+
+void log_progress(const char *what, double done, double total, const char *detail_format, ...) {
+    if (!atomic_load_explicit(&progress_wanted, memory_order_relaxed)) return;
+    char detail[512];
+    va_list arguments;
+    va_start(arguments, detail_format);
+    vsnprintf(detail, sizeof detail, detail_format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&mutex);
+    if (sink.progress != NULL) sink.progress(sink.context, what, done, total, detail);
+    pthread_mutex_unlock(&mutex);
+}

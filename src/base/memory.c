@@ -1,0 +1,31 @@
+/*
+ * Blocks come from mmap: zeroed, aligned to a page, and a page costs nothing until it is touched. A request that the system
+ * cannot back is refused here, at the start of a run, and not in the middle of a step.
+ */
+#include "base/memory.h"
+
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+
+enum ps_status memory_block_take(struct memory_block *block, size_t size, const char *what, struct ps_error *error) {
+    if (size > SIZE_MAX - MEMORY_ALIGNMENT) return error_memory(error, what, size);
+    size_t rounded = size > 0 ? memory_align(size) : MEMORY_ALIGNMENT;
+    void *base = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) return error_memory(error, what, size);
+    *block = (struct memory_block){.base = base, .size = memory_align(size), .used = 0};
+    return PS_OK;
+}
+
+void *memory_block_carve(struct memory_block *block, size_t bytes) {
+    assert(block->base != NULL && memory_align(bytes) <= block->size - block->used);
+    void *piece = block->base + block->used;
+    block->used += memory_align(bytes);
+    return piece;
+}
+
+void memory_block_release(struct memory_block *block) {
+    if (block->base != NULL) munmap(block->base, block->size > 0 ? block->size : MEMORY_ALIGNMENT);
+    *block = (struct memory_block){0};
+}

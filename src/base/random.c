@@ -1,0 +1,86 @@
+/*
+ * Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011): ten rounds of two
+ * 32x32 -> 64-bit multiplications make a 128-bit counter and a 64-bit key into 128 random bits.
+ *
+ * Keys are themselves made by the generator, so that neighbouring seeds, uses and indices have nothing in common: the seed and
+ * the use make a 64-bit key, and under it (a, b) is the counter whose block is the stream's key. For one seed and use different
+ * (a, b) give different keys for certain, Philox being a bijection of the counter.
+ */
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t left = (uint64_t)0xD2511F53u * c0;
+        uint64_t right = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(right >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(left >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)right;
+        c3 = (uint32_t)left;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}
+
+static uint32_t low(uint64_t value) { return (uint32_t)value; }
+static uint32_t high(uint64_t value) { return (uint32_t)(value >> 32); }
+
+struct random_key random_key(uint64_t seed, enum random_use use, uint64_t a, uint64_t b) {
+    static const uint32_t domain[2] = {0x50656E73, 0x746F636B}; /* "Penstock" */
+    uint32_t root[4];
+    philox((const uint32_t[4]){low(seed), high(seed), (uint32_t)use, 0}, domain, root);
+    struct random_key key;
+    philox((const uint32_t[4]){low(a), high(a), low(b), high(b)}, root, key.word);
+    return key;
+}
+
+/* FNV-1a. */
+static uint64_t hash(const char *name) {
+    uint64_t value = 0xCBF29CE484222325u;
+    for (; *name != '\0'; name++) value = (value ^ (unsigned char)*name) * 0x100000001B3u;
+    return value;
+}
+
+struct random_key random_key_named(uint64_t seed, enum random_use use, const char *name) {
+    return random_key(seed, use, hash(name), strlen(name));
+}
+
+void random_block(struct random_key key, uint64_t index, uint32_t words[4]) {
+    philox((const uint32_t[4]){low(index), high(index), key.word[2], key.word[3]}, key.word, words);
+}
+
+float random_uniform(struct random_key key, uint64_t index) {
+    uint32_t words[4];
+    random_block(key, index / 4, words);
+    return (float)(words[index % 4] >> 8) * 0x1p-24f;
+}
+
+float random_normal(struct random_key key, uint64_t index) {
+    uint32_t words[4];
+    random_block(key, index / 4, words);
+    const uint32_t *pair = words + (index % 4 / 2) * 2;
+    double radius = sqrt(-2.0 * log(((double)pair[0] + 1.0) * 0x1p-32));
+    double angle = 6.283185307179586477 * 0x1p-32 * (double)pair[1];
+    return (float)(radius * (index % 2 == 0 ? cos(angle) : sin(angle)));
+}
+
+uint64_t random_below(struct random_key key, uint64_t index, uint64_t bound) {
+    uint32_t words[4];
+    random_block(key, index / 2, words);
+    const uint32_t *pair = words + index % 2 * 2;
+    uint64_t x = (uint64_t)pair[1] << 32 | pair[0];
+    return (uint64_t)((unsigned __int128)x * bound >> 64);
+}
+
+void random_permutation(struct random_key key, uint32_t *order, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        size_t other = (size_t)random_below(key, i, i + 1);
+        order[i] = order[other];
+        order[other] = (uint32_t)i;
+    }
+}

@@ -1,0 +1,27 @@
+/* A growing string: tables, JSON-free listings and drawings are made in one of these and returned as `char *`. */
+#ifndef PENSTOCK_BASE_TEXT_H
+#define PENSTOCK_BASE_TEXT_H
+
+#include "base/error.h"
+
+struct text {
+    char *data; /* always terminated once anything was added; NULL before */
+    size_t length, capacity;
+    bool failed; /* out of memory: later additions do nothing, text_take returns NULL */
+};
+
+void text_add(struct text *text, const char *format, ...) PS_PRINTF(2, 3);
+void text_add_raw(struct text *text, const char *bytes, size_t length);
+/* The string, owned by the caller (free()); "" where nothing was added; NULL when memory ran out. Leaves `text` empty. */
+char *text_take(struct text *text);
+void text_free(struct text *text);
+
+/* "1.23 MiB", "45.6 us": into `out`, returned. */
+const char *text_bytes(int64_t bytes, char out[32]);
+const char *text_seconds(double seconds, char out[32]);
+
+/* A table for people: cells separated by '\t', rows by '\n' in `source`; the first row is the heading. Columns in which every
+ * cell is a number, with or without a unit, are right-aligned. NULL when memory ran out. */
+char *text_table(const char *source);
+
+#endif

@@ -1,0 +1,14 @@
+/* The plainest loops there are: the compiler makes them as wide as the machine. */
+#include "base/vector.h"
+
+VECTOR_CLONES void vector_add(size_t count, float *restrict y, const float *restrict x) {
+    for (size_t i = 0; i < count; i++) y[i] += x[i];
+}
+
+VECTOR_CLONES void vector_scale(size_t count, float *y, float factor) {
+    for (size_t i = 0; i < count; i++) y[i] *= factor;
+}
+
+VECTOR_CLONES void vector_axpy(size_t count, float *restrict y, float factor, const float *restrict x) {
+    for (size_t i = 0; i < count; i++) y[i] += factor * x[i];
+}

@@ -1,0 +1,26 @@
+/*
+ * Elementwise loops over flat blocks of floats, and how such loops are compiled.
+ *
+ * A function marked VECTOR_CLONES is compiled for several CPUs, and the loader picks the right one. All of them compute the same
+ * bits: the loops are elementwise, and multiplication and addition are never contracted (-ffp-contract=off).
+ */
+#ifndef PENSTOCK_BASE_VECTOR_H
+#define PENSTOCK_BASE_VECTOR_H
+
+#include <stddef.h>
+
+/* Needs GCC (clang 14 has no target_clones) and a loader that knows ifunc (glibc's). */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && !defined(PENSTOCK_NO_CLONES)
+#define VECTOR_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define VECTOR_CLONES
+#endif
+
+/* y[i] += x[i] */
+void vector_add(size_t count, float *restrict y, const float *restrict x);
+/* y[i] *= factor */
+void vector_scale(size_t count, float *y, float factor);
+/* y[i] += factor * x[i] */
+void vector_axpy(size_t count, float *restrict y, float factor, const float *restrict x);
+
+#endif

@@ -1,0 +1,82 @@
+/* What tests share: see support.h. */
+#include "support.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct ps_error test_error;
+
+static void forget(void) { memset(&test_error, 0, sizeof test_error); }
+
+void test_assert_ok(enum ps_status status, const char *call, const char *file, int line) {
+    if (status != PS_OK) {
+        print_error("%s\nfailed with %d (%s): %s\n%s\n", call, (int)status, ps_status_text(status), test_error.message,
+                    test_error.hint);
+        _fail(file, line);
+    }
+    forget();
+}
+
+void test_assert_status(enum ps_status status, enum ps_status wanted, const char *part, const char *call, const char *file,
+                        int line) {
+    bool found = strstr(test_error.message, part) != NULL || strstr(test_error.hint, part) != NULL;
+    if (status != wanted || !found) {
+        print_error("%s\nreturned %d (%s), wanted %d (%s)\nmessage: %s\nhint: %s\nwanted in it: %s\n", call, (int)status,
+                    ps_status_text(status), (int)wanted, ps_status_text(wanted), test_error.message, test_error.hint, part);
+        _fail(file, line);
+    }
+    forget();
+}
+
+uint64_t test_seed(void) {
+    static uint64_t seed;
+    static bool known;
+    if (!known) {
+        const char *text = getenv("PENSTOCK_TEST_SEED");
+        seed = text != NULL ? strtoull(text, NULL, 0) : 1;
+        known = true;
+        print_message("seed: PENSTOCK_TEST_SEED=%llu\n", (unsigned long long)seed);
+    }
+    return seed;
+}
+
+struct random_key test_key(uint64_t number) {
+    return random_key(test_seed(), RANDOM_TEST, number, 0);
+}
+
+void test_directory_make(char path[4096]) {
+    const char *parent = getenv("TMPDIR");
+    snprintf(path, 4096, "%s/penstock-test-XXXXXX", parent != NULL ? parent : "/tmp");
+    assert_non_null(mkdtemp(path));
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place) {
+    (void)status, (void)type, (void)place;
+    return remove(path);
+}
+
+void test_directory_remove(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
+void test_file_write(const char *path, const void *data, size_t size) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+const char *test_data(const char *name, char path[4096]) {
+    const char *directory = getenv("PENSTOCK_DATA");
+    if (directory == NULL) {
+        print_message("PENSTOCK_DATA is not set\n");
+        skip();
+    }
+    snprintf(path, 4096, "%s/%s", directory, name);
+    if (access(path, R_OK) != 0) {
+        print_message("%s: not there\n", path);
+        skip();
+    }
+    return path;
+}

@@ -1,0 +1,47 @@
+/*
+ * What tests share. A test passes &test_error where a call wants a struct ps_error, so that assert_ok and assert_status can show
+ * the message:
+ *
+ *     assert_ok(ps_model_create("lenet5", &model, &test_error));
+ *     assert_status(ps_model_create("lenet", &model, &test_error), PS_USAGE, "did you mean 'lenet5'");
+ */
+#ifndef PENSTOCK_TESTS_SUPPORT_H
+#define PENSTOCK_TESTS_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <penstock.h>
+
+#include "base/random.h"
+
+extern struct ps_error test_error;
+
+/* Both also check that no message is left in the way of the next call. */
+#define assert_ok(call) test_assert_ok((call), #call, __FILE__, __LINE__)
+/* The call fails with `wanted`, and its message or hint holds `part`. */
+#define assert_status(call, wanted, part) test_assert_status((call), (wanted), (part), #call, __FILE__, __LINE__)
+
+void test_assert_ok(enum ps_status status, const char *call, const char *file, int line);
+void test_assert_status(enum ps_status status, enum ps_status wanted, const char *part, const char *call, const char *file,
+                        int line);
+
+/* The seed of randomised tests: PENSTOCK_TEST_SEED, or 1. Printed at the first use. */
+uint64_t test_seed(void);
+/* A key for a randomised test; `number` tells its streams apart. */
+struct random_key test_key(uint64_t number);
+
+/* Makes an empty temporary directory, named in `path`; the second removes it with all that it holds. */
+void test_directory_make(char path[4096]);
+void test_directory_remove(const char *path);
+/* Writes a file, whatever it takes. */
+void test_file_write(const char *path, const void *data, size_t size);
+
+/* "$PENSTOCK_DATA/NAME" in `path`, or a skipped test where the variable is not set or there is no such file. */
+const char *test_data(const char *name, char path[4096]);
+
+#endif

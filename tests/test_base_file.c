@@ -1,0 +1,198 @@
+/* Whole files: reading with limits and from gzip, and writing that leaves the old file whole when it fails. */
+#include "support.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/file.h"
+
+static char directory[4096];
+
+static int set_up(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+static int count_files(void) {
+    DIR *opened = opendir(directory);
+    int count = 0;
+    assert_non_null(opened);
+    for (struct dirent *entry = readdir(opened); entry != NULL; entry = readdir(opened)) count += entry->d_name[0] != '.';
+    closedir(opened);
+    return count;
+}
+
+static void assert_holds(const char *path, const char *wanted) {
+    char *data;
+    size_t size;
+    assert_ok(file_read(path, 1 << 20, &data, &size, &test_error));
+    assert_int_equal(size, strlen(wanted));
+    assert_memory_equal(data, wanted, size + 1);
+    free(data);
+}
+
+static void writes_and_reads(void **state) {
+    (void)state;
+    char path[4096], link_path[4096];
+    file_join(path, directory, "a");
+    assert_false(file_exists(path));
+    assert_ok(file_write(path, "first", 5, &test_error));
+    assert_true(file_exists(path));
+    assert_holds(path, "first");
+    assert_ok(file_write(path, "", 0, &test_error));
+    assert_holds(path, "");
+    assert_ok(file_write(path, "second", 6, &test_error));
+    assert_holds(path, "second");
+    assert_int_equal(count_files(), 1);
+
+    struct stat status;
+    file_join(link_path, directory, "link");
+    assert_int_equal(symlink("a", link_path), 0);
+    assert_ok(file_write(link_path, "third", 5, &test_error));
+    assert_int_equal(lstat(link_path, &status), 0);
+    assert_true(S_ISLNK(status.st_mode));
+    assert_holds(path, "third");
+}
+
+/* The file-size limit makes write() fail with EFBIG, for root too. */
+static void failing_write_leaves_the_old_file(void **state) {
+    (void)state;
+    char path[4096];
+    file_join(path, directory, "kept");
+    assert_ok(file_write(path, "old", 3, &test_error));
+    int before = count_files();
+    struct rlimit old_limit, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+    limit = old_limit;
+    limit.rlim_cur = 10000;
+    signal(SIGXFSZ, SIG_IGN);
+    char *large = calloc(1, 100000);
+    assert_non_null(large);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    enum ps_status status = file_write(path, large, 100000, &test_error);
+    setrlimit(RLIMIT_FSIZE, &old_limit);
+    free(large);
+    assert_status(status, PS_IO, "kept: cannot write: File too large");
+    assert_holds(path, "old");
+    assert_int_equal(count_files(), before);
+}
+
+static void writing_that_cannot_start(void **state) {
+    (void)state;
+    char path[4096], longest[5000];
+    file_join(path, directory, "no/such/place");
+    assert_status(file_write(path, "x", 1, &test_error), PS_IO, "place: cannot write: No such file");
+    assert_status(file_write(directory, "x", 1, &test_error), PS_IO, "cannot write: Is a directory");
+    assert_status(file_write("/dev/full", "x", 1, &test_error), PS_IO, "/dev/full: cannot write: No space left");
+    assert_ok(file_write("/dev/null", "x", 1, &test_error));
+    struct stat status;
+    assert_int_equal(stat("/dev/null", &status), 0);
+    assert_true(S_ISCHR(status.st_mode));
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    assert_status(file_write(longest, "x", 1, &test_error), PS_IO, "too long");
+    assert_status(file_make_directory(longest, &test_error), PS_IO, "too long");
+}
+
+static void reads_within_limits(void **state) {
+    (void)state;
+    char path[4096], *data = NULL;
+    size_t size = 0;
+    file_join(path, directory, "ten");
+    test_file_write(path, "0123456789", 10);
+    assert_ok(file_read(path, 10, &data, &size, &test_error));
+    assert_int_equal(size, 10);
+    free(data);
+    assert_status(file_read(path, 9, &data, &size, &test_error), PS_BAD_INPUT, "ten: holds more than the 9 bytes expected");
+    assert_status(file_read("/dev/zero", 100000, &data, &size, &test_error), PS_BAD_INPUT, "more than the 100000");
+    file_join(path, directory, "missing");
+    assert_status(file_read(path, 9, &data, &size, &test_error), PS_BAD_INPUT, "missing: cannot open: No such file");
+    assert_status(file_read(directory, 9, &data, &size, &test_error), PS_BAD_INPUT, "cannot read: Is a directory");
+}
+
+static void unpacks(void **state) {
+    (void)state;
+    enum { SIZE = 300000 };
+    char path[4096], *data = NULL, *packed = NULL, *wanted = malloc(SIZE);
+    size_t size = 0, packed_size = 0;
+    assert_non_null(wanted);
+    for (size_t i = 0; i < SIZE; i++) wanted[i] = (char)random_below(test_key(1), i, 40);
+    file_join(path, directory, "a.gz");
+    gzFile out = gzopen(path, "wb");
+    assert_int_equal(gzwrite(out, wanted, SIZE), SIZE);
+    assert_int_equal(gzclose(out), Z_OK);
+    assert_ok(file_read(path, SIZE, &data, &size, &test_error));
+    assert_int_equal(size, SIZE);
+    assert_memory_equal(data, wanted, SIZE);
+    free(data);
+    assert_status(file_read(path, SIZE - 1, &data, &size, &test_error), PS_BAD_INPUT, "more than the 299999");
+
+    char plain[4096];
+    file_join(plain, directory, "packed");
+    assert_int_equal(rename(path, plain), 0);
+    assert_ok(file_read(plain, SIZE, &packed, &packed_size, &test_error));
+    test_file_write(path, packed, packed_size / 2);
+    assert_status(file_read(path, SIZE, &data, &size, &test_error), PS_BAD_INPUT, "a.gz: cannot unpack: the file is cut off");
+    packed[packed_size / 2] ^= 1;
+    test_file_write(path, packed, packed_size);
+    assert_status(file_read(path, SIZE, &data, &size, &test_error), PS_BAD_INPUT, "a.gz: cannot unpack: ");
+    test_file_write(path, "not packed at all", 17);
+    assert_status(file_read(path, SIZE, &data, &size, &test_error), PS_BAD_INPUT, "a.gz: cannot unpack: not a gzip file");
+    test_file_write(path, "", 0);
+    assert_status(file_read(path, SIZE, &data, &size, &test_error), PS_BAD_INPUT, "a.gz: cannot unpack: ");
+    free(packed);
+    free(wanted);
+}
+
+static void directories(void **state) {
+    (void)state;
+    char path[4096], file[4096];
+    file_join(path, directory, "x/y/z");
+    assert_ok(file_make_directory(path, &test_error));
+    assert_ok(file_make_directory(path, &test_error));
+    assert_true(file_exists(path));
+    file_join(path, directory, "x/y/z/");
+    assert_ok(file_make_directory(path, &test_error));
+    file_join(file, path, "f");
+    assert_ok(file_write(file, "x", 1, &test_error));
+    assert_status(file_make_directory(file, &test_error), PS_IO, "f: cannot make the directory: Not a directory");
+    file_join(path, file, "g");
+    assert_status(file_make_directory(path, &test_error), PS_IO, "cannot make the directory");
+    assert_ok(file_sync_directory(directory, &test_error));
+    assert_status(file_sync_directory(path, &test_error), PS_IO, "cannot sync");
+}
+
+static void joins(void **state) {
+    (void)state;
+    char out[4096];
+    assert_string_equal(file_join(out, "a", "b"), "a/b");
+    assert_string_equal(file_join(out, "a/", "b"), "a/b");
+    assert_string_equal(file_join(out, "", "b"), "b");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_and_reads),
+        cmocka_unit_test(failing_write_leaves_the_old_file),
+        cmocka_unit_test(writing_that_cannot_start),
+        cmocka_unit_test(reads_within_limits),
+        cmocka_unit_test(unpacks),
+        cmocka_unit_test(directories),
+        cmocka_unit_test(joins),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,79 @@
+/* The growing string and tables. */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static void grows(void **state) {
+    (void)state;
+    struct text text = {0};
+    for (int i = 0; i < 1000; i++) text_add(&text, "%d,", i);
+    text_add_raw(&text, "end\0tail", 8);
+    assert_int_equal(text.length, 10 + 90 * 2 + 900 * 3 + 1000 + 8);
+    assert_memory_equal(text.data, "0,1,2,", 6);
+    assert_memory_equal(text.data + text.length - 8, "end\0tail", 9);
+    char *taken = text_take(&text);
+    assert_null(text.data);
+    free(taken);
+
+    taken = text_take(&text);
+    assert_string_equal(taken, "");
+    free(taken);
+
+    text_add(&text, "lost");
+    text.failed = true;
+    text_add(&text, "more");
+    assert_null(text_take(&text));
+    assert_false(text.failed);
+}
+
+static void check_table(const char *source, const char *wanted) {
+    char *table = text_table(source);
+    assert_string_equal(table, wanted);
+    free(table);
+}
+
+static void aligns(void **state) {
+    (void)state;
+    check_table("", "");
+    check_table("a\n", "a\n");
+    check_table("layer\ttime\tnote\nconv1\t1.5 ms\tx\nfc\t20 us\t\n", "layer    time  note\n"
+                                                                      "conv1  1.5 ms  x\n"
+                                                                      "fc      20 us\n");
+    /* The last newline may be missing, rows may be short, "-" stands for no number. */
+    check_table("n\tk\tz\n1\t-\n10\t3/4\t7", " n    k  z\n"
+                                             " 1    -\n"
+                                             "10  3/4  7\n");
+}
+
+static void names_that_start_with_digits_are_no_numbers(void **state) {
+    (void)state;
+    check_table("schedule\tx\n1f1b\t1e-3\n1f1b-so\t-1.5e+10\n", "schedule         x\n"
+                                                                "1f1b          1e-3\n"
+                                                                "1f1b-so   -1.5e+10\n");
+    check_table("kind\tx\n2bw\t1\ngpipe\t2\n", "kind   x\n"
+                                               "2bw    1\n"
+                                               "gpipe  2\n");
+}
+
+static void counts_code_points(void **state) {
+    (void)state;
+    check_table("name\tn\nna\xc3\xafve\t1\n\xe2\x86\x92\t10\n", "name    n\n"
+                                                                "na\xc3\xafve   1\n"
+                                                                "\xe2\x86\x92      10\n");
+    check_table("t\tx\n1 \xc2\xb5s\t1\n100 ns\t1\n", "     t  x\n"
+                                                     "  1 \xc2\xb5s  1\n"
+                                                     "100 ns  1\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grows),
+        cmocka_unit_test(aligns),
+        cmocka_unit_test(names_that_start_with_digits_are_no_numbers),
+        cmocka_unit_test(counts_code_points),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Checks that every header compiles alone, and that files include only what ARCHITECTURE.md allows their module.
+# Usage: test_includes.sh SOURCE_DIRECTORY COMPILER [COMPILER FLAG...]
+set -u
+
+root=$1 compiler=$2
+shift 2
+failures=0
+
+complain() {
+    echo "$*" >&2
+    failures=$((failures + 1))
+}
+
+cd "$root" || exit 1
+# "MODULE: MODULE..." lines of the fenced block marked `includes`.
+table=$(sed -n '/^```includes$/,/^```$/{/^```/d;p}' ARCHITECTURE.md)
+[ -n "$table" ] || { echo "ARCHITECTURE.md: no block marked \`includes\`" >&2; exit 1; }
+
+# The files that FILE includes by #include "..." (project) or <...> (system).
+included() { # FILE
+    sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]\([^">]*\)[">].*/\1/p' "$1"
+}
+
+check_module() { # FILE MODULE
+    allowed=$(printf '%s\n' "$table" | sed -n "s/^$2:[[:space:]]*//p")
+    printf '%s\n' "$table" | grep -q "^$2:" || complain "src/$2: not in the table of ARCHITECTURE.md"
+    for header in $(included "$1"); do
+        case $header in
+        dnnl*.h) case $1 in src/compute/cpu/*) ;; *) complain "$1: includes $header; only src/compute/cpu/ may" ;; esac ;;
+        mpi.h) [ "$1" = src/run/transports/mpi.c ] || complain "$1: includes mpi.h; only src/run/transports/mpi.c may" ;;
+        esac
+        other=${header%%/*}
+        [ "$other" != "$header" ] && [ -d "src/$other" ] || continue
+        case " $2 $allowed " in
+        *" $other "*) ;;
+        *) complain "$1: includes \"$header\", but $2 may only include: $2 $allowed" ;;
+        esac
+    done
+    # Names without a folder would be found beside the file; all includes are rooted at src/.
+    for header in $(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"/]*\)".*/\1/p' "$1"); do
+        complain "$1: includes \"$header\"; say which module it is in"
+    done
+}
+
+for file in $(find src -name '*.[ch]' -o -name '*.def' | sort); do
+    module=${file#src/}
+    check_module "$file" "${module%%/*}"
+done
+
+for header in include/penstock.h $(find src tests -name '*.h' | sort); do
+    output=$("$compiler" -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -Iinclude -Isrc -Itests "$@" -fsyntax-only -x c \
+        -include "$header" /dev/null 2>&1) || complain "$header does not compile alone: $output"
+done
+
+[ "$failures" -eq 0 ]
