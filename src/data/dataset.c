@@ -1,0 +1,153 @@
+/*
+ * Dataset specs: "FORMAT:REST[#train|#test][@A-B]". The suffixes are cut off from the end, the format is looked up in the table
+ * and opens the rest, and what came out is held against what the network takes.
+ */
+#include "data/dataset.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMATS_MAX 32
+
+struct range {
+    bool given;
+    int64_t first, end;
+};
+
+/* Reads digits at *text and moves it behind them. */
+static bool read_number(const char **text, int64_t *number) {
+    if (!isdigit((unsigned char)**text)) return false;
+    char *end;
+    errno = 0;
+    long long value = strtoll(*text, &end, 10);
+    if (errno) return false;
+    *text = end;
+    *number = value;
+    return true;
+}
+
+static enum ps_status cut_range(char *rest, const char *spec, struct range *range, struct ps_error *error) {
+    char *at = strrchr(rest, '@');
+    if (!at) return PS_OK;
+    const char *text = at + 1;
+    bool valid = read_number(&text, &range->first) && *text++ == '-' && read_number(&text, &range->end) && *text == '\0';
+    if (!valid) {
+        return error_set(error, PS_USAGE,
+                         "data '%s': '%s' is not a range; @A-B at the end takes samples A to B-1, as in @0-1000", spec, at);
+    }
+    if (range->first >= range->end) {
+        return error_set(error, PS_USAGE, "data '%s': the range %s is empty; it takes samples A to B-1, so B must be above A",
+                         spec, at);
+    }
+    range->given = true;
+    *at = '\0';
+    return PS_OK;
+}
+
+static enum ps_status cut_part(char *rest, const char *spec, enum dataset_part *part, struct ps_error *error) {
+    static const char *const names[] = {[DATASET_TRAIN] = "train", [DATASET_TEST] = "test"};
+    char *hash = strrchr(rest, '#');
+    if (!hash) return PS_OK;
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(hash + 1, names[i]) != 0) continue;
+        *part = (enum dataset_part)i;
+        *hash = '\0';
+        return PS_OK;
+    }
+    enum ps_status status = error_unknown(error, PS_USAGE, "part after '#'", hash + 1, names, 2);
+    error_prefix(error, "data '%s'", spec);
+    return status;
+}
+
+static enum ps_status find_format(const char *spec, const char *name, const struct dataset_class **class,
+                                  struct ps_error *error) {
+    const char *names[FORMATS_MAX];
+    size_t count = 0;
+    for (; dataset_table[count]; count++) {
+        if (strcmp(name, dataset_table[count]->name) == 0) {
+            *class = dataset_table[count];
+            return PS_OK;
+        }
+        assert(count < FORMATS_MAX);
+        names[count] = dataset_table[count]->name;
+    }
+    enum ps_status status = error_unknown(error, PS_USAGE, "data format", name, names, count);
+    error_prefix(error, "data '%s'", spec);
+    return status;
+}
+
+static enum ps_status check_fit(const char *spec, const struct dataset_shape *has, const struct dataset_shape *wanted,
+                                struct ps_error *error) {
+    if (has->height != wanted->height || has->width != wanted->width || has->channels != wanted->channels) {
+        error_set(error, PS_USAGE,
+                  "data '%s' has images of %lldx%lld pixels and %lld channel%s, but the network takes %lldx%lld and %lld", spec,
+                  (long long)has->height, (long long)has->width, (long long)has->channels, has->channels == 1 ? "" : "s",
+                  (long long)wanted->height, (long long)wanted->width, (long long)wanted->channels);
+        if (has->height == has->width) {
+            error_hint(error, "give the network the options input=%lld,channels=%lld, or choose other data",
+                       (long long)has->height, (long long)has->channels);
+        }
+        return PS_USAGE;
+    }
+    if (has->classes != wanted->classes) {
+        error_set(error, PS_USAGE, "data '%s' has %d classes, but the network has %d", spec, has->classes, wanted->classes);
+        error_hint(error, "give the network the option classes=%d", has->classes);
+        return PS_USAGE;
+    }
+    return PS_OK;
+}
+
+static enum ps_status check_range(const char *spec, const struct range *range, int64_t samples, struct ps_error *error) {
+    if (!range->given || range->end <= samples) return PS_OK;
+    return error_set(error, PS_USAGE,
+                     "data '%s': the range ends at %lld, but there are %lld samples; at most @0-%lld can be taken", spec,
+                     (long long)range->end, (long long)samples, (long long)samples);
+}
+
+/* `copy` is the spec in memory of our own, cut up in place. */
+static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part part, const struct dataset_shape *wanted,
+                                struct samples *samples, struct ps_error *error) {
+    const struct dataset_class *class = NULL;
+    char *colon = strchr(copy, ':');
+    if (colon) *colon = '\0';
+    TRY(find_format(spec, copy, &class, error));
+
+    struct range range = {0};
+    char *rest = colon ? colon + 1 : copy + strlen(copy);
+    char *slash = strrchr(rest, '/');
+    TRY(cut_range(slash ? slash : rest, spec, &range, error));
+    TRY(cut_part(slash ? slash : rest, spec, &part, error));
+    if (!*rest) {
+        return error_set(error, PS_USAGE, "data '%s': something must follow the format, as in %s:%s", spec, class->name,
+                         class->example);
+    }
+    struct dataset *dataset;
+    TRY(class->open(rest, part, wanted, &dataset, error));
+    dataset->class = class;
+    enum ps_status status = check_fit(spec, &dataset->shape, wanted, error);
+    if (status == PS_OK) status = check_range(spec, &range, dataset->samples, error);
+    if (status != PS_OK) {
+        class->close(dataset);
+        return status;
+    }
+    *samples = (struct samples){
+        .dataset = dataset, .first = range.first, .count = range.given ? range.end - range.first : dataset->samples};
+    return PS_OK;
+}
+
+enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *wanted,
+                            struct samples *samples, struct ps_error *error) {
+    char *copy = strdup(spec);
+    if (!copy) return error_memory(error, "a dataset spec", strlen(spec) + 1);
+    enum ps_status status = open_copy(copy, spec, part, wanted, samples, error);
+    free(copy);
+    return status;
+}
+
+void samples_close(struct samples *samples) {
+    if (samples->dataset) samples->dataset->class->close(samples->dataset);
+    *samples = (struct samples){0};
+}

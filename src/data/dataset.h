@@ -1,0 +1,55 @@
+/*
+ * Datasets: samples by number. A format is one file in data/ and one line in table.c. A dataset spec is
+ * "FORMAT:REST[#train|#test][@A-B]": the range takes samples A to B-1, counted from 0. '#' and '@' before the last '/' are
+ * part of REST, so that a directory "a@b" can be given as "a@b/".
+ */
+#ifndef PENSTOCK_DATA_DATASET_H
+#define PENSTOCK_DATA_DATASET_H
+
+#include "base/error.h"
+
+enum dataset_part { DATASET_TRAIN, DATASET_TEST };
+
+struct dataset_shape {
+    int64_t channels, height, width; /* of a sample's image */
+    int classes;
+};
+
+struct dataset {
+    const struct dataset_class *class; /* set by samples_open */
+    int64_t samples;                   /* in the whole part, before a range is taken; fewer than 2^32 */
+    struct dataset_shape shape;
+};
+
+struct dataset_class {
+    const char *name, *summary;
+    const char *example; /* of what follows "NAME:", for messages */
+    /* `rest` is what follows "FORMAT:", never empty; `wanted` is what the network takes (a synthetic set makes itself to
+     * measure, and a format whose files do not say how many classes there are takes the network's number). What a spec holds
+     * depends on the spec alone: a run's seed orders samples and never makes them, or an evaluation with another seed would be
+     * one on other data. A missing or damaged file is PS_BAD_INPUT and is named. */
+    enum ps_status (*open)(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+                           struct dataset **dataset, struct ps_error *error);
+    void (*close)(struct dataset *dataset);
+    /* Writes sample `index` as floats H, W, C and its label (0 .. classes-1). Called from several threads at once. */
+    enum ps_status (*read)(const struct dataset *dataset, int64_t index, float *image, int32_t *label, struct ps_error *error);
+    /* Only the label, where it is to be had without the image; NULL: read both. */
+    enum ps_status (*label)(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error);
+};
+
+extern const struct dataset_class *const dataset_table[]; /* NULL-terminated */
+
+/* An opened spec: a dataset and the range taken of it. */
+struct samples {
+    struct dataset *dataset;
+    int64_t first, count;
+};
+
+/* Opens `spec`; `part` is used where the spec does not say it. Fails (PS_USAGE) where the spec is wrong or the data's channels,
+ * size or classes are not those `wanted`, naming both; PS_BAD_INPUT for a missing or damaged file and for a label outside the
+ * classes. */
+enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *wanted,
+                            struct samples *samples, struct ps_error *error);
+void samples_close(struct samples *samples);
+
+#endif

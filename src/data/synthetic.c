@@ -1,0 +1,203 @@
+/*
+ * Data made on the fly: for trying things out and for tests. "images[,samples=N,classes=K,size=S,channels=C,noise=X,seed=S]"
+ *
+ * A class is a smooth picture: GRID x GRID random values per channel, interpolated in between and continued around the edges. A
+ * sample is its class's picture moved by a random number of pixels (up to a sixth of the size each way), made stronger or
+ * weaker, plus noise. So shapes must be told wherever they stand: with the defaults LeNet-5 (Adam, 1e-3, batch 64) is right on
+ * 99% of the test part after one epoch of 8192 samples and on 95% after one of 4096, the nearest mean image on 89%.
+ *
+ * Nothing is stored but the grids: a sample follows from (seed, part, index) through the counter-based generator, in whole
+ * numbers and single roundings, so it is the same on every machine. The seed is the spec's own (0 unless given).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/random.h"
+#include "data/dataset.h"
+
+#define GRID 6
+#define TRAIN_SAMPLES 8192
+#define TEST_SAMPLES 2048
+#define SHIFT 6 /* the largest is a 6th of the size */
+#define NOISE 0.8
+#define SAMPLES_MAX 1000000000
+#define CLASSES_MAX 10000
+#define SIDE_MAX 4096
+#define CHANNELS_MAX 256
+
+/* What a key is for. */
+enum { GRIDS, SAMPLES };
+
+struct synthetic {
+    struct dataset dataset; /* first */
+    uint64_t seed;
+    enum dataset_part part;
+    float noise;
+    float grid[]; /* classes x GRID x GRID x channels */
+};
+
+/* Nearly normal, mean 0 and deviation 1: the sum of a word's four bytes. Exact up to one rounding, and cheap. */
+static float bell(uint32_t word) {
+    const uint32_t sum = (word & 255) + (word >> 8 & 255) + (word >> 16 & 255) + (word >> 24);
+    return ((float)sum - 510.0f) * (1.0f / 147.8f);
+}
+
+static size_t grid_floats(const struct dataset_shape *shape) { return (size_t)(GRID * GRID * shape->channels); }
+
+static void make_grids(struct synthetic *synthetic) {
+    const size_t floats = grid_floats(&synthetic->dataset.shape);
+    for (int k = 0; k < synthetic->dataset.shape.classes; k++) {
+        const struct random_key key = random_key(synthetic->seed, RANDOM_SYNTHETIC, GRIDS, (uint64_t)k);
+        for (size_t i = 0; i < floats; i++) {
+            uint32_t words[4];
+            random_block(key, i / 4, words);
+            synthetic->grid[(size_t)k * floats + i] = bell(words[i % 4]);
+        }
+    }
+}
+
+/* What is random in a sample beside the noise: from the first block of its stream, `noise` from the later ones. */
+struct sample {
+    struct random_key key;
+    int32_t label;
+    int64_t down, right; /* how far the picture is moved, in pixels */
+    float strength;
+};
+
+static int64_t scale_word(uint32_t word, int64_t bound) { return (int64_t)((uint64_t)word * (uint64_t)bound >> 32); }
+
+static struct sample make_sample(const struct synthetic *synthetic, int64_t index) {
+    const struct dataset_shape *shape = &synthetic->dataset.shape;
+    struct sample sample;
+    sample.key = random_key(synthetic->seed, RANDOM_SYNTHETIC, SAMPLES + (uint64_t)synthetic->part, (uint64_t)index);
+    uint32_t words[4];
+    random_block(sample.key, 0, words);
+    sample.label = (int32_t)scale_word(words[0], shape->classes);
+    const int64_t down = shape->height / SHIFT, right = shape->width / SHIFT;
+    sample.down = scale_word(words[1], 2 * down + 1) - down;
+    sample.right = scale_word(words[2], 2 * right + 1) - right;
+    sample.strength = 0.75f + (float)(words[3] >> 8) * 0x1p-25f;
+    return sample;
+}
+
+/* A place between two lines of the grid, which goes on around the edge. */
+struct between {
+    size_t before, after;
+    float weight; /* of `after` */
+};
+
+static struct between place_on_grid(int64_t pixel, int64_t size) {
+    const int64_t around = (pixel + size) % size * GRID; /* in units of 1/size of a cell */
+    const size_t before = (size_t)(around / size);
+    return (struct between){.before = before, .after = (before + 1) % GRID, .weight = (float)(around % size) / (float)size};
+}
+
+static enum ps_status read_image(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
+                                 struct ps_error *error) {
+    (void)error;
+    const struct synthetic *synthetic = (const struct synthetic *)dataset;
+    const struct dataset_shape *shape = &dataset->shape;
+    const struct sample sample = make_sample(synthetic, index);
+    const float *grid = synthetic->grid + (size_t)sample.label * grid_floats(shape);
+    const size_t channels = (size_t)shape->channels;
+    uint32_t words[4];
+    size_t element = 0;
+    for (int64_t h = 0; h < shape->height; h++) {
+        const struct between row = place_on_grid(h - sample.down, shape->height);
+        for (int64_t w = 0; w < shape->width; w++) {
+            const struct between column = place_on_grid(w - sample.right, shape->width);
+            const float *corner[4] = {
+                grid + (row.before * GRID + column.before) * channels,
+                grid + (row.before * GRID + column.after) * channels,
+                grid + (row.after * GRID + column.before) * channels,
+                grid + (row.after * GRID + column.after) * channels,
+            };
+            for (size_t c = 0; c < channels; c++, element++) {
+                if (element % 4 == 0) random_block(sample.key, 1 + element / 4, words);
+                const float upper = corner[0][c] + (corner[1][c] - corner[0][c]) * column.weight;
+                const float lower = corner[2][c] + (corner[3][c] - corner[2][c]) * column.weight;
+                const float picture = upper + (lower - upper) * row.weight;
+                image[element] = picture * sample.strength + bell(words[element % 4]) * synthetic->noise;
+            }
+        }
+    }
+    *label = sample.label;
+    return PS_OK;
+}
+
+static enum ps_status read_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error) {
+    (void)error;
+    *label = make_sample((const struct synthetic *)dataset, index).label;
+    return PS_OK;
+}
+
+/* What the spec says, over what the network takes. */
+struct settings {
+    int samples, classes, size, channels, seed;
+    double noise;
+};
+
+static enum ps_status read_settings(struct options *options, struct settings *settings, struct ps_error *error) {
+    TRY(options_int(options, "samples", 1, SAMPLES_MAX, &settings->samples, error));
+    TRY(options_int(options, "classes", 2, CLASSES_MAX, &settings->classes, error));
+    TRY(options_int(options, "size", 1, SIDE_MAX, &settings->size, error));
+    TRY(options_int(options, "channels", 1, CHANNELS_MAX, &settings->channels, error));
+    TRY(options_int(options, "seed", 0, INT32_MAX, &settings->seed, error));
+    return options_number(options, "noise", 0, 100, &settings->noise, error);
+}
+
+static enum ps_status parse(const char *rest, struct settings *settings, struct ps_error *error) {
+    static const char *const kinds[] = {"images"};
+    static const char *const keys[] = {"samples", "classes", "size", "channels", "noise", "seed"};
+    struct options options;
+    TRY(options_parse(rest, "synthetic", &options, error));
+    if (strcmp(options.name, kinds[0]) != 0) {
+        return error_unknown(error, PS_USAGE, "kind of synthetic data", options.name, kinds, 1);
+    }
+    const enum ps_status status = read_settings(&options, settings, error);
+    if (status != PS_OK) {
+        error_prefix(error, "synthetic");
+        return status;
+    }
+    return options_finish(&options, "synthetic", keys, sizeof keys / sizeof *keys, error);
+}
+
+static enum ps_status open_synthetic(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+                                     struct dataset **dataset, struct ps_error *error) {
+    struct settings settings = {
+        .samples = part == DATASET_TRAIN ? TRAIN_SAMPLES : TEST_SAMPLES,
+        .classes = wanted->classes,
+        .channels = (int)wanted->channels,
+        .noise = NOISE,
+    };
+    TRY(parse(rest, &settings, error));
+    const struct dataset_shape shape = {
+        .channels = settings.channels,
+        .height = settings.size ? settings.size : wanted->height,
+        .width = settings.size ? settings.size : wanted->width,
+        .classes = settings.classes,
+    };
+    const size_t size = sizeof(struct synthetic) + (size_t)shape.classes * grid_floats(&shape) * sizeof(float);
+    struct synthetic *synthetic = malloc(size);
+    if (!synthetic) return error_memory(error, "synthetic data", size);
+    synthetic->dataset = (struct dataset){.samples = settings.samples, .shape = shape};
+    synthetic->seed = (uint64_t)settings.seed;
+    synthetic->part = part;
+    synthetic->noise = (float)settings.noise;
+    make_grids(synthetic);
+    *dataset = &synthetic->dataset;
+    return PS_OK;
+}
+
+static void close_synthetic(struct dataset *dataset) { free(dataset); }
+
+const struct dataset_class dataset_synthetic = {
+    .name = "synthetic",
+    .summary = "images[,samples=N,classes=K,size=S,channels=C,noise=X,seed=S]: made on the fly, learnable",
+    .example = "images",
+    .open = open_synthetic,
+    .close = close_synthetic,
+    .read = read_image,
+    .label = read_label,
+};

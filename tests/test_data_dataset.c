@@ -1,0 +1,136 @@
+/* Dataset specs: formats, parts, ranges, and whether the data fit the network. On synthetic data, which are always there. */
+#include "support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "data/dataset.h"
+
+static const struct dataset_shape shape = {.channels = 1, .height = 8, .width = 8, .classes = 10};
+
+static void open_fails(const char *spec, const char *part) {
+    struct samples samples = {0};
+    assert_status(samples_open(spec, DATASET_TRAIN, &shape, &samples, &test_error), PS_USAGE, part);
+    assert_null(samples.dataset);
+}
+
+static struct samples opened(const char *spec, enum dataset_part part) {
+    struct samples samples;
+    assert_ok(samples_open(spec, part, &shape, &samples, &test_error));
+    return samples;
+}
+
+static void read_place(const struct samples *samples, int64_t place, float image[64], int32_t *label) {
+    const struct dataset *dataset = samples->dataset;
+    assert_ok(dataset->class->read(dataset, samples->first + place, image, label, &test_error));
+}
+
+static void every_format_is_complete(void **state) {
+    (void)state;
+    for (int i = 0; dataset_table[i]; i++) {
+        const struct dataset_class *class = dataset_table[i];
+        assert_true(class->name && class->summary && class->example && class->open && class->close && class->read);
+        assert_null(strpbrk(class->name, ":#@/"));
+        for (int j = 0; j < i; j++) assert_string_not_equal(class->name, dataset_table[j]->name);
+        char spec[64];
+        snprintf(spec, sizeof spec, "%s:", class->name);
+        open_fails(spec, class->example);
+        open_fails(class->name, class->example);
+        snprintf(spec, sizeof spec, "%s:/no/such/place", class->name);
+        struct samples samples;
+        assert_int_not_equal(samples_open(spec, DATASET_TRAIN, &shape, &samples, &test_error), PS_OK);
+        assert_non_null(strstr(test_error.message, "/no/such/place"));
+    }
+}
+
+static void unknown_formats_and_parts(void **state) {
+    (void)state;
+    open_fails("sinthetic:images", "did you mean 'synthetic'");
+    open_fails("cifar:somewhere", "did you mean 'cifar10'");
+    open_fails("", "is not known");
+    open_fails("zzzzzzzzz:x", "known: idx, cifar10");
+    open_fails("synthetic:images#tset", "did you mean 'test'");
+    open_fails("synthetic:images#", "'' is not known");
+    open_fails("synthetic:images@0-10#test", "'@0-10#test' is not a range");
+}
+
+static void wrong_ranges(void **state) {
+    (void)state;
+    static const char *const malformed[] = {"@",      "@5",   "@-5",   "@5-",   "@a-b",  "@0-10x", "@0 -10",
+                                            "@0- 10", "@0:9", "@+0-9", "@0--9", "@0-9-", "@0-9.5", "@0-99999999999999999999"};
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+        char spec[96];
+        snprintf(spec, sizeof spec, "synthetic:images,samples=100%s", malformed[i]);
+        open_fails(spec, "is not a range");
+    }
+    open_fails("synthetic:images,samples=100@10-10", "is empty");
+    open_fails("synthetic:images,samples=100@10-5", "is empty");
+    open_fails("synthetic:images,samples=100@0-101", "ends at 101, but there are 100 samples");
+    open_fails("synthetic:images,samples=100#test@500-9223372036854775807", "there are 100 samples");
+}
+
+static void ranges_take_what_they_say(void **state) {
+    (void)state;
+    struct samples all = opened("synthetic:images,samples=100", DATASET_TRAIN);
+    struct samples some = opened("synthetic:images,samples=100@20-100", DATASET_TRAIN);
+    struct samples one = opened("synthetic:images,samples=100@0-1", DATASET_TRAIN);
+    assert_int_equal(all.first, 0);
+    assert_int_equal(all.count, 100);
+    assert_int_equal(some.first, 20);
+    assert_int_equal(some.count, 80);
+    assert_int_equal(one.count, 1);
+    float expected[64], image[64];
+    int32_t expected_label, label;
+    read_place(&all, 99, expected, &expected_label);
+    read_place(&some, 79, image, &label);
+    assert_memory_equal(expected, image, sizeof image);
+    assert_int_equal(expected_label, label);
+    samples_close(&all);
+    samples_close(&some);
+    samples_close(&one);
+    assert_null(one.dataset);
+    samples_close(&one);
+}
+
+static void the_spec_chooses_the_part_over_the_caller(void **state) {
+    (void)state;
+    const struct {
+        const char *spec;
+        enum dataset_part part;
+        int same_as; /* 0: training, 1: test */
+    } cases[] = {
+        {"synthetic:images", DATASET_TRAIN, 0},          {"synthetic:images", DATASET_TEST, 1},
+        {"synthetic:images#train", DATASET_TEST, 0},     {"synthetic:images#test", DATASET_TRAIN, 1},
+        {"synthetic:images#test@0-9", DATASET_TRAIN, 1},
+    };
+    float image[64], expected[2][64];
+    int32_t label;
+    for (int i = 0; i < 5; i++) {
+        struct samples samples = opened(cases[i].spec, cases[i].part);
+        read_place(&samples, 3, image, &label);
+        if (i < 2) memcpy(expected[i], image, sizeof image);
+        assert_memory_equal(image, expected[cases[i].same_as], sizeof image);
+        samples_close(&samples);
+    }
+    assert_memory_not_equal(expected[0], expected[1], sizeof image);
+}
+
+static void data_must_fit_the_network(void **state) {
+    (void)state;
+    open_fails("synthetic:images,size=9", "9x9 pixels and 1 channel, but the network takes 8x8 and 1");
+    open_fails("synthetic:images,channels=3", "input=8,channels=3");
+    open_fails("synthetic:images,classes=11", "has 11 classes, but the network has 10");
+    open_fails("synthetic:images,classes=9", "classes=9");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format_is_complete),
+        cmocka_unit_test(unknown_formats_and_parts),
+        cmocka_unit_test(wrong_ranges),
+        cmocka_unit_test(ranges_take_what_they_say),
+        cmocka_unit_test(the_spec_chooses_the_part_over_the_caller),
+        cmocka_unit_test(data_must_fit_the_network),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
