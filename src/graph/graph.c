@@ -1,0 +1,271 @@
+/*
+ * The builder, and what graph_finish finds out: the layers, which nodes share memory, and the values that cross each cut.
+ */
+#include "graph/graph.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of one sample's value or one parameter: beyond it nothing could run, and products of sizes could overflow. */
+#define ELEMENTS_MAX ((int64_t)1 << 36)
+
+struct graph *graph_create(void) { return calloc(1, sizeof(struct graph)); }
+
+void graph_destroy(struct graph *graph) {
+    if (graph == NULL) return;
+    free(graph->nodes);
+    free(graph->parameters);
+    free(graph->layers);
+    free(graph->cut_first);
+    free(graph->cut_values);
+    free(graph);
+}
+
+/* The array, grown where `more` elements have no room; NULL where memory ran out, and `array` as it was. */
+static void *reserve(void *array, int *capacity, int count, int more, size_t size, struct ps_error *error) {
+    if (count + more <= *capacity) return array;
+    int wanted = 2 * (count + more);
+    void *grown = realloc(array, (size_t)wanted * size);
+    if (grown != NULL) *capacity = wanted;
+    else error_memory(error, "a network", (size_t)wanted * size);
+    return grown;
+}
+
+static bool elements_fit(const struct shape *shape) {
+    int64_t elements = 1;
+    for (int d = 0; d < shape->rank; d++) {
+        if (shape->dim[d] > 0 && elements > ELEMENTS_MAX / shape->dim[d]) return false;
+        elements *= shape->dim[d];
+    }
+    return true;
+}
+
+static enum ps_status add_parameters(struct graph *graph, struct node *node, const struct shape *inputs, struct ps_error *error) {
+    const struct operator *op = operator_get(node->id);
+    node->parameter_first = graph->parameter_count;
+    if (op->parameters == NULL) return PS_OK;
+    struct parameter parameters[GRAPH_PARAMETERS_MAX] = {0};
+    int count = op->parameters(&node->attributes, inputs, parameters);
+    if (count == 0) return PS_OK;
+    struct parameter *grown = reserve(graph->parameters, &graph->parameter_capacity, graph->parameter_count, count,
+                                      sizeof *parameters, error);
+    if (grown == NULL) return PS_FAILED;
+    graph->parameters = grown;
+    for (int p = 0; p < count; p++) {
+        if (!elements_fit(&parameters[p].shape)) {
+            return error_set(error, PS_USAGE, "its %s would have more than %lld elements", parameters[p].name,
+                             (long long)ELEMENTS_MAX);
+        }
+        char name[sizeof parameters->name];
+        snprintf(name, sizeof name, "%s.%s", node->name, parameters[p].name);
+        memcpy(parameters[p].name, name, sizeof name);
+        graph->parameters[graph->parameter_count++] = parameters[p];
+    }
+    node->parameter_count = count;
+    return PS_OK;
+}
+
+/* Fills a node whose id, name, attributes and inputs are known. */
+static enum ps_status complete_node(struct graph *graph, struct node *node, struct ps_error *error) {
+    const struct operator *op = operator_get(node->id);
+    if (node->input_count < op->inputs_min || node->input_count > op->inputs_max) {
+        return error_set(error, PS_USAGE, "%d inputs: from %d to %d are accepted", node->input_count, op->inputs_min,
+                         op->inputs_max);
+    }
+    if ((node->input_count == 0) != (graph->node_count == 0)) {
+        return error_set(error, PS_USAGE, graph->node_count == 0 ? "the first node must be the data, without inputs"
+                                                                 : "only the first node may be without inputs");
+    }
+    for (int i = 0; i < graph->node_count; i++) {
+        if (strcmp(graph->nodes[i].name, node->name) == 0) return error_set(error, PS_USAGE, "the name is taken already");
+    }
+    struct shape inputs[GRAPH_INPUTS_MAX];
+    for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
+    TRY(op->infer(&node->attributes, inputs, node->input_count, &node->shape, error));
+    if (!elements_fit(&node->shape)) {
+        return error_set(error, PS_USAGE, "its output would have more than %lld elements", (long long)ELEMENTS_MAX);
+    }
+    return add_parameters(graph, node, inputs, error);
+}
+
+int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes, const int *inputs,
+              int input_count, struct ps_error *error) {
+    if (graph->status != PS_OK) return -1;
+    assert(graph->layers == NULL && input_count >= 0 && input_count <= GRAPH_INPUTS_MAX);
+    struct node node = {.id = id, .input_count = input_count, .root = graph->node_count};
+    if (attributes != NULL) node.attributes = *attributes;
+    for (int i = 0; i < input_count; i++) {
+        assert(inputs[i] >= 0 && inputs[i] < graph->node_count);
+        node.inputs[i] = inputs[i];
+    }
+    if (strlen(name) >= sizeof node.name) {
+        graph->status = error_set(error, PS_USAGE, "node '%s': the name is longer than %zu characters", name,
+                                  sizeof node.name - 1);
+        return -1;
+    }
+    memcpy(node.name, name, strlen(name) + 1);
+    graph->status = complete_node(graph, &node, error);
+    if (graph->status == PS_OK) {
+        struct node *grown = reserve(graph->nodes, &graph->node_capacity, graph->node_count, 1, sizeof node, error);
+        if (grown != NULL) graph->nodes = grown;
+        else graph->status = PS_FAILED;
+    }
+    if (graph->status != PS_OK) {
+        error_prefix(error, "node '%s' (%s)", name, operator_get(id)->name);
+        return -1;
+    }
+    graph->nodes[graph->node_count] = node;
+    return graph->node_count++;
+}
+
+void graph_set_initial(struct graph *graph, int node, int parameter, struct initial initial) {
+    if (graph->status != PS_OK) return;
+    assert(node >= 0 && node < graph->node_count && parameter >= 0 && parameter < graph->nodes[node].parameter_count);
+    graph->parameters[graph->nodes[node].parameter_first + parameter].initial = initial;
+}
+
+/* ------------------------------------------------------------------ finish */
+
+static enum ps_status check_uses(const struct graph *graph, const int *consumers, struct ps_error *error) {
+    for (int i = 0; i < graph->node_count - 1; i++) {
+        const struct node *node = &graph->nodes[i];
+        const struct operator *op = operator_get(node->id);
+        if (op->flags & OPERATOR_LOSS) {
+            return error_set(error, PS_USAGE, "node '%s' (%s): a loss must be the last node", node->name, op->name);
+        }
+        if (consumers[i] == 0) {
+            return error_set(error, PS_USAGE, "node '%s' (%s): no node reads its output", node->name, op->name);
+        }
+    }
+    return PS_OK;
+}
+
+/* A layer begins with every node that does the work of one, and where the chain jumps: with a node that goes on from another
+ * node than the one before. */
+static enum ps_status find_layers(struct graph *graph, struct ps_error *error) {
+    graph->layers = calloc((size_t)graph->node_count, sizeof *graph->layers);
+    if (graph->layers == NULL) return error_memory(error, "a network's layers", (size_t)graph->node_count * sizeof *graph->layers);
+    graph->nodes[0].layer = -1;
+    for (int i = 1; i < graph->node_count; i++) {
+        struct node *node = &graph->nodes[i];
+        const struct operator *op = operator_get(node->id);
+        bool starts = (op->flags & OPERATOR_STARTS_LAYER) != 0 || node->inputs[0] != i - 1 || i == 1;
+        if (starts) {
+            graph->layers[graph->layer_count++] = (struct layer){.node_first = i, .name = node->name, .kind = op->name};
+        }
+        node->layer = graph->layer_count - 1;
+        graph->layers[node->layer].node_count++;
+    }
+    if (graph->layer_count == 0) return error_set(error, PS_USAGE, "a network needs at least one node beside its data");
+    return PS_OK;
+}
+
+/* Whether node `i` may write over its input: within the layer, where nobody else reads any of the values that share the
+ * memory, and no backward wants one of them exactly as it was. The data are never written over. */
+static bool may_run_in_place(const struct graph *graph, int i, const int *consumers) {
+    const struct node *node = &graph->nodes[i];
+    unsigned flags = operator_get(node->id)->flags;
+    if (!(flags & OPERATOR_IN_PLACE)) return false;
+    int root = graph->nodes[node->inputs[0]].root;
+    if (graph->nodes[root].layer != node->layer) return false;
+    for (int j = root; j < i; j++) {
+        if (graph->nodes[j].root != root) continue;
+        if (consumers[j] != 1) return false;
+        bool exact = (operator_get(graph->nodes[j].id)->flags & OPERATOR_USES_OUTPUT) != 0;
+        if (exact && !(flags & OPERATOR_KEEPS_ZEROS)) return false;
+    }
+    return true;
+}
+
+static void find_roots(struct graph *graph, const int *consumers) {
+    for (int i = 0; i < graph->node_count; i++) {
+        struct node *node = &graph->nodes[i];
+        bool shares = (operator_get(node->id)->flags & OPERATOR_VIEW) != 0 || may_run_in_place(graph, i, consumers);
+        node->root = shares ? graph->nodes[node->inputs[0]].root : i;
+    }
+}
+
+/* last_use[root]: the last layer with a node that reads the value. */
+static enum ps_status find_cuts(struct graph *graph, int *last_use, struct ps_error *error) {
+    for (int i = 0; i < graph->node_count; i++) last_use[i] = -1;
+    for (int i = 0; i < graph->node_count; i++) {
+        const struct node *node = &graph->nodes[i];
+        for (int j = 0; j < node->input_count; j++) last_use[graph->nodes[node->inputs[j]].root] = node->layer;
+    }
+    size_t crossings = 0;
+    for (int r = 0; r < graph->node_count; r++) {
+        if (last_use[r] > graph->nodes[r].layer) crossings += (size_t)(last_use[r] - graph->nodes[r].layer);
+    }
+    graph->cut_first = calloc((size_t)graph->layer_count + 2, sizeof *graph->cut_first);
+    graph->cut_values = calloc(crossings + 1, sizeof *graph->cut_values);
+    if (graph->cut_first == NULL || graph->cut_values == NULL) {
+        return error_memory(error, "a network's cuts", crossings * sizeof *graph->cut_values);
+    }
+    int used = 0;
+    for (int cut = 0; cut <= graph->layer_count; cut++) {
+        graph->cut_first[cut] = used;
+        for (int r = 0; r < graph->node_count; r++) {
+            if (graph->nodes[r].layer < cut && last_use[r] >= cut) graph->cut_values[used++] = r;
+        }
+    }
+    graph->cut_first[graph->layer_count + 1] = used;
+    return PS_OK;
+}
+
+enum ps_status graph_finish(struct graph *graph, struct ps_error *error) {
+    if (graph->status != PS_OK) return graph->status;
+    assert(graph->layers == NULL);
+    if (graph->node_count == 0) return error_set(error, PS_USAGE, "a network needs at least one node beside its data");
+    int *consumers = calloc((size_t)graph->node_count, sizeof *consumers);
+    if (consumers == NULL) return error_memory(error, "a network", (size_t)graph->node_count * sizeof *consumers);
+    for (int i = 0; i < graph->node_count; i++) {
+        for (int j = 0; j < graph->nodes[i].input_count; j++) consumers[graph->nodes[i].inputs[j]]++;
+    }
+    enum ps_status status;
+    TRY_OUT(check_uses(graph, consumers, error));
+    TRY_OUT(find_layers(graph, error));
+    find_roots(graph, consumers);
+    TRY_OUT(find_cuts(graph, consumers, error));
+out:
+    free(consumers);
+    graph->status = status;
+    return status;
+}
+
+/* ----------------------------------------------------------------- queries */
+
+int graph_cut_count(const struct graph *graph, int cut) {
+    assert(cut >= 0 && cut <= graph->layer_count);
+    return graph->cut_first[cut + 1] - graph->cut_first[cut];
+}
+
+const int *graph_cut_values(const struct graph *graph, int cut) {
+    assert(cut >= 0 && cut <= graph->layer_count);
+    return graph->cut_values + graph->cut_first[cut];
+}
+
+int64_t graph_value_bytes(const struct graph *graph, int node) {
+    return shape_elements(&graph->nodes[node].shape) * (int64_t)sizeof(float);
+}
+
+int64_t graph_cut_bytes(const struct graph *graph, int cut) {
+    int64_t bytes = 0;
+    for (int i = 0; i < graph_cut_count(graph, cut); i++) bytes += graph_value_bytes(graph, graph_cut_values(graph, cut)[i]);
+    return bytes;
+}
+
+bool graph_output_kept_by_own_layer(const struct graph *graph, int root) {
+    if (graph->nodes[root].layer < 0) return false;
+    const struct layer *layer = &graph->layers[graph->nodes[root].layer];
+    for (int i = layer->node_first; i < layer->node_first + layer->node_count; i++) {
+        const struct node *node = &graph->nodes[i];
+        unsigned flags = operator_get(node->id)->flags;
+        if (node->root == root && (flags & OPERATOR_USES_OUTPUT)) return true;
+        for (int j = 0; j < node->input_count; j++) {
+            if (graph->nodes[node->inputs[j]].root == root && (flags & OPERATOR_USES_INPUT)) return true;
+        }
+    }
+    return false;
+}

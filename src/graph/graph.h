@@ -1,0 +1,68 @@
+/*
+ * A network as a graph of nodes in topological order, and its view as a chain of layers.
+ *
+ * A layer is a run of nodes that are never separated: one that does the work (convolution, linear, pooling, add, ...) and
+ * those that follow it elementwise. Layers are what plans cut between. The cut c lies before layer c (layers from 0): cut 0
+ * carries the data, cut `layer_count` nothing. A cut carries every value made before it and used after it, each once: a skip
+ * connection crosses all the cuts between its ends.
+ *
+ * A value is named by the node that owns its memory: in-place nodes and views share their input's (node.root).
+ */
+#ifndef PENSTOCK_GRAPH_GRAPH_H
+#define PENSTOCK_GRAPH_GRAPH_H
+
+#include "graph/operator.h"
+
+struct node {
+    enum operator_id id;
+    char name[64];
+    struct attributes attributes;
+    int inputs[GRAPH_INPUTS_MAX], input_count; /* node numbers, all smaller than this node's */
+    struct shape shape;                        /* of the output, for one sample */
+    int layer;                                 /* -1: the input node */
+    int root;                                  /* node whose buffer holds the output; itself, or an earlier one */
+    int parameter_first, parameter_count;      /* into graph.parameters, statistics included */
+};
+
+struct layer {
+    int node_first, node_count;
+    const char *name, *kind; /* of its first node */
+};
+
+struct graph {
+    enum ps_status status; /* of the first call that failed */
+    struct node *nodes;
+    int node_count, node_capacity;
+    struct parameter *parameters;
+    int parameter_count, parameter_capacity;
+    /* after graph_finish */
+    struct layer *layers;
+    int layer_count;
+    int *cut_first;  /* layer_count + 2 offsets into cut_values */
+    int *cut_values; /* root nodes crossing each cut, ascending */
+};
+
+struct graph *graph_create(void);
+void graph_destroy(struct graph *graph);
+
+/* Adds a node and returns its number, or -1 with `error` set; once something failed, further calls return -1 and touch nothing, so a
+ * network is written without a check at each line and checked at the end by graph_finish. The first node is the data. */
+int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes, const int *inputs,
+              int input_count, struct ps_error *error);
+
+/* Changes the initial values of a node's parameter (0: the first), where a network's paper says so. */
+void graph_set_initial(struct graph *graph, int node, int parameter, struct initial initial);
+
+/* Cuts the chain into layers, decides what runs in place, finds the crossing values. After it the graph does not change. */
+enum ps_status graph_finish(struct graph *graph, struct ps_error *error);
+
+int graph_cut_count(const struct graph *graph, int cut);
+const int *graph_cut_values(const struct graph *graph, int cut);
+/* Bytes of one sample's values that cross the cut, without alignment. */
+int64_t graph_cut_bytes(const struct graph *graph, int cut);
+int64_t graph_value_bytes(const struct graph *graph, int node);
+
+/* Whether a backward of the layer that makes the value (a root) reads it: as its own output, or as a node's input. */
+bool graph_output_kept_by_own_layer(const struct graph *graph, int root);
+
+#endif

@@ -1,0 +1,56 @@
+/* The model zoo: one file per network in models/, one line each in models/table.c. */
+#ifndef PENSTOCK_GRAPH_MODEL_H
+#define PENSTOCK_GRAPH_MODEL_H
+
+#include "base/options.h"
+#include "graph/graph.h"
+
+struct ps_model {
+    char name[128]; /* the spec */
+    struct graph *graph;
+    int64_t input_shape[3]; /* C, H, W */
+    int classes;
+};
+
+struct model_options {
+    int input, channels, classes; /* from the spec, or the entry's defaults */
+};
+
+struct model {
+    const char *name, *summary;
+    struct model_options defaults;
+    const char *keys[8]; /* its own options beside input, channels, classes; NULL-terminated */
+    /* Writes the nodes, loss included, into an empty graph. */
+    enum ps_status (*build)(struct graph *graph, const struct model_options *sizes, struct options *options,
+                            struct ps_error *error);
+};
+
+extern const struct model *const model_table[]; /* NULL-terminated */
+
+/* Building blocks that the networks share. Each returns the node to go on from, or -1 once an error is set. */
+struct builder {
+    struct graph *graph;
+    struct ps_error *error;
+};
+int build_input(struct builder *builder, int channels, int height, int width);
+int build_convolution(struct builder *builder, int input, const char *name, int channels, int kernel, int stride, int pad,
+                      bool bias);
+/* He's initial values as torchvision's networks use them: weights normal with the variance 2 / (kernel area * output channels),
+ * bias 0. */
+void build_he_initial(struct builder *builder, int convolution);
+int build_linear(struct builder *builder, int input, const char *name, int features);
+int build_max_pool(struct builder *builder, int input, const char *name, int kernel, int stride, int pad);
+int build_average_pool(struct builder *builder, int input, const char *name, int kernel, int stride, int pad);
+int build_global_pool(struct builder *builder, int input, const char *name);
+/* Average pool to side x side as PyTorch's adaptive one; nothing is added where the map has that size already. */
+int build_adaptive_pool(struct builder *builder, int input, const char *name, int side);
+int build_relu(struct builder *builder, int input, const char *name);
+int build_batch_norm(struct builder *builder, int input, const char *name);
+int build_add(struct builder *builder, int a, int b, const char *name);
+int build_concat(struct builder *builder, const int *inputs, int count, const char *name);
+int build_flatten(struct builder *builder, int input, const char *name);
+/* Adds nothing where the rate is 0. */
+int build_dropout(struct builder *builder, int input, const char *name, float rate);
+int build_cross_entropy(struct builder *builder, int input, const char *name);
+
+#endif

@@ -1,0 +1,12 @@
+/* All networks. A new one is a file beside this one and a line here. */
+#include "graph/model.h"
+
+extern const struct model model_lenet5, model_alexnet, model_vgg16, model_resnet;
+
+const struct model *const model_table[] = {
+    &model_lenet5,
+    &model_alexnet,
+    &model_vgg16,
+    &model_resnet,
+    NULL,
+};

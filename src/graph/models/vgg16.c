@@ -1,0 +1,79 @@
+/*
+ * VGG-16 (Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", 2015, configuration D).
+ * Up to 64 pixels a side its CIFAR form, with a classifier of 512 features (15,245,130 parameters for 32 pixels and 10 classes);
+ * above, torchvision's (138,357,544 for 224 pixels and 1000 classes). Parameters are named, and start, as in torchvision.
+ */
+#include <stdio.h>
+
+#include "graph/model.h"
+
+/* Output channels of the convolutions; 0: a max pool. */
+static const int plan[] = {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0};
+
+static int build_features(struct builder *b, int x, bool batch_norm) {
+    int number = 0;
+    for (size_t i = 0; i < sizeof plan / sizeof *plan; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "features.%d", number++);
+        if (plan[i] == 0) {
+            x = build_max_pool(b, x, name, 2, 2, 0);
+            continue;
+        }
+        x = build_convolution(b, x, name, plan[i], 3, 1, 1, true);
+        build_he_initial(b, x);
+        if (batch_norm) {
+            snprintf(name, sizeof name, "features.%d", number++);
+            x = build_batch_norm(b, x, name);
+        }
+        snprintf(name, sizeof name, "features.%d", number++);
+        x = build_relu(b, x, name);
+    }
+    return x;
+}
+
+static int build_classifier_layer(struct builder *b, int x, int number, int features) {
+    char name[32];
+    snprintf(name, sizeof name, "classifier.%d", number);
+    x = build_linear(b, x, name, features);
+    graph_set_initial(b->graph, x, 0, (struct initial){INITIAL_NORMAL, 0.01f});
+    graph_set_initial(b->graph, x, 1, (struct initial){INITIAL_CONSTANT, 0});
+    return x;
+}
+
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+                            struct ps_error *error) {
+    int batch_norm = 0;
+    double rate = 0.5;
+    TRY(options_int(options, "batch_norm", 0, 1, &batch_norm, error));
+    TRY(options_number(options, "dropout", 0, 0.99, &rate, error));
+    struct builder b = {graph, error};
+    bool small = sizes->input <= 64;
+    int features = small ? 512 : 4096;
+    float dropout = (float)rate;
+    int x = build_input(&b, sizes->channels, sizes->input, sizes->input);
+    x = build_features(&b, x, batch_norm != 0);
+    if (!small) x = build_adaptive_pool(&b, x, "avgpool", 7);
+    x = build_flatten(&b, x, "flatten");
+    if (small) { /* dropout stands before the linear layer, in torchvision's network after its ReLU */
+        x = build_dropout(&b, x, "classifier.0", dropout);
+        x = build_relu(&b, build_classifier_layer(&b, x, 1, features), "classifier.2");
+        x = build_dropout(&b, x, "classifier.3", dropout);
+        x = build_relu(&b, build_classifier_layer(&b, x, 4, features), "classifier.5");
+    } else {
+        x = build_relu(&b, build_classifier_layer(&b, x, 0, features), "classifier.1");
+        x = build_dropout(&b, x, "classifier.2", dropout);
+        x = build_relu(&b, build_classifier_layer(&b, x, 3, features), "classifier.4");
+        x = build_dropout(&b, x, "classifier.5", dropout);
+    }
+    x = build_classifier_layer(&b, x, 6, sizes->classes);
+    build_cross_entropy(&b, x, "loss");
+    return graph->status;
+}
+
+const struct model model_vgg16 = {
+    .name = "vgg16",
+    .summary = "VGG-16: thirteen 3x3 convolutions and three linear layers; CIFAR form up to 64 pixels, torchvision's above",
+    .defaults = {.input = 32, .channels = 3, .classes = 10},
+    .keys = {"batch_norm", "dropout", NULL},
+    .build = build,
+};

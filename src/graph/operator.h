@@ -1,0 +1,89 @@
+/*
+ * Operators: what a node of a network can be. An entry knows shapes, parameters, arithmetic and what its backward needs;
+ * how it is computed is a device's matter (compute/kernel.h).
+ *
+ * Shapes are those of one sample and in PyTorch's order (images C, H, W). In memory activations lie with the channels last
+ * (N, H, W, C); all elements have four bytes.
+ */
+#ifndef PENSTOCK_GRAPH_OPERATOR_H
+#define PENSTOCK_GRAPH_OPERATOR_H
+
+#include "base/error.h"
+
+enum operator_id {
+#define OPERATOR(NAME, name) OPERATOR_##NAME,
+#include "graph/operators.def"
+#undef OPERATOR
+    OPERATOR_COUNT
+};
+
+enum { GRAPH_INPUTS_MAX = 8, GRAPH_PARAMETERS_MAX = 4, SHAPE_RANK_MAX = 4 };
+
+struct shape {
+    int rank;
+    int64_t dim[SHAPE_RANK_MAX];
+    /* Where a vector (rank 1) was flattened from an image: its C, H, W, so that a linear layer can keep its weights in
+     * PyTorch's order (C, H, W) while the memory stays H, W, C. All 0 otherwise. */
+    int64_t image[3];
+};
+
+int64_t shape_elements(const struct shape *shape);
+
+/* One flat struct for all operators; each documents what it reads. */
+struct attributes {
+    int channels;                              /* convolution: output channels; linear: output features */
+    int kernel_h, kernel_w, stride_h, stride_w; /* convolution, pooling */
+    int pad_h, pad_w, groups;                  /* convolution, pooling (groups: convolution) */
+    bool bias;                                 /* convolution, linear */
+    bool count_padding;                        /* average_pool */
+    float rate;                                /* dropout: probability of zeroing */
+    float epsilon, momentum;                   /* batch_norm: PyTorch's meaning of momentum */
+    float smoothing;                           /* cross_entropy: label smoothing */
+    /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
+    double forward_s, backward_input_s, backward_weight_s, update_s;
+    int64_t value_bytes, parameter_bytes, inner_bytes;
+};
+
+enum initial_kind { INITIAL_CONSTANT, INITIAL_UNIFORM, INITIAL_NORMAL };
+
+struct initial {
+    enum initial_kind kind;
+    float value; /* the constant; the bound of [-value, value); the standard deviation */
+};
+
+/* A trained tensor (parameter) or a running statistic of a node, in canonical (PyTorch) shape and order. */
+struct parameter {
+    char name[80]; /* "conv1.weight": the node's name and the tensor's */
+    struct shape shape;
+    struct initial initial;
+    bool statistic; /* belongs to the forward owner, is no weight version, has no gradient */
+};
+
+enum operator_flags {
+    OPERATOR_STARTS_LAYER = 1,  /* a node of this kind begins a new layer of the chain; the others join the one before */
+    OPERATOR_IN_PLACE = 2,      /* may write its output (and input gradient) over its input (output gradient) */
+    OPERATOR_VIEW = 4,          /* output is the input's memory; nothing is computed */
+    OPERATOR_USES_INPUT = 8,    /* backward reads the inputs */
+    OPERATOR_USES_OUTPUT = 16,  /* backward reads the output */
+    OPERATOR_KEEPS_ZEROS = 32,  /* in place over a USES_OUTPUT producer it keeps what that backward reads (the sign pattern) */
+    OPERATOR_LOSS = 64,         /* ends the network: output holds what its backward needs, and it yields loss and hits */
+    OPERATOR_RANDOM = 128,      /* reads random numbers keyed by step and micro-batch */
+};
+
+struct operator {
+    const char *name;
+    unsigned flags;
+    int inputs_min, inputs_max;
+    /* Output shape; completes attributes (0 strides become kernels or 1, and so on). Errors name what does not fit. */
+    enum ps_status (*infer)(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error);
+    /* Parameters and statistics with PyTorch's default initial values; names without the node's name. NULL: none. */
+    int (*parameters)(const struct attributes *attributes, const struct shape *inputs,
+                      struct parameter parameters[GRAPH_PARAMETERS_MAX]);
+    /* Forward arithmetic of one sample, a multiply-add counted as two. NULL: one per output element. */
+    double (*flops)(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
+};
+
+const struct operator *operator_get(enum operator_id id);
+
+#endif

@@ -1,0 +1,104 @@
+/* The table of operators, made from operators.def, and what several operators' files share. */
+#include "graph/operators.h"
+
+#include <math.h>
+
+#define OPERATOR(NAME, name) extern const struct operator operator_##name;
+#include "graph/operators.def"
+#undef OPERATOR
+
+static const struct operator *const operators[OPERATOR_COUNT] = {
+#define OPERATOR(NAME, name) [OPERATOR_##NAME] = &operator_##name,
+#include "graph/operators.def"
+#undef OPERATOR
+};
+
+const struct operator *operator_get(enum operator_id id) {
+    assert(id >= 0 && id < OPERATOR_COUNT);
+    return operators[id];
+}
+
+int64_t shape_elements(const struct shape *shape) {
+    int64_t elements = 1;
+    for (int d = 0; d < shape->rank; d++) elements *= shape->dim[d];
+    return elements;
+}
+
+bool shape_equal(const struct shape *a, const struct shape *b) {
+    if (a->rank != b->rank) return false;
+    for (int d = 0; d < a->rank; d++) {
+        if (a->dim[d] != b->dim[d]) return false;
+    }
+    return true;
+}
+
+bool shape_permuted(const struct shape *shape) { return shape->image[1] * shape->image[2] > 1; }
+
+const char *shape_text(const struct shape *shape, char text[96]) {
+    int used = snprintf(text, 96, "%lld", (long long)shape->dim[0]);
+    for (int d = 1; d < shape->rank; d++) used += snprintf(text + used, 96 - (size_t)used, "x%lld", (long long)shape->dim[d]);
+    return text;
+}
+
+enum ps_status require_image(const struct shape *input, struct ps_error *error) {
+    if (input->rank == 3) return PS_OK;
+    char text[96];
+    return error_set(error, PS_USAGE, "its input must be an image (C, H, W), and is a vector of %s", shape_text(input, text));
+}
+
+enum ps_status require_vector(const struct shape *input, struct ps_error *error) {
+    if (input->rank == 1) return PS_OK;
+    char text[96];
+    return error_set(error, PS_USAGE, "its input must be a vector, and is an image of %s: flatten it before",
+                     shape_text(input, text));
+}
+
+/* Positions of a window along one side. */
+static int64_t window_positions(int64_t size, int kernel, int stride, int pad) {
+    int64_t room = size + 2 * (int64_t)pad - kernel;
+    return room < 0 ? 0 : room / stride + 1;
+}
+
+enum ps_status window_output(const struct attributes *a, const struct shape *input, int64_t channels, struct shape *output,
+                             struct ps_error *error) {
+    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0) {
+        return error_set(error, PS_USAGE, "kernel %dx%d, stride %dx%d, padding %dx%d: kernel and stride must be at least 1",
+                         a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w);
+    }
+    int64_t height = window_positions(input->dim[1], a->kernel_h, a->stride_h, a->pad_h);
+    int64_t width = window_positions(input->dim[2], a->kernel_w, a->stride_w, a->pad_w);
+    if (height < 1 || width < 1) {
+        char text[96];
+        return error_set(error, PS_USAGE, "a kernel of %dx%d with padding %dx%d does not fit into its input of %s", a->kernel_h,
+                         a->kernel_w, a->pad_h, a->pad_w, shape_text(input, text));
+    }
+    *output = (struct shape){.rank = 3, .dim = {channels, height, width}};
+    return PS_OK;
+}
+
+enum ps_status pool_infer(struct attributes *a, const struct shape *inputs, int input_count, struct shape *output,
+                          struct ps_error *error) {
+    (void)input_count;
+    TRY(require_image(inputs, error));
+    if (a->stride_h == 0) a->stride_h = a->kernel_h;
+    if (a->stride_w == 0) a->stride_w = a->kernel_w;
+    if (2 * (int64_t)a->pad_h > a->kernel_h || 2 * (int64_t)a->pad_w > a->kernel_w) {
+        return error_set(error, PS_USAGE, "padding %dx%d is more than half of the kernel %dx%d", a->pad_h, a->pad_w, a->kernel_h,
+                         a->kernel_w);
+    }
+    return window_output(a, inputs, inputs->dim[0], output, error);
+}
+
+double pool_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+    (void)inputs;
+    return (double)shape_elements(output) * attributes->kernel_h * attributes->kernel_w;
+}
+
+double no_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+    (void)attributes, (void)inputs, (void)output;
+    return 0;
+}
+
+struct initial initial_fan_in(int64_t fan_in) {
+    return (struct initial){INITIAL_UNIFORM, (float)(1.0 / sqrt((double)fan_in))};
+}

@@ -1,0 +1,34 @@
+/* What the operators' files share: checks of shapes, windows (convolution and pooling), initial values. */
+#ifndef PENSTOCK_GRAPH_OPERATORS_H
+#define PENSTOCK_GRAPH_OPERATORS_H
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/operator.h"
+
+bool shape_equal(const struct shape *a, const struct shape *b);
+/* Whether memory holds the features of a vector in another order (H, W, C) than PyTorch's (C, H, W). */
+bool shape_permuted(const struct shape *shape);
+/* "3x32x32" */
+const char *shape_text(const struct shape *shape, char text[96]);
+
+enum ps_status require_image(const struct shape *input, struct ps_error *error);
+enum ps_status require_vector(const struct shape *input, struct ps_error *error);
+
+/* The output of `channels` maps of a window that slides over an image. */
+enum ps_status window_output(const struct attributes *attributes, const struct shape *input, int64_t channels,
+                             struct shape *output, struct ps_error *error);
+
+/* For pooling, and for what computes nothing. */
+enum ps_status pool_infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                          struct ps_error *error);
+double pool_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
+double no_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
+
+/* PyTorch's default for convolution and linear, weights and biases: kaiming_uniform with a = sqrt(5), that is uniform in
+ * +-1/sqrt(fan in). */
+struct initial initial_fan_in(int64_t fan_in);
+
+#endif

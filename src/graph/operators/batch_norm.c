@@ -1,0 +1,49 @@
+/*
+ * Batch normalisation over each channel (Ioffe and Szegedy, 2015): reads epsilon (0: 1e-5) and momentum (0: 0.1; the share of
+ * the new statistics, as in PyTorch). Training normalises with the biased variance of the micro-batch; the running variance
+ * gathers the unbiased one.
+ */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)input_count;
+    if (attributes->epsilon == 0) attributes->epsilon = 1e-5f;
+    if (attributes->momentum == 0) attributes->momentum = 0.1f;
+    if (!(attributes->epsilon > 0) || !(attributes->momentum > 0 && attributes->momentum <= 1)) {
+        return error_set(error, PS_USAGE, "epsilon %g must be positive, momentum %g above 0 and at most 1",
+                         (double)attributes->epsilon, (double)attributes->momentum);
+    }
+    if (shape_permuted(inputs)) {
+        return error_set(error, PS_USAGE, "its input is a flattened image: normalise before flattening");
+    }
+    *output = inputs[0];
+    return PS_OK;
+}
+
+static int parameters(const struct attributes *attributes, const struct shape *inputs,
+                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    (void)attributes;
+    struct shape shape = {.rank = 1, .dim = {inputs->dim[0]}};
+    struct initial zero = {INITIAL_CONSTANT, 0}, one = {INITIAL_CONSTANT, 1};
+    parameters[0] = (struct parameter){.name = "weight", .shape = shape, .initial = one};
+    parameters[1] = (struct parameter){.name = "bias", .shape = shape, .initial = zero};
+    parameters[2] = (struct parameter){.name = "running_mean", .shape = shape, .initial = zero, .statistic = true};
+    parameters[3] = (struct parameter){.name = "running_var", .shape = shape, .initial = one, .statistic = true};
+    return 4;
+}
+
+static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+    (void)attributes, (void)inputs;
+    return 7.0 * (double)shape_elements(output); /* mean 1, variance 3, normalisation and scale 3 */
+}
+
+const struct operator operator_batch_norm = {
+    .name = "batch_norm",
+    .flags = OPERATOR_USES_INPUT,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = infer,
+    .parameters = parameters,
+    .flops = flops,
+};

@@ -1,0 +1,24 @@
+/*
+ * Dropout (Srivastava et al., 2014): in training sets an element to zero with probability `rate` and divides the others by
+ * 1 - rate. The backward makes the same random numbers again, so nothing is kept; in place over a ReLU what it zeroes has no
+ * gradient anyway.
+ */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)input_count;
+    if (!(attributes->rate >= 0 && attributes->rate < 1)) {
+        return error_set(error, PS_USAGE, "rate %g must be at least 0 and below 1", (double)attributes->rate);
+    }
+    *output = inputs[0];
+    return PS_OK;
+}
+
+const struct operator operator_dropout = {
+    .name = "dropout",
+    .flags = OPERATOR_IN_PLACE | OPERATOR_KEEPS_ZEROS | OPERATOR_RANDOM,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = infer,
+};

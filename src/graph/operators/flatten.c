@@ -1,0 +1,25 @@
+/*
+ * An image as a vector. The memory stays as it is (H, W, C); the shape remembers the image, so that a linear layer can keep its
+ * weights in PyTorch's order (C, H, W).
+ */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)attributes, (void)input_count, (void)error;
+    *output = inputs[0];
+    if (inputs->rank == 3) {
+        *output = (struct shape){.rank = 1, .dim = {shape_elements(inputs)}};
+        memcpy(output->image, inputs->dim, sizeof output->image);
+    }
+    return PS_OK;
+}
+
+const struct operator operator_flatten = {
+    .name = "flatten",
+    .flags = OPERATOR_VIEW,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = infer,
+    .flops = no_flops,
+};

@@ -1,0 +1,41 @@
+/*
+ * Fully connected: reads channels (output features), bias. Weights (features, D), bias (features). Where the input was
+ * flattened from an image the weights' columns are in PyTorch's order C, H, W (shape.image), not in memory's H, W, C.
+ */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)input_count;
+    TRY(require_vector(inputs, error));
+    if (attributes->channels < 1) {
+        return error_set(error, PS_USAGE, "%d output features: at least 1 is needed", attributes->channels);
+    }
+    *output = (struct shape){.rank = 1, .dim = {attributes->channels}};
+    return PS_OK;
+}
+
+static int parameters(const struct attributes *attributes, const struct shape *inputs,
+                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    struct initial initial = initial_fan_in(inputs->dim[0]);
+    parameters[0] = (struct parameter){
+        .name = "weight", .shape = {.rank = 2, .dim = {attributes->channels, inputs->dim[0]}}, .initial = initial};
+    parameters[1] =
+        (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {attributes->channels}}, .initial = initial};
+    return attributes->bias ? 2 : 1;
+}
+
+static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+    (void)attributes;
+    return 2.0 * (double)inputs->dim[0] * (double)output->dim[0];
+}
+
+const struct operator operator_linear = {
+    .name = "linear",
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = infer,
+    .parameters = parameters,
+    .flops = flops,
+};

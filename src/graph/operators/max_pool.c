@@ -1,0 +1,14 @@
+/*
+ * Largest value of each window: reads kernel, stride (0: the kernel), pad (at most half the kernel; padding never wins).
+ * The forward keeps what its backward needs (which element won) in the kernel's inner memory.
+ */
+#include "graph/operators.h"
+
+const struct operator operator_max_pool = {
+    .name = "max_pool",
+    .flags = OPERATOR_STARTS_LAYER,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = pool_infer,
+    .flops = pool_flops,
+};

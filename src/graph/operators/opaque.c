@@ -1,0 +1,39 @@
+/*
+ * A layer known only by what it costs: the seconds, value_bytes (of its output), parameter_bytes and inner_bytes of its
+ * attributes. Only the clock device runs it. Without an input it is the data.
+ */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)inputs, (void)input_count;
+    const struct attributes *a = attributes;
+    if (!(a->forward_s >= 0 && a->backward_input_s >= 0 && a->backward_weight_s >= 0 && a->update_s >= 0)) {
+        return error_set(error, PS_USAGE, "times of %g, %g, %g and %g s must not be negative", a->forward_s, a->backward_input_s,
+                         a->backward_weight_s, a->update_s);
+    }
+    if (a->value_bytes < 0 || a->parameter_bytes < 0 || a->inner_bytes < 0) {
+        return error_set(error, PS_USAGE, "sizes of %lld, %lld and %lld bytes must not be negative", (long long)a->value_bytes,
+                         (long long)a->parameter_bytes, (long long)a->inner_bytes);
+    }
+    *output = (struct shape){.rank = 1, .dim = {(a->value_bytes + 3) / 4}};
+    return PS_OK;
+}
+
+static int parameters(const struct attributes *attributes, const struct shape *inputs,
+                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    (void)inputs;
+    parameters[0] =
+        (struct parameter){.name = "weight", .shape = {.rank = 1, .dim = {(attributes->parameter_bytes + 3) / 4}}};
+    return attributes->parameter_bytes > 0 ? 1 : 0;
+}
+
+const struct operator operator_opaque = {
+    .name = "opaque",
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
+    .inputs_min = 0,
+    .inputs_max = GRAPH_INPUTS_MAX,
+    .infer = infer,
+    .parameters = parameters,
+    .flops = no_flops,
+};

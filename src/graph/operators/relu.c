@@ -1,0 +1,17 @@
+/* max(x, 0). Its backward reads only where the output is positive. */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)attributes, (void)input_count, (void)error;
+    *output = inputs[0];
+    return PS_OK;
+}
+
+const struct operator operator_relu = {
+    .name = "relu",
+    .flags = OPERATOR_IN_PLACE | OPERATOR_USES_OUTPUT | OPERATOR_KEEPS_ZEROS,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = infer,
+};

@@ -1,0 +1,361 @@
+/* The builder: shapes, parameters, layers, what runs in place, what crosses each cut, and what it refuses. */
+#include <string.h>
+
+#include "graph/model.h"
+#include "support.h"
+
+static struct builder start(void) {
+    struct graph *graph = graph_create();
+    assert_non_null(graph);
+    return (struct builder){graph, &test_error};
+}
+
+static void assert_shape(const struct graph *graph, int node, int rank, int64_t a, int64_t b, int64_t c) {
+    const struct shape *shape = &graph->nodes[node].shape;
+    assert_int_equal(shape->rank, rank);
+    int64_t wanted[3] = {a, b, c};
+    for (int d = 0; d < rank; d++) assert_int_equal(shape->dim[d], wanted[d]);
+}
+
+static const struct parameter *parameter_of(const struct graph *graph, int node, int number) {
+    assert_true(number < graph->nodes[node].parameter_count);
+    return &graph->parameters[graph->nodes[node].parameter_first + number];
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    struct builder b = start();
+    int data = build_input(&b, 3, 17, 20);
+    int convolution = build_convolution(&b, data, "conv", 8, 3, 2, 1, true);
+    assert_shape(b.graph, convolution, 3, 8, 9, 10);
+    int pool = build_max_pool(&b, convolution, "pool", 3, 2, 1);
+    assert_shape(b.graph, pool, 3, 8, 5, 5);
+    int average = build_average_pool(&b, pool, "average", 2, 1, 0);
+    assert_shape(b.graph, average, 3, 8, 4, 4);
+    int norm = build_batch_norm(&b, average, "norm");
+    int both = build_concat(&b, (const int[]){norm, average}, 2, "concat");
+    assert_shape(b.graph, both, 3, 16, 4, 4);
+    int sum = build_add(&b, both, both, "add");
+    int flat = build_flatten(&b, sum, "flatten");
+    assert_shape(b.graph, flat, 1, 256, 0, 0);
+    assert_int_equal(b.graph->nodes[flat].shape.image[0], 16);
+    assert_int_equal(b.graph->nodes[flat].shape.image[2], 4);
+    int dropout = build_dropout(&b, flat, "dropout", 0.5f);
+    assert_int_equal(b.graph->nodes[dropout].shape.image[0], 16);
+    int linear = build_linear(&b, dropout, "linear", 10);
+    assert_int_equal(b.graph->nodes[linear].shape.image[0], 0);
+    int loss = build_cross_entropy(&b, linear, "loss");
+    assert_shape(b.graph, loss, 1, 10, 0, 0);
+    assert_ok(graph_finish(b.graph, &test_error));
+
+    const struct parameter *weight = parameter_of(b.graph, convolution, 0), *bias = parameter_of(b.graph, convolution, 1);
+    assert_string_equal(weight->name, "conv.weight");
+    assert_int_equal(shape_elements(&weight->shape), 8 * 3 * 3 * 3);
+    assert_int_equal(weight->shape.rank, 4);
+    assert_int_equal(weight->initial.kind, INITIAL_UNIFORM);
+    assert_float_equal(weight->initial.value, 1 / 5.196152423f, 1e-6);
+    assert_float_equal(bias->initial.value, weight->initial.value, 0);
+    assert_float_equal(parameter_of(b.graph, linear, 0)->initial.value, 1.0f / 16, 1e-6);
+    assert_string_equal(parameter_of(b.graph, norm, 3)->name, "norm.running_var");
+    assert_true(parameter_of(b.graph, norm, 3)->statistic);
+    assert_false(parameter_of(b.graph, norm, 1)->statistic);
+    assert_float_equal(b.graph->nodes[norm].attributes.epsilon, 1e-5f, 1e-9);
+    graph_destroy(b.graph);
+}
+
+/* A convolution whose channels are in groups has 1 / groups of the weights. */
+static void test_groups(void **state) {
+    (void)state;
+    struct builder b = start();
+    int data = build_input(&b, 4, 8, 8);
+    struct attributes attributes = {.channels = 6, .kernel_h = 3, .kernel_w = 1, .groups = 2};
+    int node = graph_add(b.graph, OPERATOR_CONVOLUTION, "conv", &attributes, &data, 1, &test_error);
+    assert_shape(b.graph, node, 3, 6, 6, 8);
+    assert_int_equal(b.graph->nodes[node].parameter_count, 1);
+    assert_int_equal(shape_elements(&parameter_of(b.graph, node, 0)->shape), 6 * 2 * 3 * 1);
+    attributes.groups = 6;
+    attributes.kernel_h = 1;
+    node = graph_add(b.graph, OPERATOR_CONVOLUTION, "depthwise", &attributes, &node, 1, &test_error);
+    assert_int_equal(shape_elements(&parameter_of(b.graph, node, 0)->shape), 6);
+    graph_destroy(b.graph);
+}
+
+static void test_layers_and_memory(void **state) {
+    (void)state;
+    struct builder b = start();
+    int x = build_input(&b, 1, 8, 8);
+    int conv = build_convolution(&b, x, "conv", 4, 3, 1, 1, true);
+    int norm = build_batch_norm(&b, conv, "norm");
+    int relu = build_relu(&b, norm, "relu");
+    int pool = build_max_pool(&b, relu, "pool", 2, 2, 0);
+    int flat = build_flatten(&b, pool, "flatten");
+    int drop = build_dropout(&b, flat, "drop", 0.5f);
+    int fc1 = build_linear(&b, drop, "fc1", 12);
+    int relu2 = build_relu(&b, fc1, "relu2");
+    int drop2 = build_dropout(&b, relu2, "drop2", 0.5f);
+    int fc2 = build_linear(&b, drop2, "fc2", 3);
+    int loss = build_cross_entropy(&b, fc2, "loss");
+    assert_ok(graph_finish(b.graph, &test_error));
+    const struct graph *g = b.graph;
+
+    assert_int_equal(g->layer_count, 4);
+    const char *names[] = {"conv", "pool", "fc1", "fc2"}, *kinds[] = {"convolution", "max_pool", "linear", "linear"};
+    int counts[] = {3, 3, 3, 2};
+    for (int l = 0; l < 4; l++) {
+        assert_string_equal(g->layers[l].name, names[l]);
+        assert_string_equal(g->layers[l].kind, kinds[l]);
+        assert_int_equal(g->layers[l].node_count, counts[l]);
+    }
+    assert_int_equal(g->nodes[x].layer, -1);
+    assert_int_equal(g->nodes[loss].layer, 3);
+
+    assert_int_equal(g->nodes[norm].root, norm);  /* its backward reads its input */
+    assert_int_equal(g->nodes[relu].root, norm);
+    assert_int_equal(g->nodes[flat].root, pool);
+    assert_int_equal(g->nodes[drop].root, pool);
+    assert_int_equal(g->nodes[relu2].root, fc1);
+    assert_int_equal(g->nodes[drop2].root, fc1); /* keeps the signs that the ReLU's backward reads */
+    assert_int_equal(g->nodes[loss].root, loss);
+
+    assert_true(graph_output_kept_by_own_layer(g, conv)); /* the normalisation's input */
+    assert_true(graph_output_kept_by_own_layer(g, norm)); /* the ReLU's output */
+    assert_false(graph_output_kept_by_own_layer(g, pool));
+    assert_true(graph_output_kept_by_own_layer(g, fc1));
+    assert_false(graph_output_kept_by_own_layer(g, fc2)); /* logits */
+    assert_true(graph_output_kept_by_own_layer(g, loss));
+
+    int crossing[] = {x, norm, pool, fc1};
+    for (int c = 0; c < 4; c++) {
+        assert_int_equal(graph_cut_count(g, c), 1);
+        assert_int_equal(graph_cut_values(g, c)[0], crossing[c]);
+    }
+    assert_int_equal(graph_cut_count(g, 4), 0);
+    assert_int_equal(graph_cut_bytes(g, 0), 4 * 64);
+    assert_int_equal(graph_cut_bytes(g, 1), 4 * 4 * 64);
+    assert_int_equal(graph_cut_bytes(g, 2), 4 * 4 * 16);
+    assert_int_equal(graph_cut_bytes(g, 4), 0);
+    graph_destroy(b.graph);
+}
+
+/* Where somebody else reads the value, in another layer, or where it is the data, nothing is written over. */
+static void test_not_in_place(void **state) {
+    (void)state;
+    struct builder b = start();
+    int x = build_input(&b, 2, 4, 4);
+    int on_data = build_relu(&b, x, "on_data"); /* begins a layer: there is none before */
+    int conv = build_convolution(&b, on_data, "conv", 2, 3, 1, 1, true);
+    int shared = build_relu(&b, conv, "shared"); /* conv is read again below */
+    int jump = build_relu(&b, conv, "jump");     /* goes on from further back: a layer of its own */
+    int sum = build_add(&b, shared, jump, "sum");
+    int after = build_relu(&b, sum, "after");
+    int flat = build_flatten(&b, after, "flatten");
+    build_cross_entropy(&b, build_linear(&b, flat, "fc", 2), "loss");
+    assert_ok(graph_finish(b.graph, &test_error));
+    const struct graph *g = b.graph;
+    assert_int_equal(g->nodes[on_data].layer, 0);
+    assert_int_equal(g->nodes[on_data].root, on_data);
+    assert_int_equal(g->nodes[shared].layer, g->nodes[conv].layer);
+    assert_int_equal(g->nodes[shared].root, shared);
+    assert_int_equal(g->nodes[jump].layer, g->nodes[conv].layer + 1);
+    assert_int_equal(g->nodes[jump].root, jump);
+    assert_int_equal(g->nodes[after].root, sum);
+    int cut = g->nodes[jump].layer;
+    assert_int_equal(graph_cut_count(g, cut), 2);
+    assert_int_equal(graph_cut_values(g, cut)[0], conv);
+    assert_int_equal(graph_cut_values(g, cut)[1], shared);
+    assert_int_equal(graph_cut_count(g, cut + 1), 2);
+    assert_int_equal(graph_cut_values(g, cut + 1)[1], jump);
+    graph_destroy(b.graph);
+}
+
+/* A value from an earlier layer is not written over either, even where nobody else reads it: it came across a cut. */
+static void test_not_across_layers(void **state) {
+    (void)state;
+    struct builder b = start();
+    int x = build_input(&b, 2, 4, 4);
+    int one = build_convolution(&b, x, "one", 2, 1, 1, 0, true);
+    int two = build_convolution(&b, x, "two", 2, 1, 1, 0, true);
+    int three = build_convolution(&b, x, "three", 2, 1, 1, 0, true);
+    int late = build_relu(&b, one, "late");
+    int flat = build_flatten(&b, two, "flatten");
+    int drop = build_dropout(&b, flat, "drop", 0.5f);
+    int sum = build_add(&b, late, three, "sum");
+    int flat2 = build_flatten(&b, sum, "flatten2");
+    build_cross_entropy(&b, build_linear(&b, build_concat(&b, (const int[]){build_linear(&b, flat2, "fc", 3),
+                                                                            build_linear(&b, drop, "fc2", 3)}, 2, "both"),
+                                         "fc3", 2), "loss");
+    assert_ok(graph_finish(b.graph, &test_error));
+    const struct graph *g = b.graph;
+    assert_int_equal(g->nodes[late].root, late);
+    assert_int_equal(g->nodes[flat].root, two);
+    assert_int_equal(g->nodes[drop].layer, g->nodes[flat].layer);
+    assert_int_equal(g->nodes[drop].root, drop);
+    graph_destroy(b.graph);
+}
+
+/* A network known by its costs alone: a chain of opaque layers. */
+static void test_opaque_chain(void **state) {
+    (void)state;
+    struct graph *graph = graph_create();
+    struct attributes data = {.value_bytes = 640};
+    int node = graph_add(graph, OPERATOR_INPUT, "data", &data, NULL, 0, &test_error);
+    char name[16] = "layer0";
+    for (int l = 0; l < 4; l++) {
+        name[5] = (char)('0' + l);
+        struct attributes layer = {.forward_s = 1e-3, .value_bytes = l < 3 ? 100 + l : 0, .parameter_bytes = 7 * l};
+        node = graph_add(graph, OPERATOR_OPAQUE, name, &layer, &node, 1, &test_error);
+    }
+    assert_ok(graph_finish(graph, &test_error));
+    assert_int_equal(graph->layer_count, 4);
+    assert_int_equal(graph_cut_bytes(graph, 0), 640);
+    int64_t wanted[] = {640, 100, 104, 104, 0}; /* in whole floats */
+    for (int c = 0; c <= 4; c++) assert_int_equal(graph_cut_bytes(graph, c), wanted[c]);
+    assert_int_equal(graph->nodes[1].parameter_count, 0);
+    assert_int_equal(shape_elements(&parameter_of(graph, 4, 0)->shape), 6);
+    graph_destroy(graph);
+
+    graph = graph_create(); /* the data may be opaque too */
+    node = graph_add(graph, OPERATOR_OPAQUE, "data", &data, NULL, 0, &test_error);
+    graph_add(graph, OPERATOR_OPAQUE, "layer", NULL, &node, 1, &test_error);
+    assert_ok(graph_finish(graph, &test_error));
+    assert_int_equal(graph->layer_count, 1);
+    assert_int_equal(graph_cut_bytes(graph, 0), 640);
+    graph_destroy(graph);
+}
+
+/* ------------------------------------------------------------------ errors */
+
+typedef int build_wrong(struct builder *b, int data);
+
+static int too_small(struct builder *b, int data) { return build_convolution(b, data, "wrong", 4, 9, 1, 0, true); }
+static int no_stride(struct builder *b, int data) { return build_convolution(b, data, "wrong", 4, 3, -1, 0, true); }
+static int no_channels(struct builder *b, int data) { return build_convolution(b, data, "wrong", 0, 3, 1, 0, true); }
+static int wide_padding(struct builder *b, int data) { return build_max_pool(b, data, "wrong", 2, 2, 2); }
+static int image_into_linear(struct builder *b, int data) { return build_linear(b, data, "wrong", 4); }
+static int image_into_loss(struct builder *b, int data) {
+    return build_cross_entropy(b, build_flatten(b, data, "flatten"), "wrong");
+}
+static int vector_into_pool(struct builder *b, int data) {
+    return build_max_pool(b, build_flatten(b, data, "flatten"), "wrong", 2, 2, 0);
+}
+static int unlike_shapes(struct builder *b, int data) {
+    return build_add(b, data, build_max_pool(b, data, "pool", 2, 2, 0), "wrong");
+}
+static int unlike_sides(struct builder *b, int data) {
+    return build_concat(b, (const int[]){data, build_max_pool(b, data, "pool", 2, 2, 0)}, 2, "wrong");
+}
+static int flattened_norm(struct builder *b, int data) {
+    return build_batch_norm(b, build_flatten(b, data, "flatten"), "wrong");
+}
+static int flattened_concat(struct builder *b, int data) {
+    int flat = build_flatten(b, data, "flatten");
+    return build_concat(b, (const int[]){flat, flat}, 2, "wrong");
+}
+static int flattened_otherwise(struct builder *b, int data) {
+    int flat = build_flatten(b, data, "flatten");
+    return build_add(b, flat, build_linear(b, flat, "fc", 192), "wrong");
+}
+static int rate_of_one(struct builder *b, int data) { return build_dropout(b, data, "wrong", 1); }
+static int groups(struct builder *b, int data) {
+    struct attributes attributes = {.channels = 4, .kernel_h = 1, .kernel_w = 1, .groups = 2};
+    return graph_add(b->graph, OPERATOR_CONVOLUTION, "wrong", &attributes, &data, 1, b->error);
+}
+static int one_input(struct builder *b, int data) {
+    return graph_add(b->graph, OPERATOR_ADD, "wrong", NULL, &data, 1, b->error);
+}
+static int second_data(struct builder *b, int data) {
+    (void)data;
+    return graph_add(b->graph, OPERATOR_OPAQUE, "wrong", NULL, NULL, 0, b->error);
+}
+static int same_name(struct builder *b, int data) { return build_relu(b, build_relu(b, data, "wrong"), "wrong"); }
+static int huge(struct builder *b, int data) {
+    struct attributes attributes = {.channels = 2000000000, .kernel_h = 1, .kernel_w = 1, .pad_h = 30000, .pad_w = 30000};
+    return graph_add(b->graph, OPERATOR_CONVOLUTION, "wrong", &attributes, &data, 1, b->error);
+}
+static int huge_weights(struct builder *b, int data) {
+    return build_linear(b, build_linear(b, build_flatten(b, data, "flatten"), "fc", 2000000), "wrong", 2000000);
+}
+static int negative_time(struct builder *b, int data) {
+    struct attributes attributes = {.forward_s = -1};
+    return graph_add(b->graph, OPERATOR_OPAQUE, "wrong", &attributes, &data, 1, b->error);
+}
+static int smoothing(struct builder *b, int data) {
+    struct attributes attributes = {.smoothing = 1};
+    int fc = build_linear(b, build_flatten(b, data, "flatten"), "fc", 4);
+    return graph_add(b->graph, OPERATOR_CROSS_ENTROPY, "wrong", &attributes, &fc, 1, b->error);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        build_wrong *build;
+        const char *message;
+    } cases[] = {
+        {too_small, "a kernel of 9x9 with padding 0x0 does not fit into its input of 3x8x8"},
+        {no_stride, "stride -1x-1"},
+        {no_channels, "0 output channels"},
+        {wide_padding, "more than half of the kernel"},
+        {image_into_linear, "flatten it before"},
+        {image_into_loss, "put a linear layer between"},
+        {vector_into_pool, "must be an image"},
+        {unlike_shapes, "3x8x8 and 3x4x4"},
+        {unlike_sides, "3x8x8 and 3x4x4"},
+        {flattened_norm, "normalise before flattening"},
+        {flattened_concat, "concatenate before flattening"},
+        {flattened_otherwise, "add before flattening"},
+        {rate_of_one, "rate 1 must be"},
+        {groups, "2 groups do not divide 3 input and 4 output channels"},
+        {one_input, "1 inputs: from 2 to 8"},
+        {second_data, "only the first node may be without inputs"},
+        {same_name, "the name is taken"},
+        {huge, "output would have more than"},
+        {huge_weights, "weight would have more than"},
+        {negative_time, "must not be negative"},
+        {smoothing, "label smoothing 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct builder b = start();
+        int data = build_input(&b, 3, 8, 8);
+        assert_int_equal(cases[i].build(&b, data), -1);
+        assert_non_null(strstr(test_error.message, "node 'wrong'"));
+        /* What follows does nothing, and the end tells. */
+        assert_int_equal(build_relu(&b, -1, "relu"), -1);
+        assert_status(graph_finish(b.graph, &test_error), PS_USAGE, cases[i].message);
+        graph_destroy(b.graph);
+    }
+}
+
+static void test_unfinished(void **state) {
+    (void)state;
+    struct builder b = start();
+    assert_status(graph_finish(b.graph, &test_error), PS_USAGE, "at least one node");
+    graph_destroy(b.graph);
+
+    b = start();
+    build_input(&b, 1, 4, 4);
+    assert_status(graph_finish(b.graph, &test_error), PS_USAGE, "at least one node");
+    graph_destroy(b.graph);
+
+    b = start();
+    int data = build_input(&b, 1, 4, 4);
+    build_relu(&b, data, "lost");
+    build_relu(&b, data, "end");
+    assert_status(graph_finish(b.graph, &test_error), PS_USAGE, "node 'lost' (relu): no node reads its output");
+    graph_destroy(b.graph);
+
+    b = start();
+    int fc = build_linear(&b, build_flatten(&b, build_input(&b, 1, 4, 4), "flatten"), "fc", 3);
+    build_relu(&b, build_cross_entropy(&b, fc, "loss"), "after");
+    assert_status(graph_finish(b.graph, &test_error), PS_USAGE, "node 'loss' (cross_entropy): a loss must be the last node");
+    graph_destroy(b.graph);
+    graph_destroy(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),       cmocka_unit_test(test_groups),   cmocka_unit_test(test_layers_and_memory),
+        cmocka_unit_test(test_not_in_place), cmocka_unit_test(test_not_across_layers), cmocka_unit_test(test_opaque_chain), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_unfinished),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* The model zoo: parameter counts that are well known, layers, crossing values, options, and messages for wrong ones. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/model.h"
+#include "support.h"
+
+static struct ps_model *create(const char *spec) {
+    struct ps_model *model = NULL;
+    assert_ok(ps_model_create(spec, &model, &test_error));
+    return model;
+}
+
+static void test_parameter_counts(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec;
+        int64_t parameters;
+        int layers;
+    } cases[] = {
+        {"lenet5", 61706, 7},
+        {"alexnet,input=224,classes=1000", 61100840, 11},
+        {"alexnet", 23272266, 11},
+        {"vgg16,input=224,classes=1000", 138357544, 21},
+        {"vgg16", 15245130, 21},
+        {"vgg16,dropout=0", 15245130, 21},
+        {"vgg16,batch_norm=1", 15245130 + 2 * 4224, 21},
+        {"vgg16,classes=100", 15245130 + 90 * 513, 21},
+        {"resnet", 78042, 14},
+        {"resnet,blocks=3", 272474, 32},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ps_model *model = create(cases[i].spec);
+        struct ps_model_info info = ps_model_info(model);
+        assert_string_equal(info.name, cases[i].spec);
+        assert_int_equal(info.parameters, cases[i].parameters);
+        assert_int_equal(info.layers, cases[i].layers);
+        int64_t parameters = 0;
+        double flops = 0;
+        for (int l = 0; l < info.layers; l++) {
+            struct ps_layer_info layer = ps_model_layer(model, l);
+            assert_non_null(layer.name);
+            parameters += layer.parameters;
+            flops += layer.forward_flops;
+        }
+        assert_int_equal(parameters, info.parameters);
+        assert_true(flops > 0.999999 * info.forward_flops && flops < 1.000001 * info.forward_flops);
+        ps_model_destroy(model);
+    }
+}
+
+static void test_info(void **state) {
+    (void)state;
+    struct ps_model *model = create("lenet5,classes=7,channels=3");
+    struct ps_model_info info = ps_model_info(model);
+    assert_int_equal(info.input_shape[0], 3);
+    assert_int_equal(info.input_shape[1], 28);
+    assert_int_equal(info.input_shape[2], 28);
+    assert_int_equal(info.classes, 7);
+    struct ps_layer_info first = ps_model_layer(model, 0), pool = ps_model_layer(model, 3), last = ps_model_layer(model, 6);
+    assert_string_equal(first.name, "conv1");
+    assert_string_equal(first.kind, "convolution");
+    assert_int_equal(first.output_rank, 3);
+    assert_int_equal(first.output_shape[0], 6);
+    assert_int_equal(first.output_shape[2], 28);
+    assert_int_equal(first.forward_flops, 2 * 28 * 28 * 6 * 75 + 28 * 28 * 6);
+    assert_int_equal(pool.output_rank, 1); /* flattened */
+    assert_int_equal(pool.output_shape[0], 400);
+    assert_int_equal(pool.parameters, 0);
+    assert_string_equal(last.kind, "linear");
+    assert_int_equal(last.output_shape[0], 7);
+    ps_model_destroy(model);
+    ps_model_destroy(NULL);
+}
+
+/* VGG-16 at 224 pixels: 15.47 billion multiply-adds, as everybody counts them. */
+static void test_flops(void **state) {
+    (void)state;
+    struct ps_model *model = create("vgg16,input=224,classes=1000");
+    double flops = ps_model_info(model).forward_flops;
+    assert_true(flops > 2 * 15.47e9 && flops < 2 * 15.5e9 + 1e8);
+    ps_model_destroy(model);
+}
+
+/* Names of the nodes whose values cross, separated by spaces. */
+static const char *crossing(const struct graph *graph, int cut, char text[256]) {
+    text[0] = '\0';
+    for (int i = 0; i < graph_cut_count(graph, cut); i++) {
+        if (i > 0) strcat(text, " ");
+        strcat(text, graph->nodes[graph_cut_values(graph, cut)[i]].name);
+    }
+    return text;
+}
+
+static void test_residual_crossing(void **state) {
+    (void)state;
+    struct ps_model *model = create("resnet");
+    static const struct {
+        const char *layer, *values;
+        int64_t bytes;
+    } cuts[] = {
+        {"conv1", "data", 4 * 3 * 1024},
+        {"layer1.0.conv1", "bn1", 4 * 16 * 1024},
+        {"layer1.0.conv2", "bn1 layer1.0.bn1", 4 * 2 * 16 * 1024},
+        {"layer1.0.add", "bn1 layer1.0.bn2", 4 * 2 * 16 * 1024},
+        {"layer2.0.conv1", "layer1.0.add", 4 * 16 * 1024},
+        {"layer2.0.conv2", "layer1.0.add layer2.0.bn1", 4 * (16 * 1024 + 32 * 256)},
+        {"layer2.0.downsample.0", "layer1.0.add layer2.0.bn2", 4 * (16 * 1024 + 32 * 256)},
+        {"layer2.0.add", "layer2.0.bn2 layer2.0.downsample.1", 4 * 2 * 32 * 256},
+        {"layer3.0.conv1", "layer2.0.add", 4 * 32 * 256},
+        {"layer3.0.conv2", "layer2.0.add layer3.0.bn1", 4 * (32 * 256 + 64 * 64)},
+        {"layer3.0.downsample.0", "layer2.0.add layer3.0.bn2", 4 * (32 * 256 + 64 * 64)},
+        {"layer3.0.add", "layer3.0.bn2 layer3.0.downsample.1", 4 * 2 * 64 * 64},
+        {"avgpool", "layer3.0.add", 4 * 64 * 64},
+        {"fc", "avgpool", 4 * 64},
+    };
+    assert_int_equal(model->graph->layer_count, sizeof cuts / sizeof *cuts);
+    for (int c = 0; c < model->graph->layer_count; c++) {
+        char text[256];
+        assert_string_equal(model->graph->layers[c].name, cuts[c].layer);
+        assert_string_equal(crossing(model->graph, c, text), cuts[c].values);
+        assert_int_equal(graph_cut_bytes(model->graph, c), cuts[c].bytes);
+    }
+    ps_model_destroy(model);
+}
+
+static const struct parameter *find_parameter(const struct graph *graph, const char *name) {
+    for (int p = 0; p < graph->parameter_count; p++) {
+        if (strcmp(graph->parameters[p].name, name) == 0) return &graph->parameters[p];
+    }
+    fail_msg("no parameter %s", name);
+    return NULL;
+}
+
+static void test_initial_values(void **state) {
+    (void)state;
+    struct ps_model *model = create("vgg16,batch_norm=1");
+    const struct parameter *weight = find_parameter(model->graph, "features.0.weight");
+    assert_int_equal(weight->initial.kind, INITIAL_NORMAL);
+    assert_float_equal(weight->initial.value, 0.058925565, 1e-7); /* sqrt(2 / (9 * 64)) */
+    assert_float_equal(find_parameter(model->graph, "features.0.bias")->initial.value, 0, 0);
+    assert_float_equal(find_parameter(model->graph, "features.1.weight")->initial.value, 1, 0);
+    assert_float_equal(find_parameter(model->graph, "classifier.6.weight")->initial.value, 0.01, 1e-9);
+    ps_model_destroy(model);
+    model = create("lenet5");
+    assert_float_equal(find_parameter(model->graph, "conv1.bias")->initial.value, 0.2, 1e-7); /* 1 / sqrt(25) */
+    ps_model_destroy(model);
+}
+
+/* Images of other sizes than the usual ones, where they fit, have the usual number of parameters. */
+static void test_sizes(void **state) {
+    (void)state;
+    static const char *const fit[] = {"lenet5,input=32",  "lenet5,input=16",          "alexnet,input=64", "alexnet,input=256",
+                                      "vgg16,input=64",   "vgg16,input=256",          "resnet,input=1",   "resnet,input=33",
+                                      "resnet,channels=1", "vgg16,input=448,classes=2"};
+    for (size_t i = 0; i < sizeof fit / sizeof *fit; i++) ps_model_destroy(create(fit[i]));
+    struct ps_model *model = create("alexnet,input=256,classes=1000");
+    assert_int_equal(ps_model_info(model).parameters, 61100840);
+    assert_string_equal(ps_model_layer(model, 8).kind, "average_pool"); /* 7x7 becomes 6x6 */
+    ps_model_destroy(model);
+}
+
+static void test_wrong_specs(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec, *message;
+    } cases[] = {
+        {"lenet", "did you mean 'lenet5'"},
+        {"vgg61", "did you mean 'vgg16'"},
+        {"", "no name"},
+        {",input=3", "no name"},
+        {"vgg16,inptu=32", "did you mean 'input'"},
+        {"vgg16,dropuot=0", "did you mean 'dropout'"},
+        {"lenet5,dropout=0.5", "no option 'dropout'"},
+        {"vgg16,input", "key=value"},
+        {"vgg16,input=32,input=64", "twice"},
+        {"vgg16,input=0", "input=0"},
+        {"vgg16,input=32x", "input=32x"},
+        {"vgg16,input=99999999999", "must be an integer"},
+        {"vgg16,classes=1", "classes=1"},
+        {"vgg16,classes=-5", "classes=-5"},
+        {"vgg16,channels=0", "channels=0"},
+        {"vgg16,dropout=1", "dropout=1"},
+        {"vgg16,dropout=nan", "dropout=nan"},
+        {"vgg16,batch_norm=2", "batch_norm=2"},
+        {"resnet,blocks=0", "blocks=0"},
+        {"vgg16,input=3", "vgg16,input=3: node 'features.9' (max_pool): a kernel of 2x2"},
+        {"lenet5,input=4", "node 'conv2' (convolution)"},
+        {"alexnet,input=3", "node 'features.5' (max_pool)"},
+        {"alexnet,input=100", "node 'avgpool' (adaptive average pool): a map of 2x2"},
+        {"vgg16,input=300", "accepted are maps of 7, 8, 14, 15"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ps_model *model = NULL;
+        assert_status(ps_model_create(cases[i].spec, &model, &test_error), PS_USAGE, cases[i].message);
+        assert_null(model);
+        assert_int_equal(ps_model_create(cases[i].spec, &model, NULL), PS_USAGE);
+    }
+}
+
+/* Every entry of the table builds with its defaults, with other classes, and says what it is. */
+static void test_every_model(void **state) {
+    (void)state;
+    for (int i = 0; model_table[i] != NULL; i++) {
+        char spec[64];
+        assert_true(strlen(model_table[i]->summary) > 10);
+        snprintf(spec, sizeof spec, "%s,classes=13,channels=2", model_table[i]->name);
+        struct ps_model *model = create(spec);
+        const struct graph *graph = model->graph;
+        const struct node *end = &graph->nodes[graph->node_count - 1];
+        assert_true(operator_get(end->id)->flags & OPERATOR_LOSS);
+        assert_int_equal(end->shape.dim[0], 13);
+        assert_int_equal(graph_cut_count(graph, 0), 1);
+        assert_int_equal(graph_cut_count(graph, graph->layer_count), 0);
+        ps_model_destroy(model);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parameter_counts), cmocka_unit_test(test_info),
+        cmocka_unit_test(test_flops),            cmocka_unit_test(test_residual_crossing),
+        cmocka_unit_test(test_initial_values),   cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_wrong_specs),      cmocka_unit_test(test_every_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
