@@ -1,0 +1,120 @@
+/*
+ * The clock device: computes nothing and takes as long as the profile says. Each call moves a deadline by its seconds, as work
+ * queued on an accelerator would; `finish` waits for it. So real programs with real messages run at the planned speed, and more
+ * workers than the machine has cores run side by side. Its networks are made of opaque nodes; of any other it tells the sizes
+ * and takes no time.
+ */
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+#include "compute/device.h"
+
+struct clock_device {
+    struct device device;
+    double deadline; /* as clock_now counts */
+    bool told;       /* when its work may start, by not_before */
+};
+
+struct clock_kernel {
+    struct kernel kernel;
+    struct clock_device *device;
+    const struct attributes *attributes;
+};
+
+/* Work starts at the end of what came before. Where somebody tells when its data came (not_before), that is all that counts:
+ * threads wake up late by some microseconds, and with many short pieces of work that would add up. */
+static void spend(struct clock_device *device, double seconds) {
+    double now = clock_now();
+    bool behind = device->deadline < now && !device->told;
+    device->deadline = (behind ? now : device->deadline) + seconds;
+}
+
+static void not_before(struct device *device, double time) {
+    struct clock_device *clock = (struct clock_device *)device;
+    clock->told = true;
+    if (clock->deadline < time) clock->deadline = time;
+}
+
+static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    (void)relu_follows;
+    struct clock_kernel *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
+    made->kernel = (struct kernel){
+        .class = device->class->kernels[node->id], .samples = samples, .inner_bytes = node->attributes.inner_bytes};
+    made->device = (struct clock_device *)device;
+    made->attributes = &node->attributes;
+    for (int p = 0; p < node->parameter_count; p++) {
+        const struct shape *shape = &graph->parameters[node->parameter_first + p].shape;
+        made->kernel.parameter_bytes[p] = shape_elements(shape) * (int64_t)sizeof(float);
+    }
+    *kernel = &made->kernel;
+    return PS_OK;
+}
+
+static void destroy(struct kernel *kernel) { free(kernel); }
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)call, (void)error;
+    struct clock_kernel *k = (struct clock_kernel *)kernel;
+    spend(k->device, k->attributes->forward_s);
+    return PS_OK;
+}
+
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)call, (void)error;
+    struct clock_kernel *k = (struct clock_kernel *)kernel;
+    spend(k->device, k->attributes->backward_input_s);
+    return PS_OK;
+}
+
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)call, (void)error;
+    struct clock_kernel *k = (struct clock_kernel *)kernel;
+    spend(k->device, k->attributes->backward_weight_s);
+    return PS_OK;
+}
+
+static const struct kernel_class clock_kernel = {
+    .create = create,
+    .destroy = destroy,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};
+
+static enum ps_status open_device(const struct device_options *options, struct device **device, struct ps_error *error) {
+    (void)options;
+    struct clock_device *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_memory(error, "a device", sizeof *made);
+    *device = &made->device;
+    return PS_OK;
+}
+
+static void close_device(struct device *device) { free(device); }
+
+static void update(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
+                   const struct optimizer_call *call, bool predict_only, double seconds) {
+    (void)rule, (void)settings, (void)call, (void)predict_only;
+    spend((struct clock_device *)device, seconds);
+}
+
+static void finish(struct device *device) { clock_wait_until(((struct clock_device *)device)->deadline); }
+
+const struct device_class device_clock = {
+    .name = "clock",
+    .summary = "computes nothing, takes as long as the profile says",
+    .real = false,
+    .kernels =
+        {
+#define OPERATOR(NAME, name) [OPERATOR_##NAME] = &clock_kernel,
+#include "graph/operators.def"
+#undef OPERATOR
+        },
+    .open = open_device,
+    .close = close_device,
+    .update = update,
+    .finish = finish,
+    .not_before = not_before,
+};

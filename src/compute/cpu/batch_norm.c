@@ -1,0 +1,328 @@
+/*
+ * Batch normalisation (Ioffe and Szegedy, 2015), in own loops: oneDNN's are slow on images with the channels last. An activation
+ * is a matrix of R = N H W rows (N for vectors) and C columns; all vectors below have C elements, and all loops run along C.
+ *
+ *     y = (x - mean) inverse gamma + beta,   inverse = 1 / sqrt(variance + epsilon)
+ *     dgamma = inverse sum dy (x - mean),  dbeta = sum dy
+ *     dx = gamma inverse (dy - dbeta / R - (x - mean) inverse dgamma / R)
+ *
+ * Statistics take one pass over memory: rows come in blocks that stay in the cache, a block is read for its mean and again for
+ * its squared distances, and blocks are joined in double precision by the formula of Chan, Golub and LeVeque (1979). Threads
+ * take equal parts of the rows and their results are joined in order.
+ *
+ * Inner memory holds mean and inverse, and the two sums of the backward: whichever half of the backward comes first leaves
+ * them for the other.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/vector.h"
+#include "compute/cpu/cpu.h"
+
+/* Rows of a block: about 128 KiB of x. A thread takes its rows by the grain. */
+enum { BLOCK_FLOATS = 32768, BLOCK_ROWS_MIN = 8, ROWS_GRAIN = 64 };
+
+enum sums_state { SUMS_MISSING, SUMS_BY_INPUT, SUMS_BY_WEIGHT };
+
+struct inner {
+    float *mean, *inverse, *sum_dy, *sum_dyx; /* sum_dyx: of dy (x - mean) */
+    int32_t *state;                           /* enum sums_state */
+};
+
+/* What a thread has added up over its rows, and room for a block's part of it. */
+struct partial {
+    double *first, *second; /* forward: mean, sum of squared distances; backward: sum_dy, sum_dyx */
+    float *block_first, *block_second;
+    size_t *rows; /* how many rows that were; 0: the thread had none */
+};
+
+struct norm {
+    const struct kernel_call *call;
+    size_t channels;
+    struct inner inner;
+    const float *scale, *shift, *dy_mean, *dyx_factor; /* vectors for the second pass over the rows */
+    bool relu;
+};
+
+static size_t vector_bytes(size_t channels) { return memory_align(channels * sizeof(float)); }
+
+static struct inner inner_of(const struct kernel_call *call, size_t channels) {
+    char *base = (char *)call->inner;
+    size_t step = vector_bytes(channels);
+    void *vectors[] = {base, base + step, base + 2 * step, base + 3 * step, base + 4 * step};
+    return (struct inner){vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]};
+}
+
+static size_t partial_bytes(size_t channels) {
+    return 2 * memory_align(channels * sizeof(double)) + 2 * vector_bytes(channels) + memory_align(sizeof(size_t));
+}
+
+static struct partial partial_of(const struct kernel_call *call, int part, size_t channels) {
+    size_t wide = memory_align(channels * sizeof(double)), step = vector_bytes(channels);
+    char *base = (char *)call->workspace + (size_t)part * partial_bytes(channels);
+    void *vectors[] = {base, base + wide, base + 2 * wide, base + 2 * wide + step, base + 2 * wide + 2 * step};
+    return (struct partial){vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]};
+}
+
+static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    TRY(plain_create(device, graph, node, samples, relu_follows, kernel, error));
+    struct kernel *made = *kernel;
+    size_t channels = shape_channels(&node->shape);
+    for (int p = 0; p < 4; p++) made->parameter_bytes[p] = (int64_t)(channels * sizeof(float));
+    made->inner_bytes = (int64_t)(4 * vector_bytes(channels) + memory_align(sizeof(int32_t)));
+    made->workspace_bytes = device->threads * (int64_t)partial_bytes(channels);
+    made->fuses_relu = relu_follows;
+    return PS_OK;
+}
+
+static struct norm norm_of(const struct kernel *kernel, const struct kernel_call *call) {
+    size_t channels = shape_channels(&plain_of(kernel)->node->shape);
+    return (struct norm){.call = call, .channels = channels, .inner = inner_of(call, channels), .relu = kernel->fuses_relu};
+}
+
+static size_t rows_of(const struct kernel *kernel) { return shape_rows(&plain_of(kernel)->node->shape, kernel->samples); }
+
+static size_t block_rows(size_t channels) {
+    size_t rows = BLOCK_FLOATS / channels;
+    return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows;
+}
+
+/* Adds up over all rows: `body` a thread's, into its partial. */
+static void add_up(const struct kernel *kernel, const struct norm *norm, cpu_body *body) {
+    const struct device *device = plain_of(kernel)->device;
+    for (int part = 0; part < device->threads; part++) *partial_of(norm->call, part, norm->channels).rows = 0;
+    cpu_parallel(device, rows_of(kernel), ROWS_GRAIN, body, norm);
+}
+
+static void start_partial(const struct partial *partial, size_t channels, size_t rows) {
+    memset(partial->first, 0, channels * sizeof(double));
+    memset(partial->second, 0, channels * sizeof(double));
+    *partial->rows = rows;
+}
+
+/* ------------------------------------------------------------------- forward */
+
+/* Mean and sum of squared distances of a block's rows. */
+static VECTOR_CLONES void measure_block(size_t rows, size_t channels, const float *restrict x, float *restrict mean,
+                                        float *restrict distance) {
+    for (size_t c = 0; c < channels; c++) mean[c] = distance[c] = 0;
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < channels; c++) mean[c] += x[r * channels + c];
+    }
+    float factor = 1 / (float)rows;
+    for (size_t c = 0; c < channels; c++) mean[c] *= factor;
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < channels; c++) {
+            float d = x[r * channels + c] - mean[c];
+            distance[c] += d * d;
+        }
+    }
+}
+
+/* Joins `count` rows with their mean and sum of squared distances to `total` rows with theirs. */
+static inline void join(double total, double *mean, double *distance, double count, double other_mean, double other_distance) {
+    double d = other_mean - *mean, share = count / (total + count);
+    *mean += d * share;
+    *distance += other_distance + d * d * total * share;
+}
+
+static void measure_part(const void *context, int part, size_t first, size_t end) {
+    const struct norm *norm = context;
+    size_t channels = norm->channels, step = block_rows(channels);
+    struct partial p = partial_of(norm->call, part, channels);
+    start_partial(&p, channels, end - first);
+    for (size_t row = first; row < end; row += step) {
+        size_t rows = end - row < step ? end - row : step;
+        measure_block(rows, channels, norm->call->input[0] + row * channels, p.block_first, p.block_second);
+        for (size_t c = 0; c < channels; c++) {
+            join((double)(row - first), &p.first[c], &p.second[c], (double)rows, (double)p.block_first[c],
+                 (double)p.block_second[c]);
+        }
+    }
+}
+
+static void move_statistics(const struct kernel *kernel, const struct kernel_call *call, size_t c, double mean, double distance) {
+    double momentum = (double)plain_of(kernel)->node->attributes.momentum, rows = (double)rows_of(kernel);
+    double unbiased = distance / (rows > 1 ? rows - 1 : 1);
+    float *running_mean = &call->statistics[2][c], *running_variance = &call->statistics[3][c];
+    *running_mean = (float)((1 - momentum) * (double)*running_mean + momentum * mean);
+    *running_variance = (float)((1 - momentum) * (double)*running_variance + momentum * unbiased);
+}
+
+/* Fills inner mean and inverse from the micro-batch. */
+static void measure(const struct kernel *kernel, const struct norm *norm) {
+    add_up(kernel, norm, measure_part);
+    double epsilon = (double)plain_of(kernel)->node->attributes.epsilon, rows = (double)rows_of(kernel);
+    struct partial all = partial_of(norm->call, 0, norm->channels);
+    double total = (double)*all.rows;
+    for (int part = 1; part < plain_of(kernel)->device->threads; part++) {
+        struct partial p = partial_of(norm->call, part, norm->channels);
+        double count = (double)*p.rows;
+        if (count == 0) break;
+        for (size_t c = 0; c < norm->channels; c++) join(total, &all.first[c], &all.second[c], count, p.first[c], p.second[c]);
+        total += count;
+    }
+    for (size_t c = 0; c < norm->channels; c++) {
+        norm->inner.mean[c] = (float)all.first[c];
+        norm->inner.inverse[c] = (float)(1 / sqrt(all.second[c] / rows + epsilon));
+        if (norm->call->update_statistics) move_statistics(kernel, norm->call, c, all.first[c], all.second[c]);
+    }
+}
+
+static VECTOR_CLONES void normalise(size_t rows, size_t channels, const float *restrict x, const float *restrict mean,
+                                    const float *restrict scale, const float *restrict shift, bool relu, float *restrict y) {
+    for (size_t r = 0; r < rows; r++) {
+        const float *from = x + r * channels;
+        float *to = y + r * channels;
+        if (relu) {
+            for (size_t c = 0; c < channels; c++) {
+                float value = (from[c] - mean[c]) * scale[c] + shift[c];
+                to[c] = value < 0 ? 0 : value;
+            }
+        } else {
+            for (size_t c = 0; c < channels; c++) to[c] = (from[c] - mean[c]) * scale[c] + shift[c];
+        }
+    }
+}
+
+static void normalise_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct norm *norm = context;
+    size_t channels = norm->channels;
+    normalise(end - first, channels, norm->call->input[0] + first * channels, norm->inner.mean, norm->scale, norm->shift,
+              norm->relu, norm->call->output + first * channels);
+}
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct norm norm = norm_of(kernel, call);
+    *norm.inner.state = SUMS_MISSING;
+    if (call->training) {
+        measure(kernel, &norm);
+    } else {
+        float epsilon = plain_of(kernel)->node->attributes.epsilon;
+        memcpy(norm.inner.mean, call->statistics[2], norm.channels * sizeof(float));
+        for (size_t c = 0; c < norm.channels; c++) norm.inner.inverse[c] = 1 / sqrtf(call->statistics[3][c] + epsilon);
+    }
+    float *scale = partial_of(call, 0, norm.channels).block_first;
+    for (size_t c = 0; c < norm.channels; c++) scale[c] = call->weights[0][c] * norm.inner.inverse[c];
+    norm.scale = scale;
+    norm.shift = call->weights[1];
+    cpu_parallel(plain_of(kernel)->device, rows_of(kernel), ROWS_GRAIN, normalise_part, &norm);
+    return PS_OK;
+}
+
+/* ------------------------------------------------------------------ backward */
+
+static VECTOR_CLONES void sum_block(size_t rows, size_t channels, const float *restrict x, const float *restrict dy,
+                                    const float *restrict mean, float *restrict sum_dy, float *restrict sum_dyx) {
+    for (size_t c = 0; c < channels; c++) sum_dy[c] = sum_dyx[c] = 0;
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < channels; c++) {
+            float gradient = dy[r * channels + c];
+            sum_dy[c] += gradient;
+            sum_dyx[c] += gradient * (x[r * channels + c] - mean[c]);
+        }
+    }
+}
+
+static void sum_part(const void *context, int part, size_t first, size_t end) {
+    const struct norm *norm = context;
+    size_t channels = norm->channels, step = block_rows(channels);
+    struct partial p = partial_of(norm->call, part, channels);
+    start_partial(&p, channels, end - first);
+    for (size_t row = first; row < end; row += step) {
+        size_t rows = end - row < step ? end - row : step;
+        sum_block(rows, channels, norm->call->input[0] + row * channels, norm->call->output_gradient + row * channels,
+                  norm->inner.mean, p.block_first, p.block_second);
+        for (size_t c = 0; c < channels; c++) {
+            p.first[c] += (double)p.block_first[c];
+            p.second[c] += (double)p.block_second[c];
+        }
+    }
+}
+
+/* Makes sure that inner memory has the sums, and leaves them there for the other half of the backward. */
+static void find_sums(const struct kernel *kernel, const struct norm *norm, enum sums_state mine, enum sums_state others) {
+    if (*norm->inner.state == (int32_t)others) {
+        *norm->inner.state = SUMS_MISSING;
+        return;
+    }
+    add_up(kernel, norm, sum_part);
+    struct partial all = partial_of(norm->call, 0, norm->channels);
+    for (int part = 1; part < plain_of(kernel)->device->threads; part++) {
+        struct partial p = partial_of(norm->call, part, norm->channels);
+        if (*p.rows == 0) break;
+        for (size_t c = 0; c < norm->channels; c++) {
+            all.first[c] += p.first[c];
+            all.second[c] += p.second[c];
+        }
+    }
+    for (size_t c = 0; c < norm->channels; c++) {
+        norm->inner.sum_dy[c] = (float)all.first[c];
+        norm->inner.sum_dyx[c] = (float)all.second[c];
+    }
+    *norm->inner.state = (int32_t)mine;
+}
+
+static VECTOR_CLONES void differentiate(size_t rows, size_t channels, const float *restrict x, const float *restrict dy,
+                                        const float *restrict mean, const float *restrict scale, const float *restrict dy_mean,
+                                        const float *restrict dyx_factor, float *restrict dx) {
+    for (size_t r = 0; r < rows; r++) {
+        size_t row = r * channels;
+        for (size_t c = 0; c < channels; c++) {
+            dx[row + c] = scale[c] * (dy[row + c] - dy_mean[c] - (x[row + c] - mean[c]) * dyx_factor[c]);
+        }
+    }
+}
+
+static void differentiate_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct norm *norm = context;
+    size_t at = first * norm->channels;
+    differentiate(end - first, norm->channels, norm->call->input[0] + at, norm->call->output_gradient + at, norm->inner.mean,
+                  norm->scale, norm->dy_mean, norm->dyx_factor, norm->call->input_gradient[0] + at);
+}
+
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct norm norm = norm_of(kernel, call);
+    find_sums(kernel, &norm, SUMS_BY_INPUT, SUMS_BY_WEIGHT);
+    struct partial room = partial_of(call, 0, norm.channels);
+    float *dy_mean = (float *)room.first, *dyx_factor = (float *)room.second, *scale = room.block_first;
+    /* With running statistics (outside of training) mean and variance do not depend on x. */
+    float factor = call->training ? 1 / (float)rows_of(kernel) : 0;
+    for (size_t c = 0; c < norm.channels; c++) {
+        float inverse = norm.inner.inverse[c];
+        scale[c] = call->weights[0][c] * inverse;
+        dy_mean[c] = norm.inner.sum_dy[c] * factor;
+        dyx_factor[c] = norm.inner.sum_dyx[c] * inverse * inverse * factor;
+    }
+    norm.scale = scale;
+    norm.dy_mean = dy_mean;
+    norm.dyx_factor = dyx_factor;
+    cpu_parallel(plain_of(kernel)->device, rows_of(kernel), ROWS_GRAIN, differentiate_part, &norm);
+    return PS_OK;
+}
+
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct norm norm = norm_of(kernel, call);
+    find_sums(kernel, &norm, SUMS_BY_WEIGHT, SUMS_BY_INPUT);
+    for (size_t c = 0; c < norm.channels; c++) {
+        call->gradients[0][c] = norm.inner.sum_dyx[c] * norm.inner.inverse[c];
+        call->gradients[1][c] = norm.inner.sum_dy[c];
+    }
+    return PS_OK;
+}
+
+const struct kernel_class cpu_batch_norm = {
+    .create = create,
+    .destroy = plain_destroy,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};

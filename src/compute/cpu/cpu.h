@@ -1,0 +1,47 @@
+/*
+ * The cpu device: oneDNN for what multiplies (convolution, linear, pooling), own loops for what only moves memory.
+ *
+ * Activations are plain N, H, W, C. Weights live in the layout that oneDNN's kernels like (blocked, padded with zeros); an
+ * optimizer is elementwise and does not care, and files get them in canonical order through import and export. The numbers
+ * depend on the shapes, the number of threads and the kind of CPU, never on timing.
+ */
+#ifndef PENSTOCK_COMPUTE_CPU_CPU_H
+#define PENSTOCK_COMPUTE_CPU_CPU_H
+
+#include "compute/cpu/dnnl.h"
+
+extern const struct kernel_class cpu_convolution, cpu_linear, cpu_max_pool, cpu_average_pool, cpu_relu, cpu_batch_norm, cpu_add,
+    cpu_concat, cpu_dropout, cpu_cross_entropy;
+
+/* What the kernels that do without oneDNN know of themselves. */
+struct plain_kernel {
+    struct kernel kernel;
+    struct device *device;
+    const struct graph *graph;
+    const struct node *node;
+};
+
+/* Their `create`, where nothing is to be added. */
+enum ps_status plain_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                            bool relu_follows, struct kernel **kernel, struct ps_error *error);
+void plain_destroy(struct kernel *kernel);
+
+static inline const struct plain_kernel *plain_of(const struct kernel *kernel) { return (const struct plain_kernel *)kernel; }
+
+/* Elements of the output, all samples together. */
+static inline size_t plain_elements(const struct kernel *kernel) {
+    return (size_t)kernel->samples * (size_t)shape_elements(&plain_of(kernel)->node->shape);
+}
+
+/* The columns and rows of an activation as a matrix with the channels (features) side by side. */
+static inline size_t shape_channels(const struct shape *shape) { return (size_t)shape->dim[0]; }
+static inline size_t shape_rows(const struct shape *shape, int samples) {
+    return (size_t)samples * (size_t)(shape_elements(shape) / shape->dim[0]);
+}
+
+/* Calls `body` for [0, count) cut into equal parts, one a thread of the device, each but the last a multiple of `grain`: once
+ * and directly where there is one thread or little to do. `part` counts from 0 and stays below the number of threads. */
+typedef void cpu_body(const void *context, int part, size_t first, size_t end);
+void cpu_parallel(const struct device *device, size_t count, size_t grain, cpu_body *body, const void *context);
+
+#endif

@@ -1,0 +1,122 @@
+/* The cpu device's table, and what its kernels share. */
+#include "compute/cpu/cpu.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+#include <dnnl_debug.h>
+
+/* --------------------------------------------------------- kernels without oneDNN */
+
+enum ps_status plain_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                            bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    (void)relu_follows;
+    struct plain_kernel *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
+    made->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples};
+    made->device = device;
+    made->graph = graph;
+    made->node = node;
+    *kernel = &made->kernel;
+    return PS_OK;
+}
+
+void plain_destroy(struct kernel *kernel) { free(kernel); }
+
+void cpu_parallel(const struct device *device, size_t count, size_t grain, cpu_body *body, const void *context) {
+    size_t threads = (size_t)device->threads;
+    if (threads == 1 || count <= grain) {
+        if (count > 0) body(context, 0, 0, count);
+        return;
+    }
+    size_t share = (count + threads - 1) / threads;
+    share = (share + grain - 1) / grain * grain;
+    int parts = (int)((count + share - 1) / share);
+#pragma omp parallel for num_threads(device->threads) schedule(static, 1)
+    for (int part = 0; part < parts; part++) {
+        size_t first = (size_t)part * share, end = first + share;
+        body(context, part, first, end < count ? end : count);
+    }
+}
+
+/* ------------------------------------------------------------------- updates */
+
+struct update {
+    const struct optimizer *rule;
+    const struct optimizer_settings *settings;
+    const struct optimizer_call *call;
+    bool predict_only;
+};
+
+static void update_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct update *update = context;
+    struct optimizer_call call = *update->call;
+    call.count = end - first;
+    call.weights += first;
+    if (call.updated != NULL) call.updated += first;
+    if (call.gradient != NULL) call.gradient += first;
+    if (call.predicted != NULL) call.predicted += first;
+    for (int m = 0; m < update->rule->moments; m++) call.moment[m] += first;
+    if (update->predict_only) update->rule->predict(update->settings, &call);
+    else update->rule->update(update->settings, &call);
+}
+
+static void update(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
+                   const struct optimizer_call *call, bool predict_only, double seconds) {
+    (void)seconds;
+    struct update update = {rule, settings, call, predict_only};
+    cpu_parallel(device, call->count, 4096, update_part, &update);
+}
+
+/* -------------------------------------------------------------------- device */
+
+static void close_device(struct device *device) {
+    struct cpu_device *cpu = (struct cpu_device *)device;
+    dnnl_stream_destroy(cpu->stream);
+    dnnl_engine_destroy(cpu->engine);
+    free(cpu);
+}
+
+static enum ps_status open_device(const struct device_options *options, struct device **device, struct ps_error *error) {
+    enum { THREADS_MAX = 1024 };
+    if (options->threads > THREADS_MAX) {
+        return error_set(error, PS_USAGE, "device cpu: %d threads: at most %d are accepted", options->threads, THREADS_MAX);
+    }
+    struct cpu_device *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_memory(error, "a device", sizeof *made);
+    dnnl_status_t status = dnnl_engine_create(&made->engine, dnnl_cpu, 0);
+    if (status == dnnl_success) status = dnnl_stream_create(&made->stream, made->engine, dnnl_stream_default_flags);
+    if (status != dnnl_success) {
+        close_device(&made->device);
+        return error_set(error, PS_FAILED, "device cpu: oneDNN did not start: %s", dnnl_status2str(status));
+    }
+    made->device.threads = options->threads;
+    *device = &made->device;
+    return PS_OK;
+}
+
+static void attach(struct device *device) { omp_set_num_threads(device->threads); }
+
+const struct device_class device_cpu = {
+    .name = "cpu",
+    .summary = "this machine's processor, by oneDNN",
+    .real = true,
+    .kernels =
+        {
+            [OPERATOR_CONVOLUTION] = &cpu_convolution,
+            [OPERATOR_LINEAR] = &cpu_linear,
+            [OPERATOR_MAX_POOL] = &cpu_max_pool,
+            [OPERATOR_AVERAGE_POOL] = &cpu_average_pool,
+            [OPERATOR_RELU] = &cpu_relu,
+            [OPERATOR_BATCH_NORM] = &cpu_batch_norm,
+            [OPERATOR_ADD] = &cpu_add,
+            [OPERATOR_CONCAT] = &cpu_concat,
+            [OPERATOR_DROPOUT] = &cpu_dropout,
+            [OPERATOR_CROSS_ENTROPY] = &cpu_cross_entropy,
+        },
+    .open = open_device,
+    .close = close_device,
+    .attach = attach,
+    .update = update,
+};

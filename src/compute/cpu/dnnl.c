@@ -1,0 +1,279 @@
+/* Drafts and primitives: see dnnl.h. Written for oneDNN's generation 3; dnnl_2.h makes it fit generation 2. */
+#include "compute/cpu/dnnl.h"
+
+#include <assert.h>
+#include <dnnl_debug.h>
+#include <omp.h>
+#include <string.h>
+
+#include "compute/cpu/dnnl_2.h"
+
+/* ----------------------------------------------------------------- layouts */
+
+static const_dnnl_memory_desc_t descriptor(const struct layout *layout) {
+    return layout != NULL ? dnnl_descriptor(&layout->descriptor) : NULL;
+}
+
+int64_t layout_bytes(const struct layout *layout) {
+    return layout != NULL ? (int64_t)dnnl_memory_desc_get_size(descriptor(layout)) : 0;
+}
+
+void layout_release(struct layout *layout) {
+    dnnl_memory_desc_destroy(layout->descriptor);
+    memset(layout, 0, sizeof *layout);
+}
+
+enum ps_status layout_convert(struct cpu_device *device, const struct layout *from, const float *source, const struct layout *to,
+                              float *destination, struct ps_error *error) {
+    dnnl_primitive_desc_t plan = NULL;
+    dnnl_primitive_t reorder = NULL;
+    dnnl_exec_arg_t arguments[2] = {{DNNL_ARG_FROM, NULL}, {DNNL_ARG_TO, NULL}};
+    dnnl_status_t status = dnnl_reorder_primitive_desc_create(&plan, descriptor(from), device->engine, descriptor(to),
+                                                              device->engine, NULL);
+    if (status == dnnl_success) status = dnnl_primitive_create(&reorder, plan);
+    if (status == dnnl_success) {
+        status = dnnl_memory_create(&arguments[0].memory, descriptor(from), device->engine, (void *)source);
+    }
+    if (status == dnnl_success) status = dnnl_memory_create(&arguments[1].memory, descriptor(to), device->engine, destination);
+    if (status == dnnl_success) status = dnnl_primitive_execute(reorder, device->stream, 2, arguments);
+    if (status == dnnl_success) status = dnnl_stream_wait(device->stream);
+    for (int i = 0; i < 2; i++) dnnl_memory_destroy(arguments[i].memory);
+    dnnl_primitive_destroy(reorder);
+    dnnl_primitive_desc_destroy(plan);
+    if (status == dnnl_success) return PS_OK;
+    return error_set(error, PS_FAILED, "oneDNN could not change the layout of weights: %s", dnnl_status2str(status));
+}
+
+/* -------------------------------------------------------------- primitives */
+
+enum ps_status primitive_run(struct primitive *primitive, struct cpu_device *device, const void *const *addresses,
+                             void *scratchpad, struct ps_error *error) {
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < primitive->argument_count && status == dnnl_success; i++) {
+        status = dnnl_memory_set_data_handle(primitive->arguments[i].memory, (void *)addresses[i]);
+    }
+    if (status == dnnl_success && primitive->scratchpad_bytes > 0) {
+        status = dnnl_memory_set_data_handle(primitive->arguments[primitive->argument_count].memory, scratchpad);
+    }
+    int count = primitive->argument_count + (primitive->scratchpad_bytes > 0);
+    if (status == dnnl_success) {
+        status = dnnl_primitive_execute(primitive->handle, device->stream, count, primitive->arguments);
+    }
+    if (status == dnnl_success) status = dnnl_stream_wait(device->stream);
+    if (status == dnnl_success) return PS_OK;
+    return error_set(error, PS_FAILED, "%s of node '%s' (%s): oneDNN failed: %s", primitive->part, primitive->node->name,
+                     operator_get(primitive->node->id)->name, dnnl_status2str(status));
+}
+
+void primitive_release(struct primitive *primitive) {
+    for (int i = 0; i <= PRIMITIVE_ARGUMENTS_MAX; i++) dnnl_memory_destroy(primitive->arguments[i].memory);
+    dnnl_primitive_destroy(primitive->handle);
+    memset(primitive, 0, sizeof *primitive);
+}
+
+/* ------------------------------------------------------------------- draft */
+
+void draft_start(struct draft *draft, struct device *device, const struct node *node) {
+    memset(draft, 0, sizeof *draft);
+    draft->device = (struct cpu_device *)device;
+    draft->node = node;
+    omp_set_num_threads(device->threads);
+}
+
+enum ps_status draft_finish(struct draft *draft, struct ps_error *error) {
+    for (int i = 0; i < draft->plan_count; i++) dnnl_primitive_desc_destroy(draft->plans[i]);
+    for (int i = 0; i < draft->layout_count; i++) layout_release(&draft->layouts[i]);
+    if (draft->status == dnnl_success) return PS_OK;
+    return error_set(error, draft->status == dnnl_out_of_memory ? PS_FAILED : PS_USAGE,
+                     "node '%s' (%s): oneDNN cannot compute it: %s", draft->node->name, operator_get(draft->node->id)->name,
+                     dnnl_status2str(draft->status));
+}
+
+/* The next layout of the draft, if `status` says that it was made. */
+static const struct layout *take_layout(struct draft *draft, dnnl_status_t status) {
+    draft->status = status;
+    return status == dnnl_success ? &draft->layouts[draft->layout_count++] : NULL;
+}
+
+const struct layout *draft_layout(struct draft *draft, int rank, const int64_t *dims, dnnl_format_tag_t tag) {
+    if (draft->status != dnnl_success) return NULL;
+    assert(draft->layout_count < DRAFT_MAX);
+    dnnl_memory_desc_t *made = &draft->layouts[draft->layout_count].descriptor;
+    return take_layout(draft, dnnl_memory_desc_create_with_tag(made, rank, dims, dnnl_f32, tag));
+}
+
+const struct layout *draft_layout_of(struct draft *draft, const_dnnl_primitive_desc_t plan, int argument) {
+    if (draft->status != dnnl_success) return NULL;
+    assert(draft->layout_count < DRAFT_MAX);
+    dnnl_memory_desc_t *made = &draft->layouts[draft->layout_count].descriptor;
+    const_dnnl_memory_desc_t found = dnnl_primitive_desc_query_md(plan, dnnl_query_exec_arg_md, argument);
+    return take_layout(draft, dnnl_memory_desc_clone(made, found));
+}
+
+void draft_keep(struct draft *draft, const struct layout *layout, struct layout *kept) {
+    if (draft->status == dnnl_success) draft->status = dnnl_memory_desc_clone(&kept->descriptor, descriptor(layout));
+}
+
+bool draft_differ(const struct draft *draft, const struct layout *a, const struct layout *b) {
+    return draft->status == dnnl_success && !dnnl_memory_desc_equal(descriptor(a), descriptor(b));
+}
+
+struct window window_of(const struct attributes *a) {
+    return (struct window){.kernel = {a->kernel_h, a->kernel_w}, .stride = {a->stride_h, a->stride_w}, .pad = {a->pad_h, a->pad_w}};
+}
+
+/* What every primitive gets: the scratchpad from outside, and a ReLU on its result where asked. NULL once something failed. */
+static dnnl_primitive_attr_t start_plan(struct draft *draft, bool relu) {
+    if (draft->status != dnnl_success) return NULL;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_post_ops_t after = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success && relu) {
+        status = dnnl_post_ops_create(&after);
+        if (status == dnnl_success) status = dnnl_append_relu(after);
+        if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, after);
+        dnnl_post_ops_destroy(after);
+    }
+    if (status != dnnl_success) {
+        dnnl_primitive_attr_destroy(attributes);
+        attributes = NULL;
+    }
+    draft->status = status;
+    return attributes;
+}
+
+/* Takes over the plan that a call has made, or its failure. */
+static dnnl_primitive_desc_t take_plan(struct draft *draft, dnnl_primitive_attr_t attributes, dnnl_status_t status,
+                                       dnnl_primitive_desc_t plan) {
+    dnnl_primitive_attr_destroy(attributes);
+    draft->status = status;
+    if (status != dnnl_success) return NULL;
+    assert(draft->plan_count < DRAFT_MAX);
+    draft->plans[draft->plan_count++] = plan;
+    return plan;
+}
+
+dnnl_primitive_desc_t draft_convolution(struct draft *draft, enum pass pass, const struct arrays *arrays,
+                                        const struct window *w, bool relu, const_dnnl_primitive_desc_t hint) {
+    dnnl_primitive_attr_t attributes = start_plan(draft, relu);
+    if (attributes == NULL) return NULL;
+    dnnl_engine_t engine = draft->device->engine;
+    dnnl_primitive_desc_t plan = NULL;
+    dnnl_status_t status = dnnl_invalid_arguments;
+    const_dnnl_memory_desc_t x = descriptor(arrays->source), weights = descriptor(arrays->weights),
+                             bias = descriptor(arrays->bias), y = descriptor(arrays->destination);
+    switch (pass) {
+    case PASS_FORWARD:
+        status = dnnl_convolution_forward_primitive_desc_create(&plan, engine, dnnl_forward_training, dnnl_convolution_direct, x,
+                                                                weights, bias, y, w->stride, w->dilation, w->pad, w->pad,
+                                                                attributes);
+        break;
+    case PASS_INPUT:
+        status = dnnl_convolution_backward_data_primitive_desc_create(&plan, engine, dnnl_convolution_direct, x, weights, y,
+                                                                      w->stride, w->dilation, w->pad, w->pad, hint, attributes);
+        break;
+    case PASS_WEIGHTS:
+        status = dnnl_convolution_backward_weights_primitive_desc_create(&plan, engine, dnnl_convolution_direct, x, weights, bias,
+                                                                         y, w->stride, w->dilation, w->pad, w->pad, hint,
+                                                                         attributes);
+        break;
+    }
+    return take_plan(draft, attributes, status, plan);
+}
+
+dnnl_primitive_desc_t draft_linear(struct draft *draft, enum pass pass, const struct arrays *arrays, bool relu,
+                                   const_dnnl_primitive_desc_t hint) {
+    dnnl_primitive_attr_t attributes = start_plan(draft, relu);
+    if (attributes == NULL) return NULL;
+    dnnl_engine_t engine = draft->device->engine;
+    dnnl_primitive_desc_t plan = NULL;
+    dnnl_status_t status = dnnl_invalid_arguments;
+    const_dnnl_memory_desc_t x = descriptor(arrays->source), weights = descriptor(arrays->weights),
+                             bias = descriptor(arrays->bias), y = descriptor(arrays->destination);
+    switch (pass) {
+    case PASS_FORWARD:
+        status = dnnl_inner_product_forward_primitive_desc_create(&plan, engine, dnnl_forward_training, x, weights, bias, y,
+                                                                  attributes);
+        break;
+    case PASS_INPUT:
+        status = dnnl_inner_product_backward_data_primitive_desc_create(&plan, engine, x, weights, y, hint, attributes);
+        break;
+    case PASS_WEIGHTS:
+        status = dnnl_inner_product_backward_weights_primitive_desc_create(&plan, engine, x, weights, bias, y, hint, attributes);
+        break;
+    }
+    return take_plan(draft, attributes, status, plan);
+}
+
+dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_kind_t algorithm, const struct arrays *arrays,
+                                 const struct window *w, const_dnnl_primitive_desc_t hint) {
+    dnnl_primitive_attr_t attributes = start_plan(draft, false);
+    if (attributes == NULL) return NULL;
+    dnnl_engine_t engine = draft->device->engine;
+    dnnl_primitive_desc_t plan = NULL;
+    dnnl_status_t status;
+    const_dnnl_memory_desc_t x = descriptor(arrays->source), y = descriptor(arrays->destination);
+    if (pass == PASS_FORWARD) {
+        status = dnnl_pooling_forward_primitive_desc_create(&plan, engine, dnnl_forward_training, algorithm, x, y, w->stride,
+                                                            w->kernel, w->dilation, w->pad, w->pad, attributes);
+    } else {
+        status = dnnl_pooling_backward_primitive_desc_create(&plan, engine, algorithm, x, y, w->stride, w->kernel, w->dilation,
+                                                             w->pad, w->pad, hint, attributes);
+    }
+    return take_plan(draft, attributes, status, plan);
+}
+
+dnnl_primitive_desc_t draft_product(struct draft *draft, const struct layout *left, const struct layout *right,
+                                    const struct layout *product) {
+    dnnl_primitive_attr_t attributes = start_plan(draft, false);
+    if (attributes == NULL) return NULL;
+    dnnl_primitive_desc_t plan = NULL;
+    dnnl_status_t status = dnnl_matmul_primitive_desc_create(&plan, draft->device->engine, descriptor(left), descriptor(right),
+                                                             NULL, descriptor(product), attributes);
+    return take_plan(draft, attributes, status, plan);
+}
+
+dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *from, const struct layout *to) {
+    dnnl_primitive_attr_t attributes = start_plan(draft, false);
+    if (attributes == NULL) return NULL;
+    dnnl_engine_t engine = draft->device->engine;
+    dnnl_primitive_desc_t plan = NULL;
+    dnnl_status_t status =
+        dnnl_reorder_primitive_desc_create(&plan, descriptor(from), engine, descriptor(to), engine, attributes);
+    return take_plan(draft, attributes, status, plan);
+}
+
+bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
+    const char *name = NULL;
+    if (draft->status != dnnl_success) return false;
+    dnnl_status_t status = dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&name);
+    return status == dnnl_success && name != NULL && strncmp(name, "ref", 3) == 0;
+}
+
+static dnnl_status_t make_argument(struct draft *draft, const_dnnl_primitive_desc_t plan, int argument, dnnl_exec_arg_t *made) {
+    const_dnnl_memory_desc_t layout = dnnl_primitive_desc_query_md(plan, dnnl_query_exec_arg_md, argument);
+    made->arg = argument;
+    return dnnl_memory_create(&made->memory, layout, draft->device->engine, DNNL_MEMORY_NONE);
+}
+
+void draft_primitive(struct draft *draft, const_dnnl_primitive_desc_t plan, const char *part, const int *arguments,
+                     struct primitive *primitive) {
+    if (draft->status != dnnl_success) return;
+    primitive->node = draft->node;
+    primitive->part = part;
+    dnnl_status_t status = dnnl_primitive_create(&primitive->handle, plan);
+    for (; arguments[primitive->argument_count] != 0 && status == dnnl_success; primitive->argument_count++) {
+        int i = primitive->argument_count;
+        assert(i < PRIMITIVE_ARGUMENTS_MAX);
+        status = make_argument(draft, plan, arguments[i], &primitive->arguments[i]);
+    }
+    if (status == dnnl_success) {
+        const_dnnl_memory_desc_t scratchpad = dnnl_primitive_desc_query_md(plan, dnnl_query_scratchpad_md, 0);
+        primitive->scratchpad_bytes = (int64_t)dnnl_memory_desc_get_size(scratchpad);
+    }
+    if (status == dnnl_success && primitive->scratchpad_bytes > 0) {
+        status = make_argument(draft, plan, DNNL_ARG_SCRATCHPAD, &primitive->arguments[primitive->argument_count]);
+    }
+    draft->status = status;
+}

@@ -1,0 +1,62 @@
+/*
+ * Kernels: how a device computes an operator. A kernel is made once for a node and a micro-batch size and run many times.
+ *
+ * Contract of every slot: calls come from one thread at a time per kernel; no allocation while running; pointers are aligned
+ * to 64 bytes and do not overlap, except that an in-place node gets output == input[0] and input_gradient[0] ==
+ * output_gradient. Backward kernels always write (never add); whoever runs them adds where several gradients meet.
+ */
+#ifndef PENSTOCK_COMPUTE_KERNEL_H
+#define PENSTOCK_COMPUTE_KERNEL_H
+
+#include "base/random.h"
+#include "graph/graph.h"
+
+struct device;
+
+/* All that one execution touches; borrowed. Activations are N, H, W, C (vectors N, D). */
+struct kernel_call {
+    const float *input[GRAPH_INPUTS_MAX];
+    float *output;
+    float *inner;               /* inner_bytes, written by the forward, read by the backward (pooling indices, batch statistics) */
+    const float *weights[GRAPH_PARAMETERS_MAX]; /* by parameter, in the kernel's layout; statistics apart */
+    float *gradients[GRAPH_PARAMETERS_MAX];     /* by parameter: backward_weight writes them */
+    float *statistics[GRAPH_PARAMETERS_MAX];    /* by parameter: running statistics */
+    float *input_gradient[GRAPH_INPUTS_MAX];    /* NULL where nobody needs it */
+    const float *output_gradient;               /* NULL for a loss */
+    void *workspace;
+    const int32_t *labels;      /* loss only: N labels */
+    int counted;                /* loss only: the first `counted` of the N samples count; the others add no loss, no hit, and
+                                   have gradient 0 (their labels are not looked at) */
+    float gradient_scale;       /* loss only: 1 / (samples of the whole mini-batch) */
+    bool training;              /* dropout and batch statistics on */
+    bool update_statistics;     /* false in a recomputation and in evaluation */
+    struct random_key key;      /* of this node, step and micro-batch; dropout keeps element i (in memory order) where
+                                   random_uniform(key, i) >= rate, and multiplies it by 1 / (1 - rate) */
+    double *loss;               /* loss only: sum over the samples is added here */
+    int64_t *correct;           /* loss only: hits of the top guess are added here */
+};
+
+struct kernel {
+    const struct kernel_class *class;
+    int samples; /* N */
+    int64_t parameter_bytes[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout, padding included; 4 x elements for statistics */
+    int64_t inner_bytes;
+    int64_t workspace_bytes; /* largest of forward, backward_input and backward_weight */
+    bool fuses_relu;         /* forward applies the ReLU that follows in place; its own forward is then skipped */
+};
+
+struct kernel_class {
+    /* `relu_follows`: the next node is a ReLU in place over this one; the kernel may set fuses_relu. */
+    enum ps_status (*create)(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error);
+    void (*destroy)(struct kernel *kernel);
+    enum ps_status (*forward)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+    /* NULL: the operator has no such part. */
+    enum ps_status (*backward_input)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+    enum ps_status (*backward_weight)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+    /* Between canonical (PyTorch) order and the kernel's layout; padding becomes zeros. NULL: they are the same. */
+    enum ps_status (*import)(struct kernel *kernel, int parameter, const float *canonical, float *own, struct ps_error *error);
+    enum ps_status (*export)(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error);
+};
+
+#endif

@@ -1,0 +1,64 @@
+/* Average pooling. x (N, H, W, C), y (N, OH, OW, C); the mean is over the whole kernel, or over what lies in the image. */
+#include <string.h>
+
+#include "compute/reference/reference.h"
+
+/* Where the window of output i lies: rows [top, bottom), columns [left, right) of sample n, and one over what it counts. */
+struct place {
+    int64_t n, top, bottom, left, right;
+    double factor;
+};
+
+static struct place place_of(const struct kernel *kernel, const struct window *s, int64_t i) {
+    int64_t row = i / s->out_width % s->out_height, column = i % s->out_width;
+    int64_t top = row * s->stride_h - s->pad_h, left = column * s->stride_w - s->pad_w, h0, h1, w0, w1;
+    window_clip(top, s->kernel_h, s->height, &h0, &h1);
+    window_clip(left, s->kernel_w, s->width, &w0, &w1);
+    bool all = reference_of(kernel)->attributes->count_padding;
+    int64_t counted = all ? s->kernel_h * s->kernel_w : (h1 - h0) * (w1 - w0);
+    return (struct place){i / (s->out_height * s->out_width), top + h0, top + h1, left + w0, left + w1, 1.0 / (double)counted};
+}
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct window s = reference_window(kernel);
+    for (int64_t i = 0; i < s.samples * s.out_height * s.out_width; i++) {
+        struct place at = place_of(kernel, &s, i);
+        for (int64_t c = 0; c < s.channels; c++) {
+            double sum = 0;
+            for (int64_t row = at.top; row < at.bottom; row++) {
+                for (int64_t column = at.left; column < at.right; column++) {
+                    sum += (double)call->input[0][window_input(&s, at.n, row, column) + c];
+                }
+            }
+            call->output[i * s.channels + c] = (float)(sum * at.factor);
+        }
+    }
+    return PS_OK;
+}
+
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct window s = reference_window(kernel);
+    float *dx = call->input_gradient[0];
+    memset(dx, 0, (size_t)window_input(&s, s.samples, 0, 0) * sizeof(float));
+    for (int64_t i = 0; i < s.samples * s.out_height * s.out_width; i++) {
+        struct place at = place_of(kernel, &s, i);
+        for (int64_t row = at.top; row < at.bottom; row++) {
+            for (int64_t column = at.left; column < at.right; column++) {
+                for (int64_t c = 0; c < s.channels; c++) {
+                    float share = (float)((double)call->output_gradient[i * s.channels + c] * at.factor);
+                    dx[window_input(&s, at.n, row, column) + c] += share;
+                }
+            }
+        }
+    }
+    return PS_OK;
+}
+
+const struct kernel_class reference_average_pool = {
+    .create = reference_create,
+    .destroy = reference_destroy,
+    .forward = forward,
+    .backward_input = backward_input,
+};

@@ -1,0 +1,75 @@
+/* The reference device's table, and what its kernels share. */
+#include <stdlib.h>
+
+#include "compute/reference/reference.h"
+
+extern const struct kernel_class reference_convolution, reference_linear, reference_max_pool, reference_average_pool,
+    reference_relu, reference_batch_norm, reference_add, reference_concat, reference_dropout, reference_cross_entropy;
+
+enum ps_status reference_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                                bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    (void)relu_follows;
+    struct reference_kernel *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
+    made->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples};
+    made->attributes = &node->attributes;
+    made->output = node->shape;
+    made->input_count = node->input_count;
+    for (int i = 0; i < node->input_count; i++) made->input[i] = graph->nodes[node->inputs[i]].shape;
+    for (int p = 0; p < node->parameter_count; p++) {
+        const struct shape *shape = &graph->parameters[node->parameter_first + p].shape;
+        made->kernel.parameter_bytes[p] = shape_elements(shape) * (int64_t)sizeof(float);
+    }
+    *kernel = &made->kernel;
+    return PS_OK;
+}
+
+void reference_destroy(struct kernel *kernel) { free(kernel); }
+
+struct window reference_window(const struct kernel *kernel) {
+    const struct reference_kernel *k = reference_of(kernel);
+    const struct attributes *a = k->attributes;
+    const int64_t *in = k->input[0].dim, *out = k->output.dim;
+    return (struct window){kernel->samples, in[0],       in[1],       in[2],       out[0],   out[1],  out[2],
+                           a->kernel_h,     a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w};
+}
+
+static enum ps_status open_device(const struct device_options *options, struct device **device, struct ps_error *error) {
+    (void)options;
+    *device = calloc(1, sizeof **device);
+    return *device != NULL ? PS_OK : error_memory(error, "a device", sizeof **device);
+}
+
+static void close_device(struct device *device) { free(device); }
+
+static void update(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
+                   const struct optimizer_call *call, bool predict_only, double seconds) {
+    (void)device, (void)seconds;
+    if (predict_only) {
+        rule->predict(settings, call);
+    } else {
+        rule->update(settings, call);
+    }
+}
+
+const struct device_class device_reference = {
+    .name = "reference",
+    .summary = "plain C, one thread: slow, for checking",
+    .real = true,
+    .kernels =
+        {
+            [OPERATOR_CONVOLUTION] = &reference_convolution,
+            [OPERATOR_LINEAR] = &reference_linear,
+            [OPERATOR_MAX_POOL] = &reference_max_pool,
+            [OPERATOR_AVERAGE_POOL] = &reference_average_pool,
+            [OPERATOR_RELU] = &reference_relu,
+            [OPERATOR_BATCH_NORM] = &reference_batch_norm,
+            [OPERATOR_ADD] = &reference_add,
+            [OPERATOR_CONCAT] = &reference_concat,
+            [OPERATOR_DROPOUT] = &reference_dropout,
+            [OPERATOR_CROSS_ENTROPY] = &reference_cross_entropy,
+        },
+    .open = open_device,
+    .close = close_device,
+    .update = update,
+};

@@ -1,0 +1,85 @@
+/*
+ * Fully connected. x (N, D), weights w (O, D), bias b (O), y (N, O). Where x is a flattened image, memory holds feature
+ * (h, w, c) at position * C + c, the weights' columns are at c * positions + position.
+ */
+#include "compute/reference/reference.h"
+
+struct sizes {
+    int64_t samples, features, out; /* N, D, O */
+    int64_t channels, positions;    /* D = positions * channels */
+};
+
+static struct sizes sizes_of(const struct kernel *kernel) {
+    const struct reference_kernel *k = reference_of(kernel);
+    int64_t features = k->input[0].dim[0], channels = k->input[0].image[0] > 0 ? k->input[0].image[0] : features;
+    return (struct sizes){kernel->samples, features, k->output.dim[0], channels, features / channels};
+}
+
+static int64_t column_of(const struct sizes *s, int64_t position, int64_t channel) { return channel * s->positions + position; }
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct sizes s = sizes_of(kernel);
+    const float *bias = call->weights[1];
+    for (int64_t n = 0; n < s.samples; n++) {
+        for (int64_t o = 0; o < s.out; o++) {
+            const float *x = call->input[0] + n * s.features, *weights = call->weights[0] + o * s.features;
+            double sum = bias != NULL ? (double)bias[o] : 0;
+            for (int64_t p = 0; p < s.positions; p++) {
+                for (int64_t c = 0; c < s.channels; c++) sum += (double)*x++ * (double)weights[column_of(&s, p, c)];
+            }
+            call->output[n * s.out + o] = (float)sum;
+        }
+    }
+    return PS_OK;
+}
+
+/* dx[n, d] = sum over o of dy[n, o] w[o, d] */
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct sizes s = sizes_of(kernel);
+    float *dx = call->input_gradient[0];
+    for (int64_t n = 0; n < s.samples; n++) {
+        const float *dy = call->output_gradient + n * s.out;
+        for (int64_t p = 0; p < s.positions; p++) {
+            for (int64_t c = 0; c < s.channels; c++) {
+                const float *weights = call->weights[0] + column_of(&s, p, c);
+                double sum = 0;
+                for (int64_t o = 0; o < s.out; o++) sum += (double)dy[o] * (double)weights[o * s.features];
+                *dx++ = (float)sum;
+            }
+        }
+    }
+    return PS_OK;
+}
+
+/* dw[o, d] = sum over n of dy[n, o] x[n, d]; db[o] = sum over n of dy[n, o] */
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct sizes s = sizes_of(kernel);
+    for (int64_t o = 0; o < s.out; o++) {
+        const float *dy = call->output_gradient + o;
+        float *dw = call->gradients[0] + o * s.features;
+        for (int64_t p = 0; p < s.positions; p++) {
+            for (int64_t c = 0; c < s.channels; c++) {
+                const float *x = call->input[0] + p * s.channels + c;
+                double sum = 0;
+                for (int64_t n = 0; n < s.samples; n++) sum += (double)dy[n * s.out] * (double)x[n * s.features];
+                dw[column_of(&s, p, c)] = (float)sum;
+            }
+        }
+        if (call->gradients[1] == NULL) continue;
+        double sum = 0;
+        for (int64_t n = 0; n < s.samples; n++) sum += (double)dy[n * s.out];
+        call->gradients[1][o] = (float)sum;
+    }
+    return PS_OK;
+}
+
+const struct kernel_class reference_linear = {
+    .create = reference_create,
+    .destroy = reference_destroy,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};

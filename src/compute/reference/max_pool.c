@@ -1,0 +1,56 @@
+/* Max pooling. x (N, H, W, C), y (N, OH, OW, C); inner memory holds for each output the pixel (h * W + w) that won, the first
+ * of equal ones. */
+#include <string.h>
+
+#include "compute/reference/reference.h"
+
+static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    TRY(reference_create(device, graph, node, samples, relu_follows, kernel, error));
+    (*kernel)->inner_bytes = samples * shape_elements(&node->shape) * (int64_t)sizeof(int32_t);
+    return PS_OK;
+}
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct window s = reference_window(kernel);
+    int32_t *winners = (int32_t *)call->inner;
+    for (int64_t i = 0; i < s.samples * s.out_height * s.out_width; i++) {
+        int64_t n = i / (s.out_height * s.out_width), row = i / s.out_width % s.out_height, column = i % s.out_width;
+        int64_t top = row * s.stride_h - s.pad_h, left = column * s.stride_w - s.pad_w, h0, h1, w0, w1;
+        window_clip(top, s.kernel_h, s.height, &h0, &h1);
+        window_clip(left, s.kernel_w, s.width, &w0, &w1);
+        for (int64_t c = 0; c < s.channels; c++) {
+            int64_t winner = (top + h0) * s.width + left + w0;
+            for (int64_t kh = h0; kh < h1; kh++) {
+                for (int64_t kw = w0; kw < w1; kw++) {
+                    const float *image = call->input[0] + window_input(&s, n, 0, 0) + c;
+                    int64_t pixel = (top + kh) * s.width + left + kw;
+                    if (image[pixel * s.channels] > image[winner * s.channels]) winner = pixel;
+                }
+            }
+            winners[i * s.channels + c] = (int32_t)winner;
+            call->output[i * s.channels + c] = call->input[0][window_input(&s, n, 0, winner) + c];
+        }
+    }
+    return PS_OK;
+}
+
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct window s = reference_window(kernel);
+    const int32_t *winners = (const int32_t *)call->inner;
+    memset(call->input_gradient[0], 0, (size_t)window_input(&s, s.samples, 0, 0) * sizeof(float));
+    for (int64_t i = 0; i < s.samples * s.out_height * s.out_width * s.channels; i++) {
+        int64_t n = i / (s.out_height * s.out_width * s.channels), c = i % s.channels;
+        call->input_gradient[0][window_input(&s, n, 0, winners[i]) + c] += call->output_gradient[i];
+    }
+    return PS_OK;
+}
+
+const struct kernel_class reference_max_pool = {
+    .create = create,
+    .destroy = reference_destroy,
+    .forward = forward,
+    .backward_input = backward_input,
+};

@@ -1,0 +1,52 @@
+/*
+ * The reference device: every operator as plain loops over the definition, added up in double, to hold the other devices
+ * against. Parameters lie in canonical (PyTorch) order, activations N, H, W, C.
+ */
+#ifndef PENSTOCK_COMPUTE_REFERENCE_REFERENCE_H
+#define PENSTOCK_COMPUTE_REFERENCE_REFERENCE_H
+
+#include <assert.h>
+
+#include "compute/device.h"
+
+struct reference_kernel {
+    struct kernel kernel;
+    const struct attributes *attributes;
+    struct shape input[GRAPH_INPUTS_MAX], output; /* of one sample */
+    int input_count;
+};
+
+static inline const struct reference_kernel *reference_of(const struct kernel *kernel) {
+    return (const struct reference_kernel *)kernel;
+}
+
+/* The `create` of every reference kernel; those that keep inner values set inner_bytes after it. */
+enum ps_status reference_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                                bool relu_follows, struct kernel **kernel, struct ps_error *error);
+void reference_destroy(struct kernel *kernel);
+
+/* A window that slides over images: convolution and pooling. */
+struct window {
+    int64_t samples, channels, height, width; /* of the input */
+    int64_t out_channels, out_height, out_width;
+    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+};
+
+struct window reference_window(const struct kernel *kernel);
+
+/* Elements of (n, h, w, 0) of the input and of the output. */
+static inline int64_t window_input(const struct window *w, int64_t n, int64_t row, int64_t column) {
+    return ((n * w->height + row) * w->width + column) * w->channels;
+}
+
+static inline int64_t window_output(const struct window *w, int64_t n, int64_t row, int64_t column) {
+    return ((n * w->out_height + row) * w->out_width + column) * w->out_channels;
+}
+
+/* The kernel positions [first, end) of a window at `start` (may be negative) that lie within a side of `size`. */
+static inline void window_clip(int64_t start, int64_t kernel, int64_t size, int64_t *first, int64_t *end) {
+    *first = start < 0 ? -start : 0;
+    *end = start + kernel > size ? size - start : kernel;
+}
+
+#endif

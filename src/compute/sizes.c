@@ -1,0 +1,29 @@
+/* The rule by which a stage's sizes follow from its layers'. */
+#include "compute/sizes.h"
+
+#include <assert.h>
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int layer_count, int64_t input_bytes, int first,
+                                       int last) {
+    assert(0 <= first && first <= last && last < layer_count);
+    struct stage_sizes stage = {
+        .input_bytes = first > 0 ? layers[first - 1].output_bytes : input_bytes,
+        .output_bytes = last < layer_count - 1 ? layers[last].output_bytes : 0,
+    };
+    int64_t value_before = first > 0 ? layers[first - 1].value_bytes : input_bytes;
+    int64_t stash = layers[last].tail_bytes - value_before; /* which the input block holds */
+    int64_t workspace = 0, inner_cut = 0;
+    for (int l = first; l <= last; l++) {
+        stage.parameter_bytes += layers[l].parameter_bytes;
+        stage.statistics_bytes += layers[l].statistics_bytes;
+        stash += layers[l].stash_bytes;
+        workspace = larger(workspace, layers[l].workspace_bytes);
+        if (l < last) inner_cut = larger(inner_cut, layers[l].output_bytes);
+    }
+    int gradient_blocks = last - first < 2 ? last - first : 2;
+    stage.stash_bytes = larger(stash, 0);
+    stage.workspace_bytes = workspace + gradient_blocks * inner_cut;
+    return stage;
+}

@@ -1,0 +1,36 @@
+/*
+ * How much memory layers and stages take. A stage's sizes follow from its layers' by the one rule below; the planner, the
+ * simulator and the runtime all use it, so what is planned is what is taken.
+ */
+#ifndef PENSTOCK_COMPUTE_SIZES_H
+#define PENSTOCK_COMPUTE_SIZES_H
+
+#include <stdint.h>
+
+/* One layer at one micro-batch size, in bytes; every piece aligned (base/memory.h). */
+struct layer_sizes {
+    int64_t parameter_bytes;  /* in the device's layout, padding included */
+    int64_t statistics_bytes; /* running statistics */
+    int64_t output_bytes;     /* all values that cross the cut after the layer */
+    int64_t value_bytes;      /* the part of output_bytes that this layer made */
+    int64_t stash_bytes;      /* kept for the backward: the value made by the layer before, and its own inner values */
+    int64_t tail_bytes;       /* its own output where its own backward reads it: kept even when it ends a stage */
+    int64_t workspace_bytes;  /* needed only while it runs */
+};
+
+/* A stage of layers first..last. */
+struct stage_sizes {
+    int64_t parameter_bytes, statistics_bytes;
+    int64_t input_bytes;     /* block that arrives: data or the crossing values; kept until the backward */
+    int64_t output_bytes;    /* block that leaves; 0 at the network's end */
+    int64_t stash_bytes;     /* kept per micro-batch beside the input block */
+    int64_t workspace_bytes; /* one per worker, whichever stage runs */
+};
+
+/* `layers` are the whole chain's, `input_bytes` the data of one micro-batch.
+ *   input  = output_bytes of the layer before `first`, or the data
+ *   stash  = sum of stash_bytes + (input - value_bytes of the layer before) + tail_bytes of `last` - input, at least 0
+ *   workspace = largest workspace_bytes + two gradient blocks (one for two layers) of the largest inner cut */
+struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int layer_count, int64_t input_bytes, int first, int last);
+
+#endif

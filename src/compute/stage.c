@@ -1,0 +1,143 @@
+/* Making a stage: its kernels, then the places of all that they touch, then the plan; and the sizes of every layer. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "compute/stage_plan.h"
+
+static enum ps_status check_request(const struct device *device, const struct graph *graph, int first, int last, int samples,
+                                    struct ps_error *error) {
+    if (first < 0 || last < first || last >= graph->layer_count) {
+        return error_set(error, PS_USAGE, "stage of layers %d to %d: the network has the layers 1 to %d", first + 1, last + 1,
+                         graph->layer_count);
+    }
+    if (samples < 1 || samples > 1 << 20) {
+        return error_set(error, PS_USAGE, "micro-batch of %d samples: from 1 to %d are accepted", samples, 1 << 20);
+    }
+    const struct node *end = &graph->nodes[graph->node_count - 1];
+    if (last == graph->layer_count - 1 && device->class->real && !(operator_get(end->id)->flags & OPERATOR_LOSS)) {
+        return error_set(error, PS_USAGE, "the network ends in node '%s' (%s): only a loss can end it", end->name,
+                         operator_get(end->id)->name);
+    }
+    return PS_OK;
+}
+
+static enum ps_status create_kernels(struct stage *stage, struct ps_error *error) {
+    const struct graph *graph = stage->graph;
+    const struct device_class *class = stage->device->class;
+    for (int i = 0; i < stage->node_count; i++) {
+        struct stage_node *node = &stage->nodes[i];
+        node->node = &graph->nodes[stage->node_first + i];
+        if (operator_get(node->node->id)->flags & OPERATOR_VIEW) continue;
+        const struct kernel_class *kernels = class->kernels[node->node->id];
+        if (kernels == NULL) {
+            return error_set(error, PS_USAGE, "device %s cannot compute node '%s' (%s)", class->name, node->node->name,
+                             operator_get(node->node->id)->name);
+        }
+        const struct node *next = i + 1 < stage->node_count ? node->node + 1 : NULL;
+        bool relu_follows = next != NULL && next->id == OPERATOR_RELU && next->inputs[0] == stage->node_first + i &&
+                            next->root == node->node->root;
+        TRY(kernels->create(stage->device, graph, node->node, stage->samples, relu_follows, &node->kernel, error));
+        if (node->kernel->fuses_relu) {
+            assert(relu_follows);
+            stage->nodes[i + 1].fused = true;
+        }
+    }
+    return PS_OK;
+}
+
+static enum ps_status arrange(struct stage *stage, struct ps_error *error) {
+    int layers = stage->last - stage->first + 1;
+    struct place *values = calloc((size_t)stage->graph->node_count, sizeof *values);
+    int64_t *scratch = calloc((size_t)layers, sizeof *scratch);
+    enum ps_status status;
+    if (values != NULL && scratch != NULL) {
+        stage_place(stage, values, scratch);
+        status = stage_plan(stage, values, scratch, error);
+    } else {
+        status = error_memory(error, "a stage's plan", (size_t)stage->graph->node_count * sizeof *values);
+    }
+    free(scratch);
+    free(values);
+    return status;
+}
+
+enum ps_status stage_create(struct device *device, const struct graph *graph, int first, int last, int samples,
+                            struct stage **stage, struct ps_error *error) {
+    TRY(check_request(device, graph, first, last, samples, error));
+    const struct layer *begin = &graph->layers[first], *end = &graph->layers[last];
+    int node_count = end->node_first + end->node_count - begin->node_first;
+    struct stage *made = malloc(sizeof *made);
+    if (made == NULL) return error_memory(error, "a stage", sizeof *made);
+    *made = (struct stage){.device = device,
+                           .graph = graph,
+                           .first = first,
+                           .last = last,
+                           .samples = samples,
+                           .node_first = begin->node_first,
+                           .node_count = node_count,
+                           .nodes = calloc((size_t)node_count, sizeof *made->nodes)};
+    enum ps_status status = PS_OK;
+    if (made->nodes == NULL) status = error_memory(error, "a stage", (size_t)node_count * sizeof *made->nodes);
+    if (status == PS_OK) status = create_kernels(made, error);
+    if (status == PS_OK) status = arrange(made, error);
+    if (status != PS_OK) {
+        stage_destroy(made);
+        return status;
+    }
+    *stage = made;
+    return PS_OK;
+}
+
+void stage_destroy(struct stage *stage) {
+    if (stage == NULL) return;
+    for (int i = 0; i < stage->node_count && stage->nodes != NULL; i++) {
+        struct kernel *kernel = stage->nodes[i].kernel;
+        if (kernel != NULL) kernel->class->destroy(kernel);
+    }
+    free(stage->nodes);
+    free(stage->forward.actions);
+    free(stage->backward.actions);
+    free(stage);
+}
+
+struct stage_sizes stage_sizes(const struct stage *stage) { return stage->sizes; }
+
+double stage_update_seconds(const struct stage *stage) {
+    double seconds = 0;
+    for (int i = 0; i < stage->node_count; i++) seconds += stage->nodes[i].node->attributes.update_s;
+    return seconds;
+}
+
+/* ------------------------------------------------------------ layers' sizes */
+
+/* A layer is measured as a stage of its own: what such a stage takes tells all that the rule of sizes.h adds up. */
+static enum ps_status layer_size(struct device *device, const struct graph *graph, int layer, int samples, int64_t value_before,
+                                 struct layer_sizes *sizes, struct ps_error *error) {
+    struct stage *stage;
+    TRY(stage_create(device, graph, layer, layer, samples, &stage, error));
+    *sizes = (struct layer_sizes){.parameter_bytes = stage->sizes.parameter_bytes,
+                                  .statistics_bytes = stage->sizes.statistics_bytes,
+                                  .output_bytes = stage->sizes.output_bytes,
+                                  .workspace_bytes = stage->sizes.workspace_bytes};
+    for (int i = 0; i < graph_cut_count(graph, layer + 1); i++) {
+        int root = graph_cut_values(graph, layer + 1)[i];
+        if (graph->nodes[root].layer != layer) continue;
+        int64_t bytes = stage_value_bytes(graph, samples, root);
+        sizes->value_bytes += bytes;
+        if (graph_output_kept_by_own_layer(graph, root)) sizes->tail_bytes += bytes;
+    }
+    sizes->stash_bytes = value_before + stage->sizes.stash_bytes - sizes->tail_bytes;
+    stage_destroy(stage);
+    return PS_OK;
+}
+
+enum ps_status stage_layer_sizes(struct device *device, const struct graph *graph, int samples, struct layer_sizes *sizes,
+                                 int64_t *input_bytes, struct ps_error *error) {
+    int64_t data = stage_cut_bytes(graph, samples, 0);
+    for (int l = 0; l < graph->layer_count; l++) {
+        int64_t value_before = l > 0 ? sizes[l - 1].value_bytes : data;
+        TRY(layer_size(device, graph, l, samples, value_before, &sizes[l], error));
+    }
+    *input_bytes = data;
+    return PS_OK;
+}

@@ -1,0 +1,83 @@
+/*
+ * A stage: the kernels of layers first..last on one device at one micro-batch size, and where each value lies in the blocks
+ * that the stage works on. All blocks come from outside, aligned to 64 bytes:
+ *
+ *   weights, gradients   every parameter of the stage in one block, in kernel layout       sizes.parameter_bytes
+ *   statistics           running statistics                                                sizes.statistics_bytes
+ *   input, output        the values that cross the stage's two cuts, each value aligned    sizes.input_bytes, output_bytes
+ *   input_gradient, output_gradient   their gradients, laid out in the same way
+ *   stash                what the backward needs beside the input block, per micro-batch   sizes.stash_bytes
+ *   workspace            scratch while a call runs; gradients of inner cuts                sizes.workspace_bytes
+ *
+ * Gradients of a value that several nodes read are added from the last reader to the first, across cuts as within a stage, so
+ * a cut changes no bit.
+ */
+#ifndef PENSTOCK_COMPUTE_STAGE_H
+#define PENSTOCK_COMPUTE_STAGE_H
+
+#include "compute/device.h"
+#include "compute/sizes.h"
+
+struct stage;
+
+struct stage_blocks {
+    const float *weights;
+    float *gradients, *statistics;
+    float *input, *output; /* output NULL at the network's end */
+    float *stash;
+    const float *output_gradient; /* NULL at the network's end */
+    float *input_gradient;        /* NULL at the network's start */
+    void *workspace;
+};
+
+struct stage_step {
+    uint64_t seed;
+    uint64_t step;   /* mini-batch number since the start of training: dropout's key */
+    int micro_batch; /* within the mini-batch */
+    const int32_t *labels;  /* last stage only */
+    float gradient_scale;   /* 1 / samples of the mini-batch */
+    bool training;
+    bool update_statistics;
+    bool accumulate; /* backward_weight adds to the gradients instead of writing them */
+    int samples;     /* that count in loss and hits (the last evaluation batch may be short); 0: all */
+};
+
+struct stage_result {
+    double loss;     /* sum over the samples */
+    int64_t correct; /* top-1 hits */
+};
+
+/* `graph` stays borrowed. PS_USAGE where the device declines an operator. */
+enum ps_status stage_create(struct device *device, const struct graph *graph, int first, int last, int samples,
+                            struct stage **stage, struct ps_error *error);
+void stage_destroy(struct stage *stage);
+struct stage_sizes stage_sizes(const struct stage *stage);
+double stage_update_seconds(const struct stage *stage); /* of a clock device; 0 otherwise */
+
+/* Sizes of every layer of the graph on a device: what a profile records. `sizes` has graph->layer_count elements. */
+enum ps_status stage_layer_sizes(struct device *device, const struct graph *graph, int samples, struct layer_sizes *sizes,
+                                 int64_t *input_bytes, struct ps_error *error);
+
+enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
+                             struct stage_result *result, struct ps_error *error);
+/* Which half of the backward: both in one call, or only one to see what it costs. */
+enum stage_half { STAGE_INPUT = 1, STAGE_WEIGHTS = 2, STAGE_BOTH = 3 };
+
+/* The backward; within a layer the gradients of the weights come right after (or before, where it runs in place) those of its
+ * input. STAGE_INPUT leaves the weight kernels out; STAGE_WEIGHTS alone is for one-layer stages: it leaves out every
+ * backward_input that no weight gradient needs. */
+enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
+                              enum stage_half half, struct ps_error *error);
+
+/* Fills `weights` and `statistics` with the initial values keyed by (seed, parameter name, element). */
+enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weights, float *statistics, struct ps_error *error);
+
+/* Parameters and statistics by name, in canonical order, for files. `parameter` counts from 0 over both. */
+int stage_parameter_count(const struct stage *stage);
+const struct parameter *stage_parameter(const struct stage *stage, int parameter);
+enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
+                            struct ps_error *error);
+enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, float *weights, float *statistics,
+                            struct ps_error *error);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * Where things lie in a stage's blocks.
+ *
+ * A value lives where it stays put for the backward: what arrives in the input block, what the stage makes in the stash, layer
+ * by layer, each kernel's inner memory beside. Only two kinds need no stash: the last layer's values, written straight into the
+ * output block unless their own backward reads them (then they live in the stash and are copied), and values inside a layer
+ * that no backward reads, which live in the workspace.
+ *
+ * The workspace, from its start: one or two blocks for gradients of inner cuts; the kernels' own; then, in a forward, those
+ * values, and in a backward, gradients and temporary ones (stage_plan.c).
+ */
+#include "base/memory.h"
+#include "compute/stage_plan.h"
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+int64_t stage_value_bytes(const struct graph *graph, int samples, int root) {
+    return (int64_t)memory_align((size_t)(samples * graph_value_bytes(graph, root)));
+}
+
+int64_t stage_cut_bytes(const struct graph *graph, int samples, int cut) {
+    int64_t bytes = 0;
+    const int *values = graph_cut_values(graph, cut);
+    for (int i = 0; i < graph_cut_count(graph, cut); i++) bytes += stage_value_bytes(graph, samples, values[i]);
+    return bytes;
+}
+
+bool stage_crosses(const struct graph *graph, int cut, int root) {
+    const int *values = graph_cut_values(graph, cut);
+    for (int i = 0; i < graph_cut_count(graph, cut); i++) {
+        if (values[i] == root) return true;
+    }
+    return false;
+}
+
+int64_t stage_cut_offset(const struct graph *graph, int samples, int cut, int root) {
+    int64_t offset = 0;
+    for (const int *value = graph_cut_values(graph, cut); *value != root; value++) {
+        offset += stage_value_bytes(graph, samples, *value);
+    }
+    return offset;
+}
+
+struct place place_carve(enum place_block block, int64_t *used, int64_t bytes) {
+    struct place place = {block, *used};
+    *used += (int64_t)memory_align((size_t)bytes);
+    return place;
+}
+
+static void place_parameters(struct stage *stage) {
+    for (int i = 0; i < stage->node_count; i++) {
+        struct stage_node *node = &stage->nodes[i];
+        for (int p = 0; p < node->node->parameter_count; p++) {
+            int64_t bytes = node->kernel->parameter_bytes[p];
+            if (stage->graph->parameters[node->node->parameter_first + p].statistic) {
+                node->statistics[p] = place_carve(PLACE_STATISTICS, &stage->sizes.statistics_bytes, bytes);
+            } else {
+                node->weights[p] = place_carve(PLACE_WEIGHTS, &stage->sizes.parameter_bytes, bytes);
+                node->gradients[p] = (struct place){PLACE_GRADIENTS, node->weights[p].offset};
+            }
+        }
+    }
+}
+
+/* The place of a value that `layer` makes; `workspace` counts what the layer's forward takes of it. */
+static struct place place_value(struct stage *stage, int layer, int root, int64_t *workspace) {
+    const struct graph *graph = stage->graph;
+    int64_t bytes = stage_value_bytes(graph, stage->samples, root);
+    bool crosses = stage_crosses(graph, layer + 1, root), kept = graph_output_kept_by_own_layer(graph, root);
+    if (crosses && layer == stage->last && !kept) {
+        return (struct place){PLACE_OUTPUT, stage_cut_offset(graph, stage->samples, layer + 1, root)};
+    }
+    if (crosses || kept) return place_carve(PLACE_STASH, &stage->sizes.stash_bytes, bytes);
+    return place_carve(PLACE_WORKSPACE, workspace, bytes);
+}
+
+/* Values and inner memory of one layer; returns where its kernels' workspace ends. */
+static int64_t place_layer(struct stage *stage, int number, struct place *values) {
+    const struct layer *layer = &stage->graph->layers[number];
+    struct stage_node *nodes = stage->nodes + (layer->node_first - stage->node_first);
+    int64_t kernels = 0, start = stage_kernel_workspace(stage);
+    for (int i = 0; i < layer->node_count; i++) {
+        if (nodes[i].kernel != NULL) kernels = larger(kernels, nodes[i].kernel->workspace_bytes);
+    }
+    int64_t scratch = start + (int64_t)memory_align((size_t)kernels), end = scratch;
+    for (int i = 0; i < layer->node_count; i++) {
+        struct stage_node *node = &nodes[i];
+        int root = node->node->root;
+        if (root == layer->node_first + i) values[root] = place_value(stage, number, root, &end);
+        if (node->kernel != NULL) {
+            node->inner = place_carve(PLACE_STASH, &stage->sizes.stash_bytes, node->kernel->inner_bytes);
+        }
+    }
+    stage->sizes.workspace_bytes = larger(stage->sizes.workspace_bytes, end);
+    return scratch;
+}
+
+void stage_place(struct stage *stage, struct place *values, int64_t *scratch) {
+    const struct graph *graph = stage->graph;
+    int inner_cuts = stage->last - stage->first;
+    stage->gradient_blocks = inner_cuts < 2 ? inner_cuts : 2;
+    for (int cut = stage->first + 1; cut <= stage->last; cut++) {
+        stage->gradient_block_bytes = larger(stage->gradient_block_bytes, stage_cut_bytes(graph, stage->samples, cut));
+    }
+    stage->sizes.input_bytes = stage_cut_bytes(graph, stage->samples, stage->first);
+    stage->sizes.output_bytes = stage_cut_bytes(graph, stage->samples, stage->last + 1);
+    for (int i = 0; i < graph_cut_count(graph, stage->first); i++) {
+        int root = graph_cut_values(graph, stage->first)[i];
+        values[root] = (struct place){PLACE_INPUT, stage_cut_offset(graph, stage->samples, stage->first, root)};
+    }
+    place_parameters(stage);
+    for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = place_layer(stage, l, values);
+    for (int i = 0; i < stage->node_count; i++) {
+        struct stage_node *node = &stage->nodes[i];
+        node->output = values[node->node->root];
+        for (int j = 0; j < node->node->input_count; j++) {
+            node->input[j] = values[graph->nodes[node->node->inputs[j]].root];
+        }
+    }
+}

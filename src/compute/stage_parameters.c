@@ -1,0 +1,97 @@
+/* A stage's parameters by name: initial values, and the way from and to canonical order. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/stage_plan.h"
+
+int stage_parameter_count(const struct stage *stage) {
+    int count = 0;
+    for (int i = 0; i < stage->node_count; i++) count += stage->nodes[i].node->parameter_count;
+    return count;
+}
+
+/* The node that has the stage's parameter `*parameter`, which becomes the node's. */
+static const struct stage_node *find_node(const struct stage *stage, int *parameter) {
+    const struct stage_node *node = stage->nodes;
+    while (*parameter >= node->node->parameter_count) {
+        *parameter -= node->node->parameter_count;
+        node++;
+        assert(node < stage->nodes + stage->node_count);
+    }
+    return node;
+}
+
+static const struct parameter *parameter_of(const struct stage *stage, const struct stage_node *node, int parameter) {
+    return &stage->graph->parameters[node->node->parameter_first + parameter];
+}
+
+const struct parameter *stage_parameter(const struct stage *stage, int parameter) {
+    const struct stage_node *node = find_node(stage, &parameter);
+    return parameter_of(stage, node, parameter);
+}
+
+static size_t canonical_bytes(const struct parameter *parameter) {
+    return (size_t)shape_elements(&parameter->shape) * sizeof(float);
+}
+
+enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
+                            struct ps_error *error) {
+    const struct stage_node *node = find_node(stage, &parameter);
+    const struct parameter *what = parameter_of(stage, node, parameter);
+    const char *block = (const char *)(what->statistic ? statistics : weights);
+    const void *own = block + (what->statistic ? node->statistics : node->weights)[parameter].offset;
+    struct kernel *kernel = node->kernel;
+    if (!what->statistic && kernel->class->export != NULL) return kernel->class->export(kernel, parameter, own, canonical, error);
+    memcpy(canonical, own, canonical_bytes(what));
+    return PS_OK;
+}
+
+enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, float *weights, float *statistics,
+                            struct ps_error *error) {
+    const struct stage_node *node = find_node(stage, &parameter);
+    const struct parameter *what = parameter_of(stage, node, parameter);
+    char *block = (char *)(what->statistic ? statistics : weights);
+    void *own = block + (what->statistic ? node->statistics : node->weights)[parameter].offset;
+    struct kernel *kernel = node->kernel;
+    if (!what->statistic && kernel->class->import != NULL) return kernel->class->import(kernel, parameter, canonical, own, error);
+    memcpy(own, canonical, canonical_bytes(what));
+    return PS_OK;
+}
+
+static void fill_initial(const struct parameter *parameter, uint64_t seed, float *values) {
+    struct random_key key = random_key_named(seed, RANDOM_WEIGHTS, parameter->name);
+    float value = parameter->initial.value;
+    int64_t count = shape_elements(&parameter->shape);
+    switch (parameter->initial.kind) {
+    case INITIAL_CONSTANT:
+        for (int64_t i = 0; i < count; i++) values[i] = value;
+        break;
+    case INITIAL_UNIFORM:
+        for (int64_t i = 0; i < count; i++) values[i] = value * (2 * random_uniform(key, (uint64_t)i) - 1);
+        break;
+    case INITIAL_NORMAL:
+        for (int64_t i = 0; i < count; i++) values[i] = value * random_normal(key, (uint64_t)i);
+        break;
+    }
+}
+
+enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weights, float *statistics, struct ps_error *error) {
+    if (!stage->device->class->real) return PS_OK;
+    size_t largest = 0;
+    int count = stage_parameter_count(stage);
+    for (int p = 0; p < count; p++) {
+        size_t bytes = canonical_bytes(stage_parameter(stage, p));
+        if (bytes > largest) largest = bytes;
+    }
+    if (largest == 0) return PS_OK;
+    float *canonical = malloc(largest);
+    if (canonical == NULL) return error_memory(error, "initial weights", largest);
+    enum ps_status status = PS_OK;
+    for (int p = 0; p < count && status == PS_OK; p++) {
+        fill_initial(stage_parameter(stage, p), seed, canonical);
+        status = stage_import(stage, p, canonical, weights, statistics, error);
+    }
+    free(canonical);
+    return status;
+}

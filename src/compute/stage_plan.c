@@ -1,0 +1,227 @@
+/*
+ * The list of actions of a stage's forward and backward.
+ *
+ * Gradients. Every value that is not data has one; it is complete when the backward reaches the layer that made the value.
+ *   - A value that crosses a cut has its gradient in a block laid out like the cut: the arriving block for the stage's last
+ *     cut, the leaving one for its first, and for inner cuts two blocks of the workspace by turns. Going from cut l+1 to cut l,
+ *     gradients of values that cross both are copied, and what the layer's nodes contribute is added to them.
+ *   - A value inside a layer has it in the layer's part of the workspace.
+ *   - The first reader to come (the last in order) writes the gradient; the others write into temporary memory, and it is
+ *     added. So the order of additions is that of the nodes, wherever the cuts are.
+ *   - An in-place node turns its output's gradient into its input's where it lies. The arriving block is not ours to write:
+ *     there the result goes to memory of its own. That memory is counted for every layer that would need it as a stage's last,
+ *     so that a layer's workspace is the same in every stage.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "compute/stage_plan.h"
+
+struct gradient {
+    struct place place; /* PLACE_NONE: of the data, which has none */
+    bool written;       /* by a reader, or complete from the start */
+    bool borrowed;      /* lies in the block that arrived; `own` is where it goes when it must change */
+    struct place own;
+};
+
+struct planner {
+    struct stage *stage;
+    const struct place *values;
+    struct gradient *gradients; /* by root */
+    int first_weighted;         /* first node with weights: what comes before it in the backward, its gradient needs */
+    enum ps_status status;
+    struct ps_error *error;
+};
+
+static void push(struct planner *planner, struct action_list *list, struct action action) {
+    if (planner->status != PS_OK) return;
+    if (list->count == list->capacity) {
+        int wanted = list->capacity > 0 ? 2 * list->capacity : 16;
+        struct action *grown = realloc(list->actions, (size_t)wanted * sizeof *grown);
+        if (grown == NULL) {
+            planner->status = error_memory(planner->error, "a stage's plan", (size_t)wanted * sizeof *grown);
+            return;
+        }
+        list->actions = grown;
+        list->capacity = wanted;
+    }
+    list->actions[list->count++] = action;
+}
+
+/* Bytes to move; a device that computes nothing moves nothing. */
+static void push_move(struct planner *planner, struct action_list *list, action_function *run, enum stage_half half, int root,
+                      struct place from, struct place to) {
+    struct stage *stage = planner->stage;
+    int64_t bytes = stage->samples * graph_value_bytes(stage->graph, root);
+    if (!stage->device->class->real) return;
+    push(planner, list, (struct action){.run = run, .half = half, .from = from, .to = to, .bytes = bytes});
+}
+
+static void plan_forward(struct planner *planner) {
+    struct stage *stage = planner->stage;
+    for (int i = 0; i < stage->node_count; i++) {
+        struct stage_node *node = &stage->nodes[i];
+        if (node->kernel == NULL || node->fused) continue;
+        push(planner, &stage->forward, (struct action){.run = action_forward, .half = STAGE_BOTH, .node = node});
+    }
+    int cut = stage->last + 1;
+    for (int i = 0; i < graph_cut_count(stage->graph, cut); i++) {
+        int root = graph_cut_values(stage->graph, cut)[i];
+        struct place to = {PLACE_OUTPUT, stage_cut_offset(stage->graph, stage->samples, cut, root)};
+        if (planner->values[root].block == PLACE_OUTPUT) continue;
+        push_move(planner, &stage->forward, action_copy, STAGE_BOTH, root, planner->values[root], to);
+    }
+}
+
+/* ---------------------------------------------------------------- backward */
+
+/* Where the gradient of a value that crosses `cut` lies. */
+static struct place cut_gradient(const struct stage *stage, int cut, int root) {
+    int64_t offset = stage_cut_offset(stage->graph, stage->samples, cut, root);
+    if (cut == stage->first) return (struct place){PLACE_INPUT_GRADIENT, offset};
+    if (cut == stage->last + 1) return (struct place){PLACE_OUTPUT_GRADIENT, offset};
+    int turn = stage->gradient_blocks == 2 ? cut % 2 : 0;
+    return (struct place){PLACE_WORKSPACE, offset + turn * stage->gradient_block_bytes};
+}
+
+static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].layer < 0; }
+
+/* Gradients of the values that the layer reads from the cut before it. */
+static void enter_cut(struct planner *planner, int layer) {
+    const struct graph *graph = planner->stage->graph;
+    for (int i = 0; i < graph_cut_count(graph, layer); i++) {
+        int root = graph_cut_values(graph, layer)[i];
+        if (is_data(graph, root)) continue;
+        struct gradient *gradient = &planner->gradients[root];
+        *gradient = (struct gradient){.place = cut_gradient(planner->stage, layer, root)};
+        if (!stage_crosses(graph, layer + 1, root)) continue;
+        gradient->written = true;
+        push_move(planner, &planner->stage->backward, action_copy, STAGE_INPUT, root,
+                  cut_gradient(planner->stage, layer + 1, root), gradient->place);
+    }
+}
+
+/* Whether the layer itself changes the gradient of a value that it makes. */
+static bool changes_gradient(const struct stage *stage, const struct layer *layer, int root) {
+    for (int i = layer->node_first; i < layer->node_first + layer->node_count; i++) {
+        const struct stage_node *node = &stage->nodes[i - stage->node_first];
+        if (node->kernel == NULL) continue;
+        for (int j = 0; j < node->node->input_count; j++) {
+            if (stage->graph->nodes[node->node->inputs[j]].root == root) return true;
+        }
+    }
+    return false;
+}
+
+/* Gradients of the values that the layer makes; `end` counts the workspace that they take. */
+static void enter_layer(struct planner *planner, int number, int64_t *end) {
+    const struct stage *stage = planner->stage;
+    const struct layer *layer = &stage->graph->layers[number];
+    for (int root = layer->node_first; root < layer->node_first + layer->node_count; root++) {
+        const struct node *node = &stage->graph->nodes[root];
+        if (node->root != root || (operator_get(node->id)->flags & OPERATOR_LOSS)) continue;
+        struct gradient *gradient = &planner->gradients[root];
+        int64_t bytes = stage_value_bytes(stage->graph, stage->samples, root);
+        if (!stage_crosses(stage->graph, number + 1, root)) {
+            *gradient = (struct gradient){.place = place_carve(PLACE_WORKSPACE, end, bytes)};
+            continue;
+        }
+        *gradient = (struct gradient){.place = cut_gradient(stage, number + 1, root), .written = true};
+        gradient->borrowed = number == stage->last;
+        if (changes_gradient(stage, layer, root)) gradient->own = place_carve(PLACE_WORKSPACE, end, bytes);
+    }
+}
+
+/* Gives each input's gradient of a node its place: where it stays, or temporary memory from `end` on where it is to be added.
+ * Returns whether the node has to compute any. */
+static bool place_input_gradients(struct planner *planner, struct stage_node *node, bool temporary[GRAPH_INPUTS_MAX],
+                                  int64_t *end) {
+    const struct stage *stage = planner->stage;
+    bool any = false;
+    for (int i = 0; i < node->node->input_count; i++) {
+        int root = stage->graph->nodes[node->node->inputs[i]].root;
+        if (is_data(stage->graph, root)) continue;
+        struct gradient *gradient = &planner->gradients[root];
+        any = true;
+        temporary[i] = node->node->root != root && gradient->written;
+        if (temporary[i]) {
+            node->input_gradient[i] = place_carve(PLACE_WORKSPACE, end, stage_value_bytes(stage->graph, stage->samples, root));
+            continue;
+        }
+        if (gradient->borrowed) {
+            gradient->borrowed = false;
+            gradient->place = gradient->own;
+        }
+        gradient->written = true;
+        node->input_gradient[i] = gradient->place;
+    }
+    return any;
+}
+
+static void plan_additions(struct planner *planner, struct stage_node *node, enum stage_half half,
+                           const bool temporary[GRAPH_INPUTS_MAX]) {
+    struct action_list *list = &planner->stage->backward;
+    for (int i = 0; i < node->node->input_count; i++) {
+        if (!temporary[i]) continue;
+        int root = planner->stage->graph->nodes[node->node->inputs[i]].root;
+        struct gradient *gradient = &planner->gradients[root];
+        if (gradient->borrowed) {
+            push_move(planner, list, action_copy, half, root, gradient->place, gradient->own);
+            gradient->place = gradient->own;
+            gradient->borrowed = false;
+        }
+        push_move(planner, list, action_add, half, root, node->input_gradient[i], gradient->place);
+    }
+}
+
+/* Returns where the node's temporary memory ends. */
+static int64_t plan_node_backward(struct planner *planner, int index, int64_t scratch) {
+    struct stage *stage = planner->stage;
+    struct stage_node *node = &stage->nodes[index - stage->node_first];
+    const struct kernel_class *kernels = node->kernel->class;
+    int64_t weights_end = scratch, inputs_end = scratch;
+    for (int p = 0; p < node->node->parameter_count; p++) {
+        if (node->weights[p].block == PLACE_NONE) continue;
+        node->added_gradients[p] = place_carve(PLACE_WORKSPACE, &weights_end, node->kernel->parameter_bytes[p]);
+    }
+    bool in_place = node->node->root != index, temporary[GRAPH_INPUTS_MAX] = {false};
+    node->output_gradient = planner->gradients[node->node->root].place;
+    bool wanted = place_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->class->real;
+    struct action input = {.run = action_backward_input, .node = node, .half = STAGE_INPUT};
+    struct action weight = {.run = action_backward_weight, .node = node, .half = STAGE_WEIGHTS};
+    if (index > planner->first_weighted) input.half = STAGE_BOTH;
+    bool has_weight = kernels->backward_weight != NULL, has_input = kernels->backward_input != NULL && wanted;
+    if (has_weight && in_place) push(planner, &stage->backward, weight);
+    if (has_input) push(planner, &stage->backward, input);
+    plan_additions(planner, node, input.half, temporary);
+    if (has_weight && !in_place) push(planner, &stage->backward, weight);
+    return inputs_end > weights_end ? inputs_end : weights_end;
+}
+
+static void plan_layer_backward(struct planner *planner, int number, int64_t scratch) {
+    struct stage *stage = planner->stage;
+    const struct layer *layer = &stage->graph->layers[number];
+    enter_cut(planner, number);
+    enter_layer(planner, number, &scratch);
+    int64_t end = scratch;
+    for (int i = layer->node_first + layer->node_count - 1; i >= layer->node_first; i--) {
+        if (stage->nodes[i - stage->node_first].kernel == NULL) continue;
+        int64_t node_end = plan_node_backward(planner, i, scratch);
+        if (node_end > end) end = node_end;
+    }
+    if (end > stage->sizes.workspace_bytes) stage->sizes.workspace_bytes = end;
+}
+
+enum ps_status stage_plan(struct stage *stage, const struct place *values, const int64_t *scratch, struct ps_error *error) {
+    struct planner planner = {.stage = stage, .values = values, .first_weighted = stage->graph->node_count, .error = error};
+    size_t bytes = (size_t)stage->graph->node_count * sizeof *planner.gradients;
+    planner.gradients = calloc(1, bytes);
+    if (planner.gradients == NULL) return error_memory(error, "a stage's plan", bytes);
+    for (int i = stage->node_count - 1; i >= 0; i--) {
+        if (stage->nodes[i].node->parameter_count > 0) planner.first_weighted = stage->node_first + i;
+    }
+    plan_forward(&planner);
+    for (int l = stage->last; l >= stage->first; l--) plan_layer_backward(&planner, l, scratch[l - stage->first]);
+    free(planner.gradients);
+    return planner.status;
+}

@@ -1,0 +1,91 @@
+/*
+ * Inside of a stage (stage*.c only): its nodes with the places of everything that they touch, and the two lists of actions that
+ * forward and backward walk. All is decided when the stage is made; running it adds offsets to base addresses.
+ */
+#ifndef PENSTOCK_COMPUTE_STAGE_PLAN_H
+#define PENSTOCK_COMPUTE_STAGE_PLAN_H
+
+#include "compute/stage.h"
+
+/* The blocks of struct stage_blocks. */
+enum place_block {
+    PLACE_NONE,
+    PLACE_INPUT,
+    PLACE_OUTPUT,
+    PLACE_STASH,
+    PLACE_WORKSPACE,
+    PLACE_WEIGHTS,
+    PLACE_GRADIENTS,
+    PLACE_STATISTICS,
+    PLACE_INPUT_GRADIENT,
+    PLACE_OUTPUT_GRADIENT,
+    PLACE_COUNT
+};
+
+struct place {
+    enum place_block block;
+    int64_t offset; /* bytes */
+};
+
+struct stage_node {
+    const struct node *node;
+    struct kernel *kernel; /* NULL: a view */
+    bool fused;            /* the forward is done by the kernel of the node before */
+    struct place input[GRAPH_INPUTS_MAX], output, inner;
+    struct place weights[GRAPH_PARAMETERS_MAX], gradients[GRAPH_PARAMETERS_MAX], statistics[GRAPH_PARAMETERS_MAX];
+    struct place added_gradients[GRAPH_PARAMETERS_MAX]; /* where they are made when they are added to others */
+    struct place input_gradient[GRAPH_INPUTS_MAX], output_gradient;
+};
+
+struct stage_run; /* one call of forward or backward: stage_run.c */
+struct action;
+typedef enum ps_status action_function(const struct stage_run *run, const struct action *action, struct ps_error *error);
+
+/* One step of a plan: a kernel of `node`, or bytes to copy or to add as floats. */
+struct action {
+    action_function *run;
+    enum stage_half half; /* of the backward that it belongs to; STAGE_BOTH: needed by either */
+    struct stage_node *node;
+    struct place from, to;
+    int64_t bytes;
+};
+
+action_function action_forward, action_backward_input, action_backward_weight, action_copy, action_add;
+
+struct action_list {
+    struct action *actions;
+    int count, capacity;
+};
+
+struct stage {
+    struct device *device;
+    const struct graph *graph;
+    int first, last, samples;
+    struct stage_node *nodes; /* of all its layers, in order */
+    int node_first, node_count;
+    struct stage_sizes sizes;
+    int64_t gradient_block_bytes; /* of one block of gradients of inner cuts; they stand at the start of the workspace */
+    int gradient_blocks;          /* the kernels' own workspace comes after them */
+    struct action_list forward, backward;
+};
+
+/* Aligned bytes of a value for all samples; of all the values that cross a cut. */
+int64_t stage_value_bytes(const struct graph *graph, int samples, int root);
+int64_t stage_cut_bytes(const struct graph *graph, int samples, int cut);
+/* Whether the value (a root) crosses the cut, and where it lies in a block laid out like the cut. */
+bool stage_crosses(const struct graph *graph, int cut, int root);
+int64_t stage_cut_offset(const struct graph *graph, int samples, int cut, int root);
+
+static inline int64_t stage_kernel_workspace(const struct stage *stage) {
+    return stage->gradient_blocks * stage->gradient_block_bytes;
+}
+/* The next `bytes` of a block, aligned. */
+struct place place_carve(enum place_block block, int64_t *used, int64_t bytes);
+
+/* Decides where everything lies but the gradients of values (stage_memory.c). `values`, by root, is where values lie in the
+ * forward; `scratch`, by layer from `first`, where the kernels' workspace ends. */
+void stage_place(struct stage *stage, struct place *values, int64_t *scratch);
+/* Writes the actions and decides where gradients of values lie (stage_plan.c). */
+enum ps_status stage_plan(struct stage *stage, const struct place *values, const int64_t *scratch, struct ps_error *error);
+
+#endif

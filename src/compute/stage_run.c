@@ -1,0 +1,158 @@
+/* Running a stage: each action of the plan with the addresses that this call's blocks give. */
+#include <string.h>
+
+#include "base/vector.h"
+#include "compute/stage_plan.h"
+
+struct stage_run {
+    const struct stage *stage;
+    const struct stage_step *step;
+    struct stage_result *result;
+    char *base[PLACE_COUNT];
+};
+
+static void *at(const struct stage_run *run, struct place place) {
+    char *base = run->base[place.block];
+    return base != NULL ? base + place.offset : NULL;
+}
+
+static int counted_samples(const struct stage_run *run) {
+    return run->step->samples > 0 ? run->step->samples : run->stage->samples;
+}
+
+static struct kernel_call prepare(const struct stage_run *run, const struct stage_node *node) {
+    const struct stage_step *step = run->step;
+    struct kernel_call call = {
+        .inner = at(run, node->inner),
+        .workspace = at(run, (struct place){PLACE_WORKSPACE, stage_kernel_workspace(run->stage)}),
+        .labels = step->labels,
+        .counted = counted_samples(run),
+        .gradient_scale = step->gradient_scale,
+        .training = step->training,
+        .update_statistics = step->update_statistics,
+        .loss = &run->result->loss,
+        .correct = &run->result->correct,
+    };
+    for (int p = 0; p < node->node->parameter_count; p++) {
+        call.weights[p] = at(run, node->weights[p]);
+        call.statistics[p] = at(run, node->statistics[p]);
+    }
+    if (operator_get(node->node->id)->flags & OPERATOR_RANDOM) {
+        uint64_t number = (uint64_t)(node->node - run->stage->graph->nodes);
+        call.key = random_key(step->seed, RANDOM_DROPOUT, step->step, (uint64_t)step->micro_batch << 32 | number);
+    }
+    return call;
+}
+
+enum ps_status action_forward(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    const struct stage_node *node = action->node;
+    struct kernel_call call = prepare(run, node);
+    for (int i = 0; i < node->node->input_count; i++) call.input[i] = at(run, node->input[i]);
+    call.output = at(run, node->output);
+    return node->kernel->class->forward(node->kernel, &call, error);
+}
+
+/* What a backward may read is what its operator says that it reads: the rest may be gone. */
+static struct kernel_call prepare_backward(const struct stage_run *run, const struct stage_node *node) {
+    struct kernel_call call = prepare(run, node);
+    unsigned flags = operator_get(node->node->id)->flags;
+    for (int i = 0; i < node->node->input_count && (flags & OPERATOR_USES_INPUT); i++) call.input[i] = at(run, node->input[i]);
+    if (flags & OPERATOR_USES_OUTPUT) call.output = at(run, node->output);
+    call.output_gradient = at(run, node->output_gradient);
+    return call;
+}
+
+enum ps_status action_backward_input(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    const struct stage_node *node = action->node;
+    struct kernel_call call = prepare_backward(run, node);
+    for (int i = 0; i < node->node->input_count; i++) call.input_gradient[i] = at(run, node->input_gradient[i]);
+    return node->kernel->class->backward_input(node->kernel, &call, error);
+}
+
+enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    const struct stage_node *node = action->node;
+    struct kernel_call call = prepare_backward(run, node);
+    bool add = run->step->accumulate;
+    for (int p = 0; p < node->node->parameter_count; p++) {
+        call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
+    }
+    TRY(node->kernel->class->backward_weight(node->kernel, &call, error));
+    for (int p = 0; p < node->node->parameter_count && add && run->stage->device->class->real; p++) {
+        if (call.gradients[p] == NULL) continue;
+        size_t count = (size_t)node->kernel->parameter_bytes[p] / sizeof(float);
+        vector_add(count, at(run, node->gradients[p]), call.gradients[p]);
+    }
+    return PS_OK;
+}
+
+enum ps_status action_copy(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    (void)error;
+    memcpy(at(run, action->to), at(run, action->from), (size_t)action->bytes);
+    return PS_OK;
+}
+
+enum ps_status action_add(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    (void)error;
+    vector_add((size_t)action->bytes / sizeof(float), at(run, action->to), at(run, action->from));
+    return PS_OK;
+}
+
+/* The blocks that are only read have lost their const on the way into one table of addresses; no place of a written value is in
+ * them. */
+static struct stage_run start(const struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
+                              struct stage_result *result) {
+    return (struct stage_run){
+        .stage = stage,
+        .step = step,
+        .result = result,
+        .base = {[PLACE_INPUT] = (char *)blocks->input,
+                 [PLACE_OUTPUT] = (char *)blocks->output,
+                 [PLACE_STASH] = (char *)blocks->stash,
+                 [PLACE_WORKSPACE] = blocks->workspace,
+                 [PLACE_WEIGHTS] = (char *)blocks->weights,
+                 [PLACE_GRADIENTS] = (char *)blocks->gradients,
+                 [PLACE_STATISTICS] = (char *)blocks->statistics,
+                 [PLACE_INPUT_GRADIENT] = (char *)blocks->input_gradient,
+                 [PLACE_OUTPUT_GRADIENT] = (char *)blocks->output_gradient},
+    };
+}
+
+static enum ps_status run_list(const struct stage_run *run, const struct action_list *list, enum stage_half half,
+                               struct ps_error *error) {
+    for (int i = 0; i < list->count; i++) {
+        const struct action *action = &list->actions[i];
+        if (action->half & half) TRY(action->run(run, action, error));
+    }
+    return PS_OK;
+}
+
+/* A label that is no class would be read far outside of the logits. */
+static enum ps_status check_labels(const struct stage_run *run, struct ps_error *error) {
+    const struct stage *stage = run->stage;
+    const struct node *end = stage->nodes[stage->node_count - 1].node;
+    if (!stage->device->class->real || !(operator_get(end->id)->flags & OPERATOR_LOSS)) return PS_OK;
+    for (int n = 0; n < counted_samples(run); n++) {
+        int32_t label = run->step->labels[n];
+        if (label >= 0 && label < end->shape.dim[0]) continue;
+        return error_set(error, PS_BAD_INPUT, "label %d of sample %d: the network has the classes 0 to %lld", label, n,
+                         (long long)end->shape.dim[0] - 1);
+    }
+    return PS_OK;
+}
+
+enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
+                             struct stage_result *result, struct ps_error *error) {
+    struct stage_result made = {0};
+    struct stage_run run = start(stage, blocks, step, &made);
+    TRY(check_labels(&run, error));
+    TRY(run_list(&run, &stage->forward, STAGE_BOTH, error));
+    if (result != NULL) *result = made;
+    return PS_OK;
+}
+
+enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
+                              enum stage_half half, struct ps_error *error) {
+    struct stage_result unused = {0};
+    struct stage_run run = start(stage, blocks, step, &unused);
+    return run_list(&run, &stage->backward, half, error);
+}
