@@ -1,0 +1,54 @@
+/*
+ * What stages cost. Times add up; sizes follow the rule of compute/sizes.h, here in the form that grows a stage layer by layer
+ * (a test holds the two against each other).
+ */
+#include "profile/profile.h"
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static void take_in(struct stage_walk *walk, int layer) {
+    const struct layer_cost *cost = &walk->table->layers[layer];
+    walk->time.forward_s += cost->time.forward_s;
+    walk->time.backward_input_s += cost->time.backward_input_s;
+    walk->time.backward_weight_s += cost->time.backward_weight_s;
+    walk->time.update_s += cost->time.update_s;
+    walk->parameter_bytes += cost->size.parameter_bytes;
+    walk->statistics_bytes += cost->size.statistics_bytes;
+    walk->stash_bytes += cost->size.stash_bytes;
+    walk->scratch_bytes = larger(walk->scratch_bytes, cost->size.workspace_bytes);
+    walk->first = layer;
+}
+
+struct stage_walk stage_walk_start(const struct cost_table *table, int last) {
+    struct stage_walk walk = {.table = table, .last = last};
+    take_in(&walk, last);
+    return walk;
+}
+
+void stage_walk_grow(struct stage_walk *walk) {
+    take_in(walk, walk->first - 1);
+    walk->inner_cut_bytes = larger(walk->inner_cut_bytes, walk->table->layers[walk->first].size.output_bytes);
+}
+
+struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
+    const struct cost_table *table = walk->table;
+    const struct layer_sizes *before = walk->first > 0 ? &table->layers[walk->first - 1].size : NULL;
+    const struct layer_sizes *end = &table->layers[walk->last].size;
+    int64_t arriving_value = before ? before->value_bytes : table->input_bytes;
+    int gradient_blocks = walk->last - walk->first < 2 ? walk->last - walk->first : 2;
+    return (struct stage_cost){
+        .time = walk->time,
+        .size = {.parameter_bytes = walk->parameter_bytes,
+                 .statistics_bytes = walk->statistics_bytes,
+                 .input_bytes = before ? before->output_bytes : table->input_bytes,
+                 .output_bytes = walk->last + 1 < table->layer_count ? end->output_bytes : 0,
+                 .stash_bytes = larger(0, walk->stash_bytes - arriving_value + end->tail_bytes),
+                 .workspace_bytes = walk->scratch_bytes + gradient_blocks * walk->inner_cut_bytes},
+    };
+}
+
+struct stage_cost stage_cost(const struct cost_table *table, int first, int last) {
+    struct stage_walk walk = stage_walk_start(table, last);
+    while (walk.first > first) stage_walk_grow(&walk);
+    return stage_walk_cost(&walk);
+}

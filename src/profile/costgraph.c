@@ -1,0 +1,213 @@
+/*
+ * From a graph of costs to a chain of layers. The chain follows the topological order in which, of the nodes that could come
+ * next, the one with the smallest number does; a node without time goes with the next one that takes some, the input nodes are
+ * left out, and a cut carries every value made before it and used after it once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/costgraph.h"
+
+static int compare_edges(const void *a, const void *b) {
+    const struct costgraph_edge *x = a, *y = b;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return (x->to > y->to) - (x->to < y->to);
+}
+
+/* Sorts the edges, drops repeated ones and fills the offsets. */
+static void index_edges(struct costgraph *graph) {
+    qsort(graph->edges, (size_t)graph->edge_count, sizeof *graph->edges, compare_edges);
+    int kept = 0;
+    for (int e = 0; e < graph->edge_count; e++)
+        if (kept == 0 || compare_edges(&graph->edges[kept - 1], &graph->edges[e]) != 0) graph->edges[kept++] = graph->edges[e];
+    graph->edge_count = kept;
+    int edge = 0;
+    for (int n = 0; n <= graph->node_count; n++) {
+        while (edge < kept && graph->edges[edge].from < n) edge++;
+        graph->edge_first[n] = edge;
+    }
+}
+
+/* A heap of nodes that could come next: smallest (number, index) on top. */
+struct ready {
+    const struct costgraph_node *nodes;
+    int *heap, count;
+};
+
+static bool before(const struct ready *ready, int a, int b) {
+    int64_t x = ready->nodes[a].number, y = ready->nodes[b].number;
+    return x != y ? x < y : a < b;
+}
+
+static void ready_push(struct ready *ready, int node) {
+    int i = ready->count++;
+    for (; i > 0 && before(ready, node, ready->heap[(i - 1) / 2]); i = (i - 1) / 2) ready->heap[i] = ready->heap[(i - 1) / 2];
+    ready->heap[i] = node;
+}
+
+static int ready_pop(struct ready *ready) {
+    int top = ready->heap[0], node = ready->heap[--ready->count], i = 0;
+    for (;;) {
+        int child = 2 * i + 1;
+        if (child >= ready->count) break;
+        if (child + 1 < ready->count && before(ready, ready->heap[child + 1], ready->heap[child])) child++;
+        if (!before(ready, ready->heap[child], node)) break;
+        ready->heap[i] = ready->heap[child];
+        i = child;
+    }
+    ready->heap[i] = node;
+    return top;
+}
+
+/* Fills place[node] = its place in the topological order; returns how many nodes have one (fewer than all: a cycle). */
+static int topological_places(const struct costgraph *graph, int *place, int *waiting, int *heap) {
+    struct ready ready = {.nodes = graph->nodes, .heap = heap};
+    for (int n = 0; n < graph->node_count; n++) waiting[n] = 0, place[n] = -1;
+    for (int e = 0; e < graph->edge_count; e++) waiting[graph->edges[e].to]++;
+    for (int n = 0; n < graph->node_count; n++)
+        if (waiting[n] == 0) ready_push(&ready, n);
+    int done = 0;
+    while (ready.count > 0) {
+        int node = ready_pop(&ready);
+        place[node] = done++;
+        for (int e = graph->edge_first[node]; e < graph->edge_first[node + 1]; e++)
+            if (--waiting[graph->edges[e].to] == 0) ready_push(&ready, graph->edges[e].to);
+    }
+    return done;
+}
+
+static enum ps_status sort_nodes(struct costgraph *graph, struct ps_error *error) {
+    size_t count = (size_t)graph->node_count;
+    int *scratch = malloc(3 * count * sizeof *scratch);
+    struct costgraph_node *sorted = malloc(count * sizeof *sorted);
+    enum ps_status status = PS_OK;
+    if (!scratch || !sorted) {
+        status = error_memory(error, "a graph of costs", count * sizeof *sorted);
+        goto out;
+    }
+    int *place = scratch;
+    if (topological_places(graph, place, scratch + count, scratch + 2 * count) < graph->node_count) {
+        int node = 0;
+        while (place[node] >= 0) node++;
+        status = error_set(error, PS_BAD_INPUT, "node '%s' stands on or behind a cycle; edges must lead from a node to later ones",
+                           graph->nodes[node].name);
+        goto out;
+    }
+    for (int n = 0; n < graph->node_count; n++) sorted[place[n]] = graph->nodes[n];
+    memcpy(graph->nodes, sorted, count * sizeof *sorted);
+    for (int e = 0; e < graph->edge_count; e++)
+        graph->edges[e] = (struct costgraph_edge){place[graph->edges[e].from], place[graph->edges[e].to]};
+    index_edges(graph);
+out:
+    free(scratch);
+    free(sorted);
+    return status;
+}
+
+/* One layer per node that takes time; zero-time nodes at the end go with the last layer. */
+static enum ps_status form_layers(struct costgraph *graph, struct ps_error *error) {
+    int layer = 0;
+    for (int n = 0; n < graph->node_count; n++) {
+        struct costgraph_node *node = &graph->nodes[n];
+        node->layer = node->input ? -1 : layer;
+        if (!node->input && node->forward_s + node->backward_s > 0) layer++;
+    }
+    if (layer == 0) return error_set(error, PS_BAD_INPUT, "no node takes any time");
+    for (int n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].layer == layer) graph->nodes[n].layer = layer - 1;
+    graph->layer_count = layer;
+    return PS_OK;
+}
+
+enum ps_status costgraph_create(struct costgraph_node *nodes, int node_count, struct costgraph_edge *edges, int edge_count,
+                                struct costgraph **graph, struct ps_error *error) {
+    struct costgraph *made = calloc(1, sizeof *made);
+    enum ps_status status;
+    if (!made) {
+        free(nodes);
+        free(edges);
+        return error_memory(error, "a graph of costs", sizeof *made);
+    }
+    *made = (struct costgraph){.nodes = nodes, .node_count = node_count, .edges = edges, .edge_count = edge_count};
+    made->edge_first = malloc(((size_t)node_count + 1) * sizeof *made->edge_first);
+    if (!made->edge_first) {
+        status = error_memory(error, "a graph of costs", ((size_t)node_count + 1) * sizeof *made->edge_first);
+        goto out;
+    }
+    index_edges(made);
+    TRY_OUT(sort_nodes(made, error));
+    TRY_OUT(form_layers(made, error));
+    *graph = made;
+    return PS_OK;
+out:
+    costgraph_destroy(made);
+    return status;
+}
+
+void costgraph_destroy(struct costgraph *graph) {
+    if (!graph) return;
+    free(graph->nodes);
+    free(graph->edges);
+    free(graph->edge_first);
+    free(graph);
+}
+
+/* The last layer that reads the node's value; its own where none does. Inputs are no value. */
+static int last_reader(const struct costgraph *graph, int node) {
+    int reader = graph->nodes[node].layer;
+    for (int e = graph->edge_first[node]; e < graph->edge_first[node + 1]; e++)
+        if (graph->nodes[graph->edges[e].to].layer > reader) reader = graph->nodes[graph->edges[e].to].layer;
+    return reader;
+}
+
+int64_t costgraph_cut_bytes(const struct costgraph *graph, int layer) {
+    int64_t bytes = 0;
+    for (int n = 0; n < graph->node_count; n++) {
+        const struct costgraph_node *node = &graph->nodes[n];
+        if (!node->input && node->layer <= layer && last_reader(graph, n) > layer) bytes += node->activation_bytes;
+    }
+    return bytes;
+}
+
+/* A layer keeps the value of the layer before and what its own nodes made that goes no further; its weights are those of its
+ * nodes. The backward's time is taken half for the input's gradient and half for the weights'. */
+static void fill_table(const struct costgraph *graph, struct cost_table *table) {
+    for (int n = 0; n < graph->node_count; n++) {
+        const struct costgraph_node *node = &graph->nodes[n];
+        if (node->input) continue;
+        struct layer_cost *layer = &table->layers[node->layer];
+        layer->time.forward_s += node->forward_s;
+        layer->time.backward_input_s += node->backward_s / 2;
+        layer->time.backward_weight_s += node->backward_s / 2;
+        layer->size.parameter_bytes += node->parameter_bytes;
+        int reader = last_reader(graph, n);
+        if (reader > node->layer)
+            layer->size.value_bytes += node->activation_bytes;
+        else
+            layer->size.stash_bytes += node->activation_bytes;
+        for (int l = node->layer; l < reader; l++) table->layers[l].size.output_bytes += node->activation_bytes;
+        if (node->forward_s + node->backward_s > 0) {
+            memcpy(layer->name, node->name, sizeof layer->name);
+            memcpy(layer->kind, node->kind, sizeof layer->kind);
+        }
+    }
+    for (int l = table->layer_count - 1; l > 0; l--) table->layers[l].size.stash_bytes += table->layers[l - 1].size.value_bytes;
+}
+
+enum ps_status costgraph_profile(struct costgraph *graph, struct ps_profile **profile, struct ps_error *error) {
+    struct ps_profile *made;
+    enum ps_status status = profile_create(1, graph->layer_count, &made, error);
+    if (status != PS_OK) {
+        costgraph_destroy(graph);
+        return status;
+    }
+    made->graph = graph;
+    fill_table(graph, &made->tables[0]);
+    status = profile_check(made, error);
+    if (status != PS_OK) {
+        ps_profile_destroy(made);
+        return status;
+    }
+    *profile = made;
+    return PS_OK;
+}

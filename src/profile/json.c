@@ -1,0 +1,290 @@
+/*
+ * Penstock's profile file: one table for reading and writing, so that each field of a layer is named once.
+ *
+ * Files written before a field was known, or by hand, may leave the optional ones out: a layer's value_bytes is then its
+ * output_bytes, everything else 0.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "profile/costgraph.h"
+#include "profile/read.h"
+
+#define TIME_FIELD(member, need) {#member, offsetof(struct layer_cost, time.member), need}
+#define SPREAD_FIELD(member) {#member "_spread", offsetof(struct layer_cost, spread.member), false}
+#define SIZE_FIELD(member, need) {#member, offsetof(struct layer_cost, size.member), need}
+
+struct cost_field {
+    const char *name;
+    size_t offset;
+    bool required;
+};
+
+static const struct cost_field time_fields[] = {TIME_FIELD(forward_s, true), TIME_FIELD(backward_input_s, true),
+                                                TIME_FIELD(backward_weight_s, true), TIME_FIELD(update_s, false)};
+static const struct cost_field spread_fields[] = {SPREAD_FIELD(forward_s), SPREAD_FIELD(backward_input_s),
+                                                  SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s)};
+static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true),  SIZE_FIELD(statistics_bytes, false),
+                                                SIZE_FIELD(output_bytes, true),     SIZE_FIELD(value_bytes, false),
+                                                SIZE_FIELD(stash_bytes, true),      SIZE_FIELD(tail_bytes, false),
+                                                SIZE_FIELD(workspace_bytes, false)};
+enum { TIMES = 4, SIZES = sizeof size_fields / sizeof size_fields[0] };
+
+/* ----------------------------------------------------------------- reading */
+
+static enum ps_status read_name(const struct json_place *place, const char *field, bool required, char *out, size_t size,
+                                struct ps_error *error) {
+    const char *text = NULL;
+    TRY(json_get_string(place, field, required, &text, error));
+    if (!text) return PS_OK;
+    if (!*text) return json_error(place, error, "%s is empty", field);
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ') return json_error(place, error, "%s has a control character", field);
+    if (strlen(text) >= size) return json_error(place, error, "%s is longer than %zu characters", field, size - 1);
+    memcpy(out, text, strlen(text) + 1);
+    return PS_OK;
+}
+
+static enum ps_status read_layer(const struct json_place *place, struct layer_cost *layer, struct ps_error *error) {
+    const char *fields[2 + 2 * TIMES + SIZES] = {"name", "kind"};
+    size_t count = 2;
+    for (int f = 0; f < TIMES; f++) fields[count++] = time_fields[f].name;
+    for (int f = 0; f < TIMES; f++) fields[count++] = spread_fields[f].name;
+    for (int f = 0; f < SIZES; f++) fields[count++] = size_fields[f].name;
+    TRY(json_object_fields(place, fields, count, error));
+    TRY(read_name(place, "name", true, layer->name, sizeof layer->name, error));
+    TRY(read_name(place, "kind", true, layer->kind, sizeof layer->kind, error));
+    char *base = (char *)layer;
+    for (int f = 0; f < TIMES; f++) {
+        TRY(json_get_number(place, time_fields[f].name, time_fields[f].required, 0, PROFILE_TIME_MAX,
+                            (double *)(base + time_fields[f].offset), error));
+        TRY(json_get_number(place, spread_fields[f].name, false, 0, PROFILE_TIME_MAX, (double *)(base + spread_fields[f].offset),
+                            error));
+    }
+    layer->size.value_bytes = -1;
+    for (int f = 0; f < SIZES; f++)
+        TRY(json_get_integer(place, size_fields[f].name, size_fields[f].required, 0, PROFILE_BYTES_MAX,
+                             (int64_t *)(base + size_fields[f].offset), error));
+    if (layer->size.value_bytes < 0) layer->size.value_bytes = layer->size.output_bytes;
+    return PS_OK;
+}
+
+static enum ps_status read_table(const struct json_place *place, struct cost_table *table, struct ps_error *error) {
+    static const char *const fields[] = {"micro_batch", "input_bytes", "layers"};
+    struct json_place layers, layer;
+    TRY(json_object_fields(place, fields, 3, error));
+    TRY(json_get_int(place, "micro_batch", true, 0, PROFILE_MICRO_BATCH_MAX, &table->micro_batch, error));
+    TRY(json_get_integer(place, "input_bytes", false, 0, PROFILE_BYTES_MAX, &table->input_bytes, error));
+    TRY(json_field(place, "layers", true, &layers, error));
+    for (int l = 0; l < table->layer_count; l++) {
+        TRY(json_item(&layers, (size_t)l, &layer, error));
+        TRY(read_layer(&layer, &table->layers[l], error));
+    }
+    return PS_OK;
+}
+
+/* How many layers costs[index] has; within the limits. */
+static enum ps_status count_layers(const struct json_place *costs, size_t index, int *count, struct ps_error *error) {
+    struct json_place item, layers;
+    size_t length;
+    TRY(json_item(costs, index, &item, error));
+    TRY(json_field(&item, "layers", true, &layers, error));
+    TRY(json_array_length(&layers, &length, error));
+    if (length < 1 || length > PROFILE_LAYERS_MAX)
+        return json_error(&layers, error, "%zu layers; 1 to %d are accepted", length, PROFILE_LAYERS_MAX);
+    *count = (int)length;
+    return PS_OK;
+}
+
+static enum ps_status read_node(const struct json_place *place, struct costgraph_node *node, struct ps_error *error) {
+    static const char *const fields[] = {"name", "kind", "number", "forward_s", "backward_s", "activation_bytes", "parameter_bytes",
+                                         "input"};
+    TRY(json_object_fields(place, fields, sizeof fields / sizeof fields[0], error));
+    TRY(read_name(place, "name", true, node->name, sizeof node->name, error));
+    TRY(read_name(place, "kind", true, node->kind, sizeof node->kind, error));
+    TRY(json_get_integer(place, "number", true, 0, INT64_MAX, &node->number, error));
+    TRY(json_get_number(place, "forward_s", true, 0, PROFILE_TIME_MAX, &node->forward_s, error));
+    TRY(json_get_number(place, "backward_s", true, 0, PROFILE_TIME_MAX, &node->backward_s, error));
+    TRY(json_get_integer(place, "activation_bytes", true, 0, PROFILE_BYTES_MAX, &node->activation_bytes, error));
+    TRY(json_get_integer(place, "parameter_bytes", true, 0, PROFILE_BYTES_MAX, &node->parameter_bytes, error));
+    return json_get_bool(place, "input", false, &node->input, error);
+}
+
+static enum ps_status read_edge(const struct json_place *place, int nodes, struct costgraph_edge *edge, struct ps_error *error) {
+    size_t length;
+    TRY(json_array_length(place, &length, error));
+    const json_t *from = json_array_get(place->value, 0), *to = json_array_get(place->value, 1);
+    json_int_t a = json_is_integer(from) ? json_integer_value(from) : -1, b = json_is_integer(to) ? json_integer_value(to) : -1;
+    if (length != 2 || a < 0 || a >= nodes || b < 0 || b >= nodes)
+        return json_error(place, error, "must be two of the nodes 0 to %d", nodes - 1);
+    *edge = (struct costgraph_edge){(int)a, (int)b};
+    return PS_OK;
+}
+
+static enum ps_status read_graph_parts(const struct json_place *nodes, const struct json_place *edges, size_t node_count,
+                                       size_t edge_count, struct costgraph_node *node, struct costgraph_edge *edge,
+                                       struct ps_error *error) {
+    struct json_place item;
+    for (size_t n = 0; n < node_count; n++) {
+        TRY(json_item(nodes, n, &item, error));
+        TRY(read_node(&item, &node[n], error));
+    }
+    for (size_t e = 0; e < edge_count; e++) {
+        TRY(json_item(edges, e, &item, error));
+        TRY(read_edge(&item, (int)node_count, &edge[e], error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_graph(const struct json_place *place, const struct ps_profile *profile, struct costgraph **graph,
+                                 struct ps_error *error) {
+    static const char *const fields[] = {"nodes", "edges"};
+    struct json_place nodes, edges;
+    size_t node_count, edge_count;
+    TRY(json_object_fields(place, fields, 2, error));
+    TRY(json_field(place, "nodes", true, &nodes, error));
+    TRY(json_field(place, "edges", true, &edges, error));
+    TRY(json_array_length(&nodes, &node_count, error));
+    TRY(json_array_length(&edges, &edge_count, error));
+    if (node_count > PROFILE_LAYERS_MAX)
+        return json_error(&nodes, error, "%zu nodes; at most %d are accepted", node_count, PROFILE_LAYERS_MAX);
+    if (edge_count > (size_t)1 << 22) return json_error(&edges, error, "%zu edges are too many", edge_count);
+    struct costgraph_node *node = calloc(node_count + 1, sizeof *node);
+    struct costgraph_edge *edge = calloc(edge_count + 1, sizeof *edge);
+    enum ps_status status = node && edge ? PS_OK : error_memory(error, "a graph of costs", (node_count + 1) * sizeof *node);
+    if (status == PS_OK) status = read_graph_parts(&nodes, &edges, node_count, edge_count, node, edge, error);
+    if (status != PS_OK) {
+        free(node);
+        free(edge);
+        return status;
+    }
+    status = costgraph_create(node, (int)node_count, edge, (int)edge_count, graph, error);
+    if (status != PS_OK) {
+        error_prefix(error, "%s", place->path);
+        return status;
+    }
+    if ((*graph)->layer_count != profile->tables[0].layer_count) {
+        json_error(place, error, "forms %d layers, but costs[0] has %d", (*graph)->layer_count, profile->tables[0].layer_count);
+        costgraph_destroy(*graph);
+        *graph = NULL;
+        return PS_BAD_INPUT;
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_head(const struct json_place *root, struct json_place *costs, struct json_place *graph, size_t *tables,
+                                struct ps_error *error) {
+    static const char *const fields[] = {"format", "version", "model", "device", "threads", "costs", "graph"};
+    TRY(json_object_fields(root, fields, sizeof fields / sizeof fields[0], error));
+    TRY(json_field(root, "costs", true, costs, error));
+    TRY(json_field(root, "graph", false, graph, error));
+    TRY(json_array_length(costs, tables, error));
+    if (*tables < 1 || *tables > 1000) return json_error(costs, error, "%zu tables; 1 to 1000 are accepted", *tables);
+    return PS_OK;
+}
+
+static enum ps_status read_document(const struct json_place *root, struct ps_profile **profile, struct ps_error *error) {
+    struct json_place costs, graph, item;
+    size_t tables;
+    int layers, again;
+    enum ps_status status;
+    struct ps_profile *made = NULL;
+    TRY(read_head(root, &costs, &graph, &tables, error));
+    TRY(count_layers(&costs, 0, &layers, error));
+    for (size_t t = 1; t < tables; t++) {
+        TRY(count_layers(&costs, t, &again, error));
+        if (again != layers) return json_error(&costs, error, "[%zu] has %d layers, but [0] has %d", t, again, layers);
+    }
+    TRY(profile_create((int)tables, layers, &made, error));
+    made->threads = 1;
+    TRY_OUT(read_name(root, "model", true, made->model, sizeof made->model, error));
+    TRY_OUT(read_name(root, "device", true, made->device, sizeof made->device, error));
+    TRY_OUT(json_get_int(root, "threads", false, 1, 4096, &made->threads, error));
+    for (size_t t = 0; t < tables; t++) {
+        TRY_OUT(json_item(&costs, t, &item, error));
+        TRY_OUT(read_table(&item, &made->tables[t], error));
+    }
+    if (graph.value) TRY_OUT(read_graph(&graph, made, &made->graph, error));
+    status = profile_check(made, error);
+    if (status != PS_OK) {
+        error_prefix(error, "%.*s", (int)(strlen(root->path) - 1), root->path); /* without the colon, which is put after it */
+        goto out;
+    }
+    *profile = made;
+    return PS_OK;
+out:
+    ps_profile_destroy(made);
+    return status;
+}
+
+enum ps_status profile_read_json(const char *path, struct ps_profile **profile, struct ps_error *error) {
+    json_t *document;
+    TRY(json_read_file(path, "penstock-profile", &document, error));
+    struct json_place root = json_root(document, path);
+    enum ps_status status = read_document(&root, profile, error);
+    json_decref(document);
+    return status;
+}
+
+/* ----------------------------------------------------------------- writing */
+
+static json_t *layer_json(const struct layer_cost *layer) {
+    json_t *object = json_pack("{s:s, s:s}", "name", layer->name, "kind", layer->kind);
+    const char *base = (const char *)layer;
+    bool measured = layer->spread.forward_s > 0 || layer->spread.backward_input_s > 0 || layer->spread.backward_weight_s > 0 ||
+                    layer->spread.update_s > 0;
+    for (int f = 0; f < TIMES; f++) {
+        json_object_set_new(object, time_fields[f].name, json_real(*(const double *)(base + time_fields[f].offset)));
+        if (measured)
+            json_object_set_new(object, spread_fields[f].name, json_real(*(const double *)(base + spread_fields[f].offset)));
+    }
+    for (int f = 0; f < SIZES; f++)
+        json_object_set_new(object, size_fields[f].name, json_integer(*(const int64_t *)(base + size_fields[f].offset)));
+    return object;
+}
+
+/* The array if all of its items could be made; else NULL, which json_pack passes on: no file is written rather than half of it. */
+static json_t *whole(json_t *array, int count) {
+    if (json_array_size(array) == (size_t)count) return array;
+    json_decref(array);
+    return NULL;
+}
+
+static json_t *table_json(const struct cost_table *table) {
+    json_t *layers = json_array();
+    for (int l = 0; l < table->layer_count; l++) json_array_append_new(layers, layer_json(&table->layers[l]));
+    layers = whole(layers, table->layer_count);
+    return json_pack("{s:i, s:I, s:o}", "micro_batch", table->micro_batch, "input_bytes", (json_int_t)table->input_bytes, "layers",
+                     layers);
+}
+
+static json_t *graph_json(const struct costgraph *graph) {
+    json_t *nodes = json_array(), *edges = json_array();
+    for (int n = 0; n < graph->node_count; n++) {
+        const struct costgraph_node *node = &graph->nodes[n];
+        json_array_append_new(nodes, json_pack("{s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:b}", "name", node->name, "kind", node->kind,
+                                               "number", (json_int_t)node->number, "forward_s", node->forward_s, "backward_s",
+                                               node->backward_s, "activation_bytes", (json_int_t)node->activation_bytes,
+                                               "parameter_bytes", (json_int_t)node->parameter_bytes, "input", (int)node->input));
+    }
+    for (int e = 0; e < graph->edge_count; e++)
+        json_array_append_new(edges, json_pack("[i, i]", graph->edges[e].from, graph->edges[e].to));
+    return json_pack("{s:o, s:o}", "nodes", whole(nodes, graph->node_count), "edges", whole(edges, graph->edge_count));
+}
+
+static json_t *profile_document(const struct ps_profile *profile) {
+    json_t *costs = json_array();
+    for (int t = 0; t < profile->table_count; t++) json_array_append_new(costs, table_json(&profile->tables[t]));
+    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "format", "penstock-profile", "version", 1, "model", profile->model,
+                             "device", profile->device, "threads", profile->threads, "costs", whole(costs, profile->table_count));
+    if (!root || !profile->graph || json_object_set_new(root, "graph", graph_json(profile->graph)) == 0) return root;
+    json_decref(root);
+    return NULL;
+}
+
+char *ps_profile_json(const struct ps_profile *profile) { return json_text(profile_document(profile)); }
+
+enum ps_status ps_profile_write(const struct ps_profile *profile, const char *path, struct ps_error *error) {
+    return json_write_file(profile_document(profile), path, error);
+}

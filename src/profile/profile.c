@@ -1,0 +1,104 @@
+/*
+ * The profile itself: making one, checking what every source must keep, and finding the table of a micro-batch size.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "profile/costgraph.h"
+#include "profile/profile.h"
+
+enum ps_status profile_create(int table_count, int layer_count, struct ps_profile **profile, struct ps_error *error) {
+    struct ps_profile *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(error, "a profile", sizeof *made);
+    made->tables = calloc((size_t)table_count, sizeof *made->tables);
+    if (!made->tables) {
+        free(made);
+        return error_memory(error, "a profile", (size_t)table_count * sizeof *made->tables);
+    }
+    made->table_count = table_count;
+    for (int t = 0; t < table_count; t++) {
+        made->tables[t].layer_count = layer_count;
+        made->tables[t].layers = calloc((size_t)layer_count, sizeof *made->tables[t].layers);
+        if (!made->tables[t].layers) {
+            ps_profile_destroy(made);
+            return error_memory(error, "a profile", (size_t)layer_count * sizeof *made->tables[t].layers);
+        }
+    }
+    *profile = made;
+    return PS_OK;
+}
+
+void ps_profile_destroy(struct ps_profile *profile) {
+    if (!profile) return;
+    for (int t = 0; t < profile->table_count; t++) free(profile->tables[t].layers);
+    free(profile->tables);
+    costgraph_destroy(profile->graph);
+    free(profile);
+}
+
+const char *ps_profile_model(const struct ps_profile *profile) { return profile->model; }
+
+static int64_t layer_total_bytes(const struct layer_sizes *size) {
+    return size->parameter_bytes + size->statistics_bytes + size->output_bytes + size->stash_bytes + size->tail_bytes +
+           size->workspace_bytes;
+}
+
+static enum ps_status check_table(const struct ps_profile *profile, int t, struct ps_error *error) {
+    const struct cost_table *table = &profile->tables[t], *reference = &profile->tables[0];
+    if (table->layer_count != reference->layer_count)
+        return error_set(error, PS_BAD_INPUT, "costs[%d].layers: %d layers, but costs[0] has %d", t, table->layer_count,
+                         reference->layer_count);
+    double time = 0;
+    int64_t bytes = table->input_bytes;
+    for (int l = 0; l < table->layer_count; l++) {
+        const struct layer_cost *layer = &table->layers[l];
+        if (strcmp(layer->name, reference->layers[l].name) != 0 || strcmp(layer->kind, reference->layers[l].kind) != 0)
+            return error_set(error, PS_BAD_INPUT, "costs[%d].layers[%d]: '%s' (%s), but costs[0] has '%s' (%s)", t, l, layer->name,
+                             layer->kind, reference->layers[l].name, reference->layers[l].kind);
+        if (layer->size.value_bytes > layer->size.output_bytes)
+            return error_set(error, PS_BAD_INPUT, "costs[%d].layers[%d].value_bytes: %lld is more than its output_bytes, %lld", t, l,
+                             (long long)layer->size.value_bytes, (long long)layer->size.output_bytes);
+        time += layer->time.forward_s + layer->time.backward_input_s + layer->time.backward_weight_s;
+        bytes += layer_total_bytes(&layer->size);
+    }
+    if (time <= 0) return error_set(error, PS_BAD_INPUT, "costs[%d].layers: no layer takes any time", t);
+    if (bytes > PROFILE_TOTAL_BYTES_MAX)
+        return error_set(error, PS_BAD_INPUT, "costs[%d].layers: %lld bytes in all are more than the %lld that are accepted", t,
+                         (long long)bytes, (long long)PROFILE_TOTAL_BYTES_MAX);
+    return PS_OK;
+}
+
+enum ps_status profile_check(const struct ps_profile *profile, struct ps_error *error) {
+    for (int t = 0; t < profile->table_count; t++) {
+        if (t > 0 && profile->tables[t].micro_batch <= profile->tables[t - 1].micro_batch)
+            return error_set(error, PS_BAD_INPUT, "costs[%d].micro_batch: %d must be larger than the %d before it", t,
+                             profile->tables[t].micro_batch, profile->tables[t - 1].micro_batch);
+        TRY(check_table(profile, t, error));
+    }
+    return PS_OK;
+}
+
+enum ps_status profile_table(const struct ps_profile *profile, int micro_batch, const struct cost_table **table,
+                             struct ps_error *error) {
+    if (micro_batch == 0) {
+        *table = &profile->tables[profile->table_count - 1];
+        return PS_OK;
+    }
+    struct text sizes = {0};
+    for (int t = 0; t < profile->table_count; t++) {
+        if (profile->tables[t].micro_batch == micro_batch) {
+            *table = &profile->tables[t];
+            text_free(&sizes);
+            return PS_OK;
+        }
+        if (profile->tables[t].micro_batch == 0)
+            text_add(&sizes, "one of a size it does not say");
+        else
+            text_add(&sizes, "%s%d", t ? ", " : "", profile->tables[t].micro_batch);
+    }
+    error_set(error, PS_USAGE, "micro-batch %d: the profile has no such size, but %s", micro_batch, sizes.data ? sizes.data : "");
+    text_free(&sizes);
+    return PS_USAGE;
+}

@@ -1,0 +1,75 @@
+/*
+ * Costs: what each layer takes in time and memory, at one or several micro-batch sizes. One table feeds planners, simulator
+ * and the `clock` device.
+ */
+#ifndef PENSTOCK_PROFILE_PROFILE_H
+#define PENSTOCK_PROFILE_PROFILE_H
+
+#include "compute/sizes.h"
+#include "graph/graph.h"
+
+struct costgraph;
+
+struct layer_times {
+    double forward_s, backward_input_s, backward_weight_s;
+    double update_s; /* one optimizer step over the layer's parameters */
+};
+
+struct layer_cost {
+    char name[64], kind[32];
+    struct layer_times time, spread; /* median; half the distance between the quartiles (0 where not measured) */
+    struct layer_sizes size;
+};
+
+struct cost_table {
+    int micro_batch;     /* samples; 0 where the source does not say (taken as 1 micro-batch of unknown size) */
+    int64_t input_bytes; /* data of one micro-batch */
+    int layer_count;
+    struct layer_cost *layers;
+};
+
+struct ps_profile {
+    char model[128], device[64];
+    int threads;
+    struct cost_table *tables; /* by ascending micro_batch, all with the same layers */
+    int table_count;
+    struct costgraph *graph; /* where the source is a graph: what the (one) table's chain was made from; else NULL */
+};
+
+/* Limits on what a file may claim, so that no sum of sizes overflows and no loop over layers takes hours. */
+enum { PROFILE_LAYERS_MAX = 16384, PROFILE_MICRO_BATCH_MAX = 1 << 24 };
+#define PROFILE_TIME_MAX 1e6
+#define PROFILE_BYTES_MAX ((int64_t)1 << 44)
+#define PROFILE_TOTAL_BYTES_MAX ((int64_t)1 << 50)
+
+/* An empty profile with room for tables of `layer_count` layers each. */
+enum ps_status profile_create(int table_count, int layer_count, struct ps_profile **profile, struct ps_error *error);
+/* What every source must keep: tables in ascending order, the same layers in all, some time spent, sums within the limits. */
+enum ps_status profile_check(const struct ps_profile *profile, struct ps_error *error);
+
+/* The table for a micro-batch size; 0: the largest. A size that was not measured is PS_USAGE and lists those that were. */
+enum ps_status profile_table(const struct ps_profile *profile, int micro_batch, const struct cost_table **table,
+                             struct ps_error *error);
+
+/* What a stage of layers first..last costs for one micro-batch. */
+struct stage_cost {
+    struct layer_times time;
+    struct stage_sizes size;
+};
+struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
+
+/* The same for a stage that grows at its front, one layer in O(1): planners look at all stages that end with `last`. */
+struct stage_walk {
+    const struct cost_table *table;
+    int first, last;
+    struct layer_times time;
+    int64_t parameter_bytes, statistics_bytes, stash_bytes, scratch_bytes, inner_cut_bytes;
+};
+struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */
+void stage_walk_grow(struct stage_walk *walk);                               /* takes in the layer before `first` */
+struct stage_cost stage_walk_cost(const struct stage_walk *walk);
+
+/* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. */
+enum ps_status profile_graph(const struct cost_table *table, struct graph **graph, struct ps_error *error);
+
+#endif

@@ -1,0 +1,133 @@
+/* Measuring on a real device: plausible figures for every layer, sizes as the stages themselves say, and the clock's graph. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/stage.h"
+#include "graph/model.h"
+#include "profile/profile.h"
+
+static struct ps_profile *measure(const struct ps_model *model) {
+    struct ps_profile *profile;
+    static const int sizes[] = {4, 2};
+    struct ps_profile_options options = {.device = "reference", .micro_batches = sizes, .micro_batch_count = 2, .warmup = 1, .repeats = 3};
+    assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
+    return profile;
+}
+
+static void lenet5(void **state) {
+    (void)state;
+    struct ps_model *model;
+    assert_ok(ps_model_create("lenet5", &model, &test_error));
+    struct ps_profile *profile = measure(model);
+    struct ps_model_info info = ps_model_info(model);
+    assert_string_equal(profile->model, "lenet5");
+    assert_string_equal(profile->device, "reference");
+    assert_int_equal(profile->table_count, 2);
+    for (int t = 0; t < 2; t++) {
+        const struct cost_table *table = &profile->tables[t];
+        int64_t parameters = 0;
+        assert_int_equal(table->micro_batch, 2 + 2 * t);
+        assert_int_equal(table->layer_count, info.layers);
+        assert_true(table->input_bytes >= 28 * 28 * 4 * table->micro_batch);
+        for (int l = 0; l < info.layers; l++) {
+            const struct layer_cost *layer = &table->layers[l];
+            assert_string_equal(layer->name, ps_model_layer(model, l).name);
+            assert_true(layer->time.forward_s > 0 && layer->time.forward_s < 1);
+            assert_true(layer->time.backward_input_s + layer->time.backward_weight_s > 0);
+            assert_true(layer->spread.forward_s >= 0);
+            assert_int_equal(layer->size.parameter_bytes > 0, ps_model_layer(model, l).parameters > 0);
+            assert_int_equal(layer->time.update_s > 0, layer->size.parameter_bytes > 0);
+            if (layer->size.parameter_bytes == 0) assert_true(layer->time.backward_weight_s == 0);
+            parameters += layer->size.parameter_bytes / 4;
+        }
+        assert_true(parameters >= info.parameters && parameters < 2 * info.parameters); /* padded, not doubled */
+    }
+    ps_profile_destroy(profile);
+    ps_model_destroy(model);
+}
+
+/* What the table says of a stage is what the stage says of itself. */
+static void sizes_agree(void **state) {
+    (void)state;
+    struct ps_model *model;
+    struct device *device;
+    assert_ok(ps_model_create("lenet5", &model, &test_error));
+    struct ps_profile *profile = measure(model);
+    assert_ok(device_open("reference", &(struct device_options){.threads = 1}, &device, &test_error));
+    const struct cost_table *table = &profile->tables[1];
+    for (int first = 0; first < table->layer_count; first++)
+        for (int last = first; last < table->layer_count; last++) {
+            struct stage *stage;
+            assert_ok(stage_create(device, model->graph, first, last, table->micro_batch, &stage, &test_error));
+            struct stage_sizes own = stage_sizes(stage), planned = stage_cost(table, first, last).size;
+            assert_memory_equal(&own, &planned, sizeof own);
+            stage_destroy(stage);
+        }
+    device_close(device);
+    ps_profile_destroy(profile);
+    ps_model_destroy(model);
+}
+
+static void clock_graph(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    struct graph *graph;
+    assert_ok(profile_create(1, 3, &profile, &test_error));
+    struct cost_table *table = &profile->tables[0];
+    table->input_bytes = 640;
+    for (int l = 0; l < 3; l++) {
+        struct layer_cost *layer = &table->layers[l];
+        strcpy(layer->name, "same");
+        layer->time = (struct layer_times){0.1 * (l + 1), 0.2, 0.3, 0.4};
+        layer->size = (struct layer_sizes){.parameter_bytes = 64 * l, .output_bytes = 128 + 64 * l, .value_bytes = 128, .stash_bytes = 704};
+    }
+    assert_ok(profile_graph(table, &graph, &test_error));
+    assert_int_equal(graph->layer_count, 3);
+    assert_int_equal(graph_cut_bytes(graph, 0), 640);
+    assert_int_equal(graph_cut_bytes(graph, 1), 128);
+    assert_int_equal(graph_cut_bytes(graph, 2), 192);
+    for (int l = 0; l < 3; l++) {
+        const struct attributes *attributes = &graph->nodes[graph->layers[l].node_first].attributes;
+        assert_true(attributes->forward_s == 0.1 * (l + 1) && attributes->update_s == 0.4);
+        assert_int_equal(attributes->inner_bytes, l == 0 ? 64 : 576);
+    }
+    graph_destroy(graph);
+    ps_profile_destroy(profile);
+}
+
+static void wrong_options(void **state) {
+    (void)state;
+    struct ps_model *model;
+    struct ps_profile *profile;
+    static const int good[] = {2}, zero[] = {0}, twice[] = {2, 2};
+    static const struct {
+        struct ps_profile_options options;
+        const char *part;
+    } cases[] = {
+        {{.device = "reference"}, "0 micro-batch sizes"},
+        {{.device = "reference", .micro_batches = zero, .micro_batch_count = 1}, "micro-batch 0: 1 to"},
+        {{.device = "reference", .micro_batches = twice, .micro_batch_count = 2}, "micro-batch 2 stands twice"},
+        {{.device = "refrence", .micro_batches = good, .micro_batch_count = 1}, "did you mean 'reference'"},
+        {{.device = "clock", .micro_batches = good, .micro_batch_count = 1}, "device 'clock' computes nothing"},
+        {{.device = "reference", .threads = -1, .micro_batches = good, .micro_batch_count = 1}, "threads: -1"},
+        {{.device = "reference", .repeats = -1, .micro_batches = good, .micro_batch_count = 1}, "-1 repeats"},
+    };
+    assert_ok(ps_model_create("lenet5", &model, &test_error));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_status(ps_profile_measure(model, &cases[i].options, &profile, &test_error), PS_USAGE, cases[i].part);
+    ps_model_destroy(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lenet5),
+        cmocka_unit_test(sizes_agree),
+        cmocka_unit_test(clock_graph),
+        cmocka_unit_test(wrong_options),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

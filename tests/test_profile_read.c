@@ -1,0 +1,361 @@
+/* Costs from files: each form read right, written back the same, and each kind of broken file refused with its place. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "profile/costgraph.h"
+#include "profile/profile.h"
+
+static char directory[4096], path[4096];
+
+static int set_up(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+static enum ps_status read_text(const char *name, const char *text, struct ps_profile **profile) {
+    file_join(path, directory, name);
+    test_file_write(path, text, strlen(text));
+    return ps_profile_read(path, profile, &test_error);
+}
+
+#define HEADER "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
+#define SHORT_HEADER "name,forward_s,backward_s,parameter_bytes,output_bytes\n"
+
+static void csv(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    assert_ok(read_text("small.csv", HEADER "conv,1e-3,0.002,100,40,72\r\n\r\n fc , 3, 4 ,5,600,7", &profile));
+    assert_string_equal(profile->model, "small");
+    assert_int_equal(profile->table_count, 1);
+    const struct cost_table *table = &profile->tables[0];
+    assert_int_equal(table->micro_batch, 0);
+    assert_int_equal(table->layer_count, 2);
+    const struct layer_cost *conv = &table->layers[0], *fc = &table->layers[1];
+    assert_string_equal(conv->name, "conv");
+    assert_true(conv->time.forward_s == 1e-3 && conv->time.backward_input_s == 1e-3 && conv->time.backward_weight_s == 1e-3);
+    assert_int_equal(conv->size.parameter_bytes, 100);
+    assert_int_equal(conv->size.output_bytes, 40);
+    assert_int_equal(conv->size.value_bytes, 40);
+    assert_int_equal(conv->size.stash_bytes, 72);
+    assert_string_equal(fc->name, "fc");
+    assert_true(fc->time.backward_weight_s == 2);
+    assert_int_equal(fc->size.output_bytes, 0); /* nothing is used after the last layer */
+    assert_int_equal(fc->size.stash_bytes, 7);
+    ps_profile_destroy(profile);
+
+    assert_ok(read_text("small.csv", SHORT_HEADER "a,1,1,0,40\nb,1,1,0,30\nc,1,1,0,20\n", &profile));
+    int64_t kept[] = {0, 40, 30};
+    for (int l = 0; l < 3; l++) assert_int_equal(profile->tables[0].layers[l].size.stash_bytes, kept[l]);
+    ps_profile_destroy(profile);
+}
+
+static void csv_broken(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"", "line 1: the file is empty"},
+        {"\n\n", "line 1: the file is empty"},
+        {HEADER, "no layer follows the header"},
+        {"name,forward_s\na,1\n", "line 1: header: has 2 columns"},
+        {"name,forward,backward_s,parameter_bytes,output_bytes\n", "line 1: header: 'forward' is not the column"},
+        {HEADER "a,1,1,1,1\n", "line 2: 5 columns, but the header has 6"},
+        {HEADER "a,1,1,1,1,1\nb,1,1,1,1,1,1\n", "line 3: 7 columns"},
+        {HEADER "a,1,1,1,1,1\n\nb,x,1,1,1,1\n", "line 4: forward_s: 'x' is not a number"},
+        {HEADER "a,-1,1,1,1,1\n", "line 2: forward_s: '-1' is not a number from 0 to"},
+        {HEADER "a,nan,1,1,1,1\n", "line 2: forward_s: 'nan' is not a number from 0"},
+        {HEADER "a,1,inf,1,1,1\n", "line 2: backward_s: 'inf' is not a number from 0"},
+        {HEADER "a,1,1e7,1,1,1\n", "line 2: backward_s: '1e7' is not"},
+        {HEADER "a,1,,1,1,1\n", "line 2: backward_s: '' is empty"},
+        {HEADER "a,1,1,0.5,1,1\n", "line 2: parameter_bytes: '0.5' is not a whole number"},
+        {HEADER "a,1,1,1,-4,1\n", "line 2: output_bytes: '-4' is not"},
+        {HEADER "a,1,1,1,1,1e300\n", "line 2: stash_bytes: '1e300' is not"},
+        {HEADER ",1,1,1,1,1\n", "line 2: name: '' is empty"},
+        {HEADER "a,0,0,1,1,1\n", "no layer takes any time"},
+        {HEADER "a,1 2,1,1,1,1\n", "line 2: forward_s: '1 2' is not a number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_profile *profile = NULL;
+        assert_status(read_text("bad.csv", cases[i].text, &profile), PS_BAD_INPUT, cases[i].part);
+        assert_null(profile);
+    }
+    struct ps_profile *profile = NULL;
+    assert_status(ps_profile_read("/nowhere/x.csv", &profile, &test_error), PS_BAD_INPUT, "/nowhere/x.csv");
+    read_text("bad.csv", HEADER "a,x,1,1,1,1\n", &profile);
+    assert_non_null(strstr(test_error.message, "bad.csv: line 2"));
+    test_error = (struct ps_error){0};
+}
+
+static void make_random(struct ps_profile **profile, int tables, int layers) {
+    struct random_key key = test_key(1);
+    uint64_t n = 0;
+    assert_ok(profile_create(tables, layers, profile, &test_error));
+    strcpy((*profile)->model, "net,input=8");
+    strcpy((*profile)->device, "cpu");
+    (*profile)->threads = 3;
+    for (int t = 0; t < tables; t++) {
+        struct cost_table *table = &(*profile)->tables[t];
+        table->micro_batch = 1 << t;
+        table->input_bytes = (int64_t)random_below(key, n++, 1 << 20);
+        for (int l = 0; l < layers; l++) {
+            struct layer_cost *layer = &table->layers[l];
+            snprintf(layer->name, sizeof layer->name, "layer%d", l);
+            strcpy(layer->kind, "linear");
+            double *times = (double *)&layer->time;
+            for (int f = 0; f < 8; f++) times[f] = (double)random_uniform(key, n++) / 3 + 1e-9; /* spread lies behind time */
+            int64_t *sizes = (int64_t *)&layer->size;
+            for (int f = 0; f < 7; f++) sizes[f] = (int64_t)random_below(key, n++, (uint64_t)1 << 36);
+            layer->size.value_bytes = layer->size.output_bytes / 2;
+        }
+    }
+}
+
+static void json_round_trip(void **state) {
+    (void)state;
+    struct ps_profile *profile, *again;
+    make_random(&profile, 3, 7);
+    file_join(path, directory, "profile.json");
+    assert_ok(ps_profile_write(profile, path, &test_error));
+    assert_ok(ps_profile_read(path, &again, &test_error));
+    assert_string_equal(again->model, profile->model);
+    assert_string_equal(again->device, profile->device);
+    assert_int_equal(again->threads, 3);
+    assert_int_equal(again->table_count, 3);
+    for (int t = 0; t < 3; t++) {
+        const struct cost_table *a = &profile->tables[t], *b = &again->tables[t];
+        assert_int_equal(a->micro_batch, b->micro_batch);
+        assert_int_equal(a->input_bytes, b->input_bytes);
+        assert_int_equal(a->layer_count, b->layer_count);
+        for (int l = 0; l < a->layer_count; l++) {
+            assert_string_equal(a->layers[l].name, b->layers[l].name);
+            assert_string_equal(a->layers[l].kind, b->layers[l].kind);
+            assert_memory_equal(&a->layers[l].time, &b->layers[l].time, sizeof a->layers[l].time);
+            assert_memory_equal(&a->layers[l].spread, &b->layers[l].spread, sizeof a->layers[l].spread);
+            assert_memory_equal(&a->layers[l].size, &b->layers[l].size, sizeof a->layers[l].size);
+        }
+    }
+    char *x = ps_profile_json(profile), *y = ps_profile_json(again), *table = ps_profile_table(profile);
+    assert_string_equal(x, y);
+    assert_non_null(strstr(table, "micro-batch of 4"));
+    assert_non_null(strstr(table, "layer6"));
+    free(x);
+    free(y);
+    free(table);
+    ps_profile_destroy(profile);
+    ps_profile_destroy(again);
+}
+
+#define LAYER                                                                                                                  \
+    "{\"name\": \"a\", \"kind\": \"linear\", \"forward_s\": 1, \"backward_input_s\": 1, \"backward_weight_s\": 1, "            \
+    "\"parameter_bytes\": 64, \"output_bytes\": 128, \"stash_bytes\": 64"
+#define HEAD "{\"format\": \"penstock-profile\", \"version\": 1, \"model\": \"m\", \"device\": \"cpu\", \"costs\": "
+
+static void json_small(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    assert_ok(read_text("p.json", HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}]}", &profile));
+    const struct layer_sizes *size = &profile->tables[0].layers[0].size;
+    assert_int_equal(size->value_bytes, 128);
+    assert_int_equal(size->tail_bytes, 0);
+    assert_int_equal(size->workspace_bytes, 0);
+    assert_int_equal(profile->threads, 1);
+    const struct cost_table *table;
+    assert_ok(profile_table(profile, 0, &table, &test_error));
+    assert_ok(profile_table(profile, 4, &table, &test_error));
+    assert_status(profile_table(profile, 5, &table, &test_error), PS_USAGE, "micro-batch 5: the profile has no such size, but 4");
+    ps_profile_destroy(profile);
+}
+
+static void json_broken(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"{", "p.json: line 1"},
+        {HEAD "[]}", "costs: 0 tables"},
+        {HEAD "3}", "costs: must be an array"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": []}]}", "costs[0].layers: 0 layers"},
+        {HEAD "[{\"micro_batch\": -4, \"layers\": [" LAYER "}]}]}", "costs[0].micro_batch: -4"},
+        {HEAD "[{\"layers\": [" LAYER "}]}]}", "costs[0].micro_batch: is missing"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"forward\": 1}]}]}", "costs[0].layers[0]: field 'forward' is not known"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"update_s\": -1}]}]}", "layers[0].update_s: -1"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"update_s\": 1e999}]}]}", "p.json: line 1"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"update_s\": NaN}]}]}", "p.json: line 1"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"workspace_bytes\": 1e3}]}]}", "workspace_bytes: must be an integer"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"value_bytes\": 1000}]}]}", "value_bytes: 1000 is more than"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [{\"name\": \"\", \"kind\": \"x\"}]}]}", "layers[0]: name is empty"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}, {\"micro_batch\": 4, \"layers\": [" LAYER "}]}]}",
+         "p.json: costs[1].micro_batch: 4 must be larger"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}, {\"micro_batch\": 8, \"layers\": [" LAYER "}, " LAYER "}]}]}",
+         "[1] has 2 layers, but [0] has 1"},
+        {"{\"format\": \"penstock-plan\", \"version\": 1}", "format: 'penstock-plan' is not 'penstock-profile'"},
+        {"{\"format\": \"penstock-profile\", \"version\": 2}", "version: 2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_profile *profile = NULL;
+        assert_status(read_text("p.json", cases[i].text, &profile), PS_BAD_INPUT, cases[i].part);
+        assert_null(profile);
+    }
+    /* The same number of layers, but others. */
+    struct ps_profile *profile;
+    make_random(&profile, 2, 3);
+    strcpy(profile->tables[1].layers[2].name, "other");
+    file_join(path, directory, "p.json");
+    assert_ok(ps_profile_write(profile, path, &test_error));
+    ps_profile_destroy(profile);
+    assert_status(ps_profile_read(path, &profile, &test_error), PS_BAD_INPUT, "costs[1].layers[2]: 'other'");
+}
+
+#define COSTS(f, b, a, p)                                                                                                      \
+    " -- forward_compute_time=" #f ", backward_compute_time=" #b ", activation_size=" #a ", parameter_size=" #p
+
+/* A diamond with a skip: input -> n2 -> {n3, n4(zero)} -> n5 -> n6(zero, end); written out of order. */
+static const char diamond[] = "node5 -- Add(a, b=1)" COSTS(2.0, 3.0, [300; 20], 8) "\n"
+                              "node2 -- Conv2d(3, 64)" COSTS(1.5, 2.5, 100.000, 64) " -- stage_id=1\n"
+                              "  node1 -- node2\n"
+                              "node1 -- Input0" COSTS(9, 9, 4000, 0) "\n"
+                              "node4 -- Size(0)" COSTS(0.000, 0, 4, 0) " \n"
+                              "\tnode2 -- node3\n"
+                              "node3 -- ReLU(inplace)" COSTS(1, 1, 200, 0) "\n"
+                              " \tnode2 -- node4\n\tnode3 -- node5\n\tnode4 -- node5\n\tnode4 -- node5\n"
+                              "node6 -- View" COSTS(0, 0, 7, 1) "\n\tnode5 -- node6";
+
+static void graph(void **state) {
+    (void)state;
+    struct ps_profile *profile, *again;
+    assert_ok(read_text("net.graph.txt", diamond, &profile));
+    assert_string_equal(profile->model, "net");
+    assert_int_equal(profile->graph->node_count, 6);
+    assert_int_equal(profile->graph->edge_count, 6);
+    const struct cost_table *table = &profile->tables[0];
+    assert_int_equal(table->layer_count, 3);
+    static const struct {
+        const char *name, *kind;
+        double forward_s;
+        int64_t parameters, output, value, stash;
+    } layers[] = {
+        {"node2", "Conv2d", 1.5e-3, 64, 100, 100, 0},
+        {"node3", "ReLU", 1e-3, 0, 300, 200, 100}, /* node2's value still crosses: node4 reads it, and goes with node5 */
+        {"node5", "Add", 2e-3, 9, 0, 0, 200 + 4 + 320 + 7},
+    };
+    for (int l = 0; l < 3; l++) {
+        const struct layer_cost *layer = &table->layers[l];
+        assert_string_equal(layer->name, layers[l].name);
+        assert_string_equal(layer->kind, layers[l].kind);
+        assert_true(fabs(layer->time.forward_s - layers[l].forward_s) < 1e-15);
+        assert_int_equal(layer->size.parameter_bytes, layers[l].parameters);
+        assert_int_equal(layer->size.output_bytes, layers[l].output);
+        assert_int_equal(layer->size.value_bytes, layers[l].value);
+        assert_int_equal(layer->size.stash_bytes, layers[l].stash);
+        assert_int_equal(costgraph_cut_bytes(profile->graph, l), layers[l].output);
+    }
+    file_join(path, directory, "net.json");
+    assert_ok(ps_profile_write(profile, path, &test_error));
+    assert_ok(ps_profile_read(path, &again, &test_error));
+    assert_non_null(again->graph);
+    char *x = ps_profile_json(profile), *y = ps_profile_json(again);
+    assert_string_equal(x, y);
+    free(x);
+    free(y);
+    ps_profile_destroy(profile);
+    ps_profile_destroy(again);
+}
+
+static void graph_broken(void **state) {
+    (void)state;
+#define NODE(name) name " -- Conv2d(3)" COSTS(1, 1, 4, 4) "\n"
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {NODE("node1") "hello\n", "line 2: line: 'hello' is neither a node nor an edge"},
+        {NODE("node1") "\tnode1 -- node2\n", "line 2: edge: 'node2' is no node"},
+        {NODE("node1") NODE("node1"), "node 'node1' stands twice"},
+        {NODE("node1") NODE("node2") "\tnode1 -- node2\n\tnode2 -- node1\n", "node 'node1' stands on or behind a cycle"},
+        {NODE("node1") "\tnode1 -- node1\n", "cycle"},
+        {"node1 -- A -- forward_compute_time=1, backward_compute_time=1\n", "line 1: node1: needs forward_compute_time"},
+        {"node1 -- A -- forward_compute_time=1, forward_compute_time=1\n", "stands twice"},
+        {"node1 -- A -- forward_time=1\n", "line 1: field: 'forward_time' is not known"},
+        {"node1 -- A" COSTS(x, 1, 4, 4), "line 1: forward_compute_time: 'x' is not a number"},
+        {"node1 -- A" COSTS(-1, 1, 4, 4), "line 1: forward_compute_time: '-1' is not"},
+        {"node1 -- A" COSTS(1, nan, 4, 4), "line 1: backward_compute_time: 'nan' is not"},
+        {"node1 -- A" COSTS(1, 1, [4; 4, 4), "activation_size: '[4; 4' has no closing bracket"},
+        {"node1 -- A" COSTS(1, 1, [4; x], 4), "activation_size: 'x' is not a number"},
+        {"node1 -- A" COSTS(1, 1, 4, 1e30), "parameter_size: '1e30' is not"},
+        {"node1 -- Input" COSTS(1, 1, 4, 4), "no node takes any time"},
+        {"node1 -- A" COSTS(0, 0, 4, 4), "no node takes any time"},
+        {"\tnode1 -- node2\n", "no nodes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_profile *profile = NULL;
+        assert_status(read_text("bad.txt", cases[i].text, &profile), PS_BAD_INPUT, cases[i].part);
+        assert_null(profile);
+    }
+}
+
+/* The published profiles against the chains that were derived from them independently. */
+static void check_chain(const char *source, const char *chain) {
+    char source_path[4096], chain_path[4096], *text;
+    size_t size;
+    int layers, skipped;
+    struct ps_profile *profile;
+    test_data(source, source_path);
+    test_data(chain, chain_path);
+    assert_ok(ps_profile_read(source_path, &profile, &test_error));
+    assert_ok(file_read(chain_path, 1 << 20, &text, &size, &test_error));
+    char *rest = text;
+    assert_int_equal(sscanf(rest, "%d %d", &layers, &skipped), 2);
+    const struct cost_table *table = &profile->tables[0];
+    assert_int_equal(table->layer_count, layers);
+    for (int l = 0; l < layers; l++) {
+        double forward_ms, backward_ms, weights, cut, stored;
+        const struct layer_cost *layer = &table->layers[l];
+        rest = strchr(rest, '\n') + 1;
+        assert_int_equal(sscanf(rest, "%lf %lf %lf %lf %lf", &forward_ms, &backward_ms, &weights, &cut, &stored), 5);
+        assert_true(fabs(1e3 * layer->time.forward_s - forward_ms) < 1e-9);
+        assert_true(fabs(1e3 * (layer->time.backward_input_s + layer->time.backward_weight_s) - backward_ms) < 1e-9);
+        assert_true((double)layer->size.parameter_bytes == weights);
+        assert_true((double)layer->size.output_bytes == cut);
+        int64_t before = l > 0 ? table->layers[l - 1].size.value_bytes : 0;
+        assert_true((double)(layer->size.stash_bytes - before + layer->size.value_bytes) == stored);
+    }
+    free(text);
+    ps_profile_destroy(profile);
+}
+
+static void chains(void **state) {
+    (void)state;
+    static const char *const pipedream[] = {"alexnet", "densenet121", "gnmt", "nasnetamobile", "resnet50", "resnext50", "vgg16"};
+    static const char *const dapple[] = {"amoeba-36-pbs-1", "amoeba-6-pbs-8-simplified", "bert-24-pbs-6",
+                                         "gnmt-16-pbs-64",  "vgg-19-pbs-32",             "xlnet-24-pbs-1"};
+    char source[256], chain[256];
+    for (int i = 0; i < 7; i++) {
+        snprintf(source, sizeof source, "profiles/pipedream/%s.graph.txt", pipedream[i]);
+        snprintf(chain, sizeof chain, "profiles/chains/%s.chain", pipedream[i]);
+        check_chain(source, chain);
+    }
+    for (int i = 0; i < 6; i++) {
+        snprintf(source, sizeof source, "profiles/dapple/%s.txt", dapple[i]);
+        snprintf(chain, sizeof chain, "profiles/chains/%s.chain", dapple[i]);
+        check_chain(source, chain);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(csv),         cmocka_unit_test(csv_broken), cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small),
+        cmocka_unit_test(json_broken), cmocka_unit_test(graph),      cmocka_unit_test(graph_broken),    cmocka_unit_test(chains),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
