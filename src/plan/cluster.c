@@ -1,0 +1,184 @@
+/*
+ * The machines: uniform ones from a few numbers, unlike ones from a file:
+ *
+ *     { "format": "penstock-cluster", "version": 1,
+ *       "devices": [ { "name": "big", "type": "cpu", "speed": 1.0, "memory_bytes": 8589934592 }, ... ],
+ *       "links": [ { "from": "*", "to": "*", "bandwidth_bytes_per_s": 1.25e9, "latency_s": 5e-5 },
+ *                  { "from": "big", "to": 1, "bandwidth_bytes_per_s": 1.2e10 } ],
+ *       "overlap": true }
+ *
+ * Device w is worker w. A link's end is a device's name, a worker's number, or "*" for any; of several links that match a pair
+ * the last counts, so exceptions follow the rule. A link goes one way.
+ */
+#include "plan/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "plan/plan.h"
+
+#define BANDWIDTH_MAX 1e18
+#define LATENCY_MAX 1e6
+#define MEMORY_MAX ((int64_t)1 << 60)
+
+int ps_cluster_workers(const struct ps_cluster *cluster) { return cluster->workers; }
+
+void ps_cluster_destroy(struct ps_cluster *cluster) {
+    if (!cluster) return;
+    free(cluster->devices);
+    free(cluster->links);
+    free(cluster);
+}
+
+static enum ps_status create(int workers, int links, struct ps_cluster **cluster, struct ps_error *error) {
+    struct ps_cluster *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(error, "a cluster", sizeof *made);
+    *made = (struct ps_cluster){.workers = workers, .link_count = links, .overlap = true};
+    made->devices = calloc((size_t)workers, sizeof *made->devices);
+    made->links = calloc((size_t)links + 1, sizeof *made->links);
+    if (!made->devices || !made->links) {
+        ps_cluster_destroy(made);
+        return error_memory(error, "a cluster", (size_t)workers * sizeof *made->devices);
+    }
+    *cluster = made;
+    return PS_OK;
+}
+
+enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster, struct ps_error *error) {
+    if (options->workers < 1 || options->workers > PLAN_WORKERS_MAX)
+        return error_set(error, PS_USAGE, "workers: %d is not from 1 to %d", options->workers, PLAN_WORKERS_MAX);
+    if (options->memory_bytes < 0 || options->memory_bytes > MEMORY_MAX)
+        return error_set(error, PS_USAGE, "memory: %lld bytes are not from 0 to %lld", (long long)options->memory_bytes,
+                         (long long)MEMORY_MAX);
+    if (!(options->bandwidth_bytes_per_s >= 0 && options->bandwidth_bytes_per_s <= BANDWIDTH_MAX))
+        return error_set(error, PS_USAGE, "bandwidth: %g bytes per second are not from 0 to %g", options->bandwidth_bytes_per_s,
+                         BANDWIDTH_MAX);
+    if (!(options->latency_s >= 0 && options->latency_s <= LATENCY_MAX))
+        return error_set(error, PS_USAGE, "latency: %g s are not from 0 to %g", options->latency_s, LATENCY_MAX);
+    if (options->cores < 0) return error_set(error, PS_USAGE, "cores: %d is negative", options->cores);
+    bool links = options->bandwidth_bytes_per_s > 0 || options->latency_s > 0;
+    TRY(create(options->workers, links, cluster, error));
+    for (int w = 0; w < options->workers; w++) {
+        struct cluster_device *device = &(*cluster)->devices[w];
+        *device = (struct cluster_device){.type = "", .speed = 1, .memory_bytes = options->memory_bytes};
+        snprintf(device->name, sizeof device->name, "worker%d", w);
+    }
+    if (links) (*cluster)->links[0] = (struct cluster_link){-1, -1, options->bandwidth_bytes_per_s, options->latency_s};
+    (*cluster)->overlap = !options->no_overlap;
+    (*cluster)->cores = options->cores;
+    return PS_OK;
+}
+
+double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes) {
+    if (from == to || bytes == 0) return 0;
+    for (int l = cluster->link_count - 1; l >= 0; l--) {
+        const struct cluster_link *link = &cluster->links[l];
+        if ((link->from != -1 && link->from != from) || (link->to != -1 && link->to != to)) continue;
+        return link->latency_s + (link->bandwidth_bytes_per_s > 0 ? (double)bytes / link->bandwidth_bytes_per_s : 0);
+    }
+    return 0;
+}
+
+/* ----------------------------------------------------------------- reading */
+
+static enum ps_status read_text(const struct json_place *place, const char *field, bool required, char out[64],
+                                struct ps_error *error) {
+    const char *text = NULL;
+    TRY(json_get_string(place, field, required, &text, error));
+    if (!text) return PS_OK;
+    if (!*text || strlen(text) >= 64) return json_error(place, error, "%s must have 1 to 63 bytes", field);
+    snprintf(out, 64, "%s", text);
+    return PS_OK;
+}
+
+static enum ps_status read_device(const struct json_place *place, struct ps_cluster *cluster, int w, struct ps_error *error) {
+    static const char *const fields[] = {"name", "type", "speed", "memory_bytes"};
+    struct cluster_device *device = &cluster->devices[w];
+    TRY(json_object_fields(place, fields, sizeof fields / sizeof fields[0], error));
+    *device = (struct cluster_device){.speed = 1};
+    TRY(read_text(place, "name", true, device->name, error));
+    TRY(read_text(place, "type", false, device->type, error));
+    TRY(json_get_number(place, "speed", false, 1e-6, 1e6, &device->speed, error));
+    TRY(json_get_integer(place, "memory_bytes", false, 0, MEMORY_MAX, &device->memory_bytes, error));
+    if (strcmp(device->name, "*") == 0) return json_error(place, error, "name '*' means any device");
+    for (int v = 0; v < w; v++)
+        if (strcmp(cluster->devices[v].name, device->name) == 0)
+            return json_error(place, error, "name '%s' is also that of devices[%d]", device->name, v);
+    return PS_OK;
+}
+
+static enum ps_status read_end(const struct json_place *place, const char *name, const struct ps_cluster *cluster, int *worker,
+                               struct ps_error *error) {
+    struct json_place field;
+    TRY(json_field(place, name, true, &field, error));
+    if (json_is_integer(field.value)) {
+        json_int_t number = json_integer_value(field.value);
+        if (number < 0 || number >= cluster->workers)
+            return json_error(&field, error, "%lld is no worker; they are 0 to %d", (long long)number, cluster->workers - 1);
+        *worker = (int)number;
+        return PS_OK;
+    }
+    if (!json_is_string(field.value)) return json_error(&field, error, "must be a device's name, a worker's number or \"*\"");
+    const char *text = json_string_value(field.value);
+    *worker = -1;
+    if (strcmp(text, "*") == 0) return PS_OK;
+    for (int w = 0; w < cluster->workers; w++) {
+        if (strcmp(cluster->devices[w].name, text) != 0) continue;
+        *worker = w;
+        return PS_OK;
+    }
+    return json_error(&field, error, "'%s' is no device of this file", text);
+}
+
+static enum ps_status read_link(const struct json_place *place, struct ps_cluster *cluster, int l, struct ps_error *error) {
+    static const char *const fields[] = {"from", "to", "bandwidth_bytes_per_s", "latency_s"};
+    struct cluster_link *link = &cluster->links[l];
+    TRY(json_object_fields(place, fields, sizeof fields / sizeof fields[0], error));
+    TRY(read_end(place, "from", cluster, &link->from, error));
+    TRY(read_end(place, "to", cluster, &link->to, error));
+    TRY(json_get_number(place, "bandwidth_bytes_per_s", true, 1, BANDWIDTH_MAX, &link->bandwidth_bytes_per_s, error));
+    return json_get_number(place, "latency_s", false, 0, LATENCY_MAX, &link->latency_s, error);
+}
+
+static enum ps_status read_document(const struct json_place *root, struct ps_cluster **cluster, struct ps_error *error) {
+    static const char *const fields[] = {"format", "version", "devices", "links", "overlap", "cores"};
+    struct json_place devices, links, item;
+    struct ps_cluster *made = NULL;
+    size_t workers, link_count = 0;
+    enum ps_status status;
+    TRY(json_object_fields(root, fields, sizeof fields / sizeof fields[0], error));
+    TRY(json_field(root, "devices", true, &devices, error));
+    TRY(json_field(root, "links", false, &links, error));
+    TRY(json_array_length(&devices, &workers, error));
+    if (links.value) TRY(json_array_length(&links, &link_count, error));
+    if (workers < 1 || workers > PLAN_WORKERS_MAX)
+        return json_error(&devices, error, "%zu devices; 1 to %d are accepted", workers, PLAN_WORKERS_MAX);
+    if (link_count > (size_t)1 << 24) return json_error(&links, error, "%zu links are too many", link_count);
+    TRY(create((int)workers, (int)link_count, &made, error));
+    for (size_t w = 0; w < workers; w++) {
+        TRY_OUT(json_item(&devices, w, &item, error));
+        TRY_OUT(read_device(&item, made, (int)w, error));
+    }
+    for (size_t l = 0; l < link_count; l++) {
+        TRY_OUT(json_item(&links, l, &item, error));
+        TRY_OUT(read_link(&item, made, (int)l, error));
+    }
+    TRY_OUT(json_get_bool(root, "overlap", false, &made->overlap, error));
+    TRY_OUT(json_get_int(root, "cores", false, 0, 1 << 20, &made->cores, error));
+    *cluster = made;
+    return PS_OK;
+out:
+    ps_cluster_destroy(made);
+    return status;
+}
+
+enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error) {
+    json_t *document;
+    TRY(json_read_file(path, "penstock-cluster", &document, error));
+    struct json_place root = json_root(document, path);
+    enum ps_status status = read_document(&root, cluster, error);
+    json_decref(document);
+    return status;
+}

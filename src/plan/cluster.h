@@ -1,0 +1,31 @@
+/* The machines: devices, links between workers, whether transfers run beside computation. */
+#ifndef PENSTOCK_PLAN_CLUSTER_H
+#define PENSTOCK_PLAN_CLUSTER_H
+
+#include "base/error.h"
+
+struct cluster_device {
+    char name[64], type[64];
+    double speed;         /* relative to the profile of its type; times are divided by it */
+    int64_t memory_bytes; /* 0: no limit */
+};
+
+struct cluster_link {
+    int from, to; /* workers; -1: any */
+    double bandwidth_bytes_per_s;
+    double latency_s;
+};
+
+struct ps_cluster {
+    struct cluster_device *devices;
+    int workers;
+    struct cluster_link *links; /* the last that matches counts; none: transfers cost nothing */
+    int link_count;
+    bool overlap; /* transfers run beside computation */
+    int cores;    /* workers that can compute at the same moment; 0: all */
+};
+
+/* Seconds that `bytes` take from one worker to another; 0 within a worker. */
+double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes);
+
+#endif

@@ -1,0 +1,354 @@
+/*
+ * Enumerating ideals level by level, from the empty one: an ideal of k nodes and a node that may come next give one of k + 1
+ * nodes. Different ways lead to the same ideal, so a hash table finds those met before. Time, weights and crossing bytes follow
+ * from the ideal before in a few steps.
+ */
+#include "plan/ideals.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+
+/* The graph as the enumeration needs it: only nodes that count, numbered from 0. */
+struct network {
+    int count;
+    int64_t *time_ns, *weight_bytes, *value_bytes;
+    int *successor_first, *successors, *predecessor_first, *predecessors;
+};
+
+struct growing {
+    struct ideals *ideals;
+    const struct network *network;
+    int capacity, limit;
+    uint64_t *hashes;  /* per ideal: sum of its nodes' random numbers */
+    uint64_t *node_hash;
+    int *table;        /* open addressing: ideal + 1, or 0 */
+    size_t table_size;
+    int *ready_first;  /* per ideal: the nodes that may come next, in `ready` */
+    int *ready;
+    int ready_count, ready_capacity;
+    struct edge {
+        int lower, upper;
+    } *edges;
+    int edge_count, edge_capacity;
+    uint64_t *candidate; /* one set */
+};
+
+void ideals_destroy(struct ideals *ideals) {
+    if (!ideals) return;
+    free(ideals->time_ns);
+    free(ideals->weight_bytes);
+    free(ideals->cut_bytes);
+    free(ideals->cover_first);
+    free(ideals->covers);
+    free(ideals->nodes);
+    free(ideals->members);
+    free(ideals);
+}
+
+static void network_free(struct network *network) {
+    free(network->time_ns);
+    free(network->weight_bytes);
+    free(network->value_bytes);
+    free(network->successor_first);
+    free(network->successors);
+    free(network->predecessor_first);
+    free(network->predecessors);
+}
+
+static int64_t nanoseconds(double seconds) { return llround(seconds * 1e9); }
+
+/* Which nodes count: place[n] is a node's number among them, -1 for inputs and for ends without cost. */
+static int choose_nodes(const struct costgraph *graph, int *place) {
+    int count = 0;
+    for (int n = graph->node_count - 1; n >= 0; n--) {
+        const struct costgraph_node *node = &graph->nodes[n];
+        bool read = false;
+        for (int e = graph->edge_first[n]; e < graph->edge_first[n + 1]; e++) read |= place[graph->edges[e].to] >= 0;
+        place[n] = node->input || (!read && node->forward_s + node->backward_s == 0 && node->parameter_bytes == 0) ? -1 : 0;
+    }
+    for (int n = 0; n < graph->node_count; n++)
+        if (place[n] >= 0) place[n] = count++;
+    return count;
+}
+
+static void fill_network(struct network *network, const struct costgraph *graph, const int *place, int *nodes) {
+    for (int n = 0; n < graph->node_count; n++) {
+        if (place[n] < 0) continue;
+        nodes[place[n]] = n;
+        network->time_ns[place[n]] = nanoseconds(graph->nodes[n].forward_s) + nanoseconds(graph->nodes[n].backward_s);
+        network->weight_bytes[place[n]] = graph->nodes[n].parameter_bytes;
+        network->value_bytes[place[n]] = graph->nodes[n].activation_bytes;
+    }
+    for (int e = 0; e < graph->edge_count; e++) {
+        int from = place[graph->edges[e].from], to = place[graph->edges[e].to];
+        if (from < 0 || to < 0) continue;
+        network->successor_first[from + 1]++;
+        network->predecessor_first[to + 1]++;
+    }
+    for (int n = 0; n < network->count; n++) {
+        network->successor_first[n + 1] += network->successor_first[n];
+        network->predecessor_first[n + 1] += network->predecessor_first[n];
+    }
+    /* One place ahead while filling, so that the offsets end where they belong. */
+    for (int n = network->count; n > 0; n--) {
+        network->successor_first[n] = network->successor_first[n - 1];
+        network->predecessor_first[n] = network->predecessor_first[n - 1];
+    }
+    for (int e = 0; e < graph->edge_count; e++) {
+        int from = place[graph->edges[e].from], to = place[graph->edges[e].to];
+        if (from < 0 || to < 0) continue;
+        network->successors[network->successor_first[from + 1]++] = to;
+        network->predecessors[network->predecessor_first[to + 1]++] = from;
+    }
+}
+
+static enum ps_status network_make(const struct costgraph *graph, struct network *network, int **nodes, struct ps_error *error) {
+    size_t all = (size_t)graph->node_count + 2, edges = (size_t)graph->edge_count + 1;
+    int *place = malloc(all * sizeof *place);
+    *nodes = malloc(all * sizeof **nodes);
+    *network = (struct network){.time_ns = malloc(all * sizeof(int64_t)),
+                                .weight_bytes = malloc(all * sizeof(int64_t)),
+                                .value_bytes = malloc(all * sizeof(int64_t)),
+                                .successor_first = calloc(all, sizeof(int)),
+                                .successors = malloc(edges * sizeof(int)),
+                                .predecessor_first = calloc(all, sizeof(int)),
+                                .predecessors = malloc(edges * sizeof(int))};
+    bool enough = place && *nodes && network->time_ns && network->weight_bytes && network->value_bytes && network->successor_first &&
+                  network->successors && network->predecessor_first && network->predecessors;
+    if (enough) {
+        network->count = choose_nodes(graph, place);
+        fill_network(network, graph, place, *nodes);
+    }
+    free(place);
+    return enough ? PS_OK : error_memory(error, "the graph of a network", all * sizeof(int64_t));
+}
+
+/* ------------------------------------------------------------- enumeration */
+
+static bool grow_array(void *pointer, size_t count, size_t size) {
+    void **array = pointer, *larger = realloc(*array, count * size);
+    if (larger) *array = larger;
+    return larger != NULL;
+}
+
+static enum ps_status reserve_ideals(struct growing *g, struct ps_error *error) {
+    struct ideals *ideals = g->ideals;
+    if (ideals->count >= g->limit)
+        return error_set(error, PS_NO_PLAN, "the graph can be cut in more than %d ways", g->limit);
+    if (ideals->count + 1 < g->capacity) return PS_OK;
+    int capacity = g->capacity ? 2 * g->capacity : 256;
+    size_t n = (size_t)capacity;
+    bool enough = grow_array(&ideals->time_ns, n, sizeof(int64_t)) && grow_array(&ideals->weight_bytes, n, sizeof(int64_t)) &&
+                  grow_array(&ideals->cut_bytes, n, sizeof(int64_t)) &&
+                  grow_array(&ideals->members, n * (size_t)ideals->words, sizeof(uint64_t)) &&
+                  grow_array(&g->hashes, n, sizeof(uint64_t)) && grow_array(&g->ready_first, n + 1, sizeof(int));
+    int *table = enough ? calloc(4 * n, sizeof *table) : NULL;
+    if (!table) return error_memory(error, "the cuts of a graph", n * (size_t)ideals->words * sizeof(uint64_t));
+    free(g->table);
+    g->table = table;
+    g->table_size = 4 * n;
+    g->capacity = capacity;
+    for (int i = 0; i < ideals->count; i++) {
+        size_t slot = g->hashes[i] % g->table_size;
+        while (table[slot]) slot = (slot + 1) % g->table_size;
+        table[slot] = i + 1;
+    }
+    return PS_OK;
+}
+
+/* The ideal that g->candidate is, or -1; `slot` is where it is or belongs. */
+static int find(const struct growing *g, uint64_t hash, size_t *slot) {
+    size_t bytes = (size_t)g->ideals->words * sizeof(uint64_t);
+    for (*slot = hash % g->table_size; g->table[*slot]; *slot = (*slot + 1) % g->table_size) {
+        int ideal = g->table[*slot] - 1;
+        if (g->hashes[ideal] != hash) continue;
+        if (memcmp(&g->ideals->members[(size_t)ideal * (size_t)g->ideals->words], g->candidate, bytes) == 0) return ideal;
+    }
+    return -1;
+}
+
+static bool in(const uint64_t *set, int node) { return set[node / 64] >> (node % 64) & 1; }
+
+static bool all_in(const uint64_t *set, const int *nodes, int first, int end) {
+    for (int i = first; i < end; i++)
+        if (!in(set, nodes[i])) return false;
+    return true;
+}
+
+/* Bytes that cross the cut when `node` has joined: its own value, if read at all, and no more those that it was the last to read. */
+static int64_t cut_after(const struct growing *g, int64_t cut_bytes, int node) {
+    const struct network *net = g->network;
+    if (net->successor_first[node] < net->successor_first[node + 1]) cut_bytes += net->value_bytes[node];
+    for (int p = net->predecessor_first[node]; p < net->predecessor_first[node + 1]; p++) {
+        int before = net->predecessors[p];
+        if (all_in(g->candidate, net->successors, net->successor_first[before], net->successor_first[before + 1]))
+            cut_bytes -= net->value_bytes[before];
+    }
+    return cut_bytes;
+}
+
+/* Nodes that may come next after `from` with `node`: the others that could before, and those that only waited for `node`. */
+static enum ps_status append_ready(struct growing *g, int from, int node, struct ps_error *error) {
+    const struct network *net = g->network;
+    if (g->ready_count + net->count >= g->ready_capacity) {
+        int capacity = 2 * (g->ready_count + net->count) + 256;
+        if (!grow_array(&g->ready, (size_t)capacity, sizeof *g->ready))
+            return error_memory(error, "the cuts of a graph", (size_t)capacity * sizeof *g->ready);
+        g->ready_capacity = capacity;
+    }
+    for (int r = g->ready_first[from]; r < g->ready_first[from + 1]; r++)
+        if (g->ready[r] != node) g->ready[g->ready_count++] = g->ready[r];
+    for (int s = net->successor_first[node]; s < net->successor_first[node + 1]; s++) {
+        int next = net->successors[s];
+        if (all_in(g->candidate, net->predecessors, net->predecessor_first[next], net->predecessor_first[next + 1]))
+            g->ready[g->ready_count++] = next;
+    }
+    return PS_OK;
+}
+
+static enum ps_status add_edge(struct growing *g, int lower, int upper, struct ps_error *error) {
+    if (g->edge_count == g->edge_capacity) {
+        int capacity = g->edge_capacity ? 2 * g->edge_capacity : 256;
+        if (!grow_array(&g->edges, (size_t)capacity, sizeof *g->edges))
+            return error_memory(error, "the cuts of a graph", (size_t)capacity * sizeof *g->edges);
+        g->edge_capacity = capacity;
+    }
+    g->edges[g->edge_count++] = (struct edge){lower, upper};
+    return PS_OK;
+}
+
+/* The ideal `from` and `node`. */
+static enum ps_status extend(struct growing *g, int from, int node, struct ps_error *error) {
+    TRY(reserve_ideals(g, error));
+    struct ideals *ideals = g->ideals;
+    size_t words = (size_t)ideals->words, slot;
+    uint64_t hash = g->hashes[from] + g->node_hash[node];
+    memcpy(g->candidate, &ideals->members[(size_t)from * words], words * sizeof *g->candidate);
+    g->candidate[node / 64] |= (uint64_t)1 << (node % 64);
+    int found = find(g, hash, &slot);
+    if (found < 0) {
+        found = ideals->count++;
+        g->table[slot] = found + 1;
+        g->hashes[found] = hash;
+        memcpy(&ideals->members[(size_t)found * words], g->candidate, words * sizeof *g->candidate);
+        ideals->time_ns[found] = ideals->time_ns[from] + g->network->time_ns[node];
+        ideals->weight_bytes[found] = ideals->weight_bytes[from] + g->network->weight_bytes[node];
+        ideals->cut_bytes[found] = cut_after(g, ideals->cut_bytes[from], node);
+        TRY(append_ready(g, from, node, error));
+        g->ready_first[found + 1] = g->ready_count;
+    }
+    return add_edge(g, from, found, error);
+}
+
+static enum ps_status start_empty(struct growing *g, struct ps_error *error) {
+    const struct network *net = g->network;
+    struct ideals *ideals = g->ideals;
+    TRY(reserve_ideals(g, error));
+    g->ready_capacity = net->count + 1;
+    g->candidate = calloc((size_t)ideals->words, sizeof *g->candidate);
+    g->node_hash = malloc((size_t)net->count * sizeof *g->node_hash);
+    g->ready = malloc((size_t)g->ready_capacity * sizeof *g->ready);
+    if (!g->candidate || !g->node_hash || !g->ready) return error_memory(error, "the cuts of a graph", (size_t)net->count * 8);
+    struct random_key key = random_key(0, RANDOM_ORDER, 0, 0);
+    for (int n = 0; n < net->count; n++) {
+        uint32_t words[4];
+        random_block(key, (uint64_t)n, words);
+        g->node_hash[n] = (uint64_t)words[0] << 32 | words[1];
+        if (net->predecessor_first[n] == net->predecessor_first[n + 1]) g->ready[g->ready_count++] = n;
+    }
+    memset(ideals->members, 0, (size_t)ideals->words * sizeof *ideals->members);
+    ideals->time_ns[0] = ideals->weight_bytes[0] = ideals->cut_bytes[0] = 0;
+    g->hashes[0] = 0;
+    g->table[0] = 1;
+    g->ready_first[0] = 0;
+    g->ready_first[1] = g->ready_count;
+    ideals->count = 1;
+    return PS_OK;
+}
+
+/* Edges, which are sorted by the lower ideal, into the lists of lower covers. */
+static enum ps_status list_covers(struct ideals *ideals, const struct edge *edges, int edge_count, struct ps_error *error) {
+    ideals->cover_first = calloc((size_t)ideals->count + 2, sizeof *ideals->cover_first);
+    ideals->covers = malloc(((size_t)edge_count + 1) * sizeof *ideals->covers);
+    if (!ideals->cover_first || !ideals->covers) return error_memory(error, "the cuts of a graph", (size_t)edge_count * sizeof(int));
+    int *offset = ideals->cover_first + 1; /* one place ahead while filling, so that they end where they belong */
+    for (int e = 0; e < edge_count; e++) offset[edges[e].upper + 1]++;
+    for (int i = 0; i < ideals->count; i++) offset[i + 1] += offset[i];
+    for (int e = 0; e < edge_count; e++) ideals->covers[offset[edges[e].upper]++] = edges[e].lower;
+    return PS_OK;
+}
+
+static enum ps_status enumerate(struct growing *g, struct ps_error *error) {
+    TRY(start_empty(g, error));
+    for (int i = 0; i < g->ideals->count; i++)
+        for (int r = g->ready_first[i]; r < g->ready_first[i + 1]; r++) TRY(extend(g, i, g->ready[r], error));
+    return list_covers(g->ideals, g->edges, g->edge_count, error);
+}
+
+enum ps_status ideals_of_graph(const struct costgraph *graph, int limit, struct ideals **ideals, struct ps_error *error) {
+    struct network network = {0};
+    struct ideals *made = calloc(1, sizeof *made);
+    struct growing growing = {.ideals = made, .network = &network, .limit = limit};
+    enum ps_status status;
+    if (!made) return error_memory(error, "the cuts of a graph", sizeof *made);
+    TRY_OUT(network_make(graph, &network, &made->nodes, error));
+    made->node_count = network.count;
+    made->words = (network.count + 63) / 64;
+    status = enumerate(&growing, error);
+out:
+    network_free(&network);
+    free(growing.hashes);
+    free(growing.node_hash);
+    free(growing.table);
+    free(growing.ready_first);
+    free(growing.ready);
+    free(growing.edges);
+    free(growing.candidate);
+    if (status == PS_OK)
+        *ideals = made;
+    else
+        ideals_destroy(made);
+    return status;
+}
+
+/* A chain is the graph of its layers in a row, each of which reads the one before; only the cuts' bytes are the table's own. */
+enum ps_status ideals_of_chain(const struct cost_table *table, struct ideals **ideals, struct ps_error *error) {
+    int layers = table->layer_count;
+    size_t count = (size_t)layers + 1;
+    struct ideals *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(error, "the cuts of a chain", sizeof *made);
+    *made = (struct ideals){.count = layers + 1,
+                            .time_ns = calloc(count, sizeof(int64_t)),
+                            .weight_bytes = calloc(count, sizeof(int64_t)),
+                            .cut_bytes = calloc(count, sizeof(int64_t)),
+                            .cover_first = calloc(count + 1, sizeof(int)),
+                            .covers = calloc(count, sizeof(int)),
+                            .node_count = layers,
+                            .words = (layers + 63) / 64,
+                            .nodes = calloc(count, sizeof(int))};
+    made->members = calloc(count * (size_t)made->words, sizeof(uint64_t));
+    if (!made->time_ns || !made->weight_bytes || !made->cut_bytes || !made->cover_first || !made->covers || !made->nodes ||
+        !made->members) {
+        ideals_destroy(made);
+        return error_memory(error, "the cuts of a chain", count * (size_t)(layers / 64 + 1) * sizeof(uint64_t));
+    }
+    for (int l = 0; l < layers; l++) {
+        const struct layer_cost *layer = &table->layers[l];
+        uint64_t *set = &made->members[(size_t)(l + 1) * (size_t)made->words];
+        memcpy(set, set - made->words, (size_t)made->words * sizeof *set);
+        set[l / 64] |= (uint64_t)1 << (l % 64);
+        made->nodes[l] = l;
+        made->time_ns[l + 1] = made->time_ns[l] + nanoseconds(layer->time.forward_s) +
+                               nanoseconds(layer->time.backward_input_s + layer->time.backward_weight_s);
+        made->weight_bytes[l + 1] = made->weight_bytes[l] + layer->size.parameter_bytes;
+        made->cut_bytes[l + 1] = l + 1 < layers ? layer->size.output_bytes : 0;
+        made->covers[l] = l;
+        made->cover_first[l + 2] = l + 1;
+    }
+    *ideals = made;
+    return PS_OK;
+}

@@ -1,0 +1,53 @@
+/*
+ * Partitioners: which layers each stage gets. One file each in partitioners/, one line in partitioners/table.c. They see the
+ * cost model only: costs, cluster and the number of slots that the schedule and policy will use; scoring with the simulator
+ * and the choice among methods and schedules is the search's work (search/).
+ */
+#ifndef PENSTOCK_PLAN_PARTITIONER_H
+#define PENSTOCK_PLAN_PARTITIONER_H
+
+#include "plan/memory.h"
+
+struct partition_problem {
+    const struct cost_table *costs;
+    const struct ps_cluster *cluster; /* worker w runs stage w */
+    int stages;                       /* exactly so many, each with at least one layer */
+    const struct stage_slots *slots;  /* per stage; NULL: memory does not count */
+    int moments;                      /* optimizer state, in blocks of the weights */
+    bool recompute;                   /* every stage runs its forward once more */
+};
+
+struct partition {
+    int *last;            /* per stage: its last layer, from 0 (caller's array of `stages`) */
+    double objective_s;   /* what the method minimised */
+    double lower_bound_s; /* no plan of the method's class has a smaller objective */
+};
+
+struct partitioner {
+    const char *name, *summary;
+    /* PS_NO_PLAN names the stage or layer, what it needs and the limit. */
+    enum ps_status (*solve)(const struct partition_problem *problem, struct partition *partition, struct ps_error *error);
+};
+
+extern const struct partitioner *const partitioner_table[]; /* NULL-terminated */
+
+/* Finds an entry; PS_USAGE and the nearest name where there is none. */
+enum ps_status partitioner_find(const char *name, const struct partitioner **partitioner, struct ps_error *error);
+
+/* PS_NO_PLAN where there are fewer layers than stages. */
+enum ps_status partition_check_layers(const struct partition_problem *problem, struct ps_error *error);
+/* PS_NO_PLAN where a stage does not fit its worker: names the worst one; the hint is a table of what each needs. */
+enum ps_status partition_check_memory(const struct partition_problem *problem, const int *last, struct ps_error *error);
+
+/* Compute load of a stage (forward, backward, recompute, update left out) on its worker, in seconds. */
+double partition_load_s(const struct partition_problem *problem, int stage, int first, int last);
+/* Transfers across the cut after layer `last` between stage and stage + 1, forward and backward, in seconds. */
+double partition_transfer_s(const struct partition_problem *problem, int stage, int last);
+struct worker_memory partition_memory(const struct partition_problem *problem, int stage, int first, int last);
+/* What a stage's worker and links need for one micro-batch: the larger of load and transfers onward, or their sum, with those
+ * of both cuts, where transfers do not run beside computation. */
+double partition_stage_s(const struct partition_problem *problem, int stage, int first, int last);
+/* The largest of partition_stage_s. */
+double partition_objective_s(const struct partition_problem *problem, const int *last);
+
+#endif

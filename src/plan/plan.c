@@ -1,0 +1,166 @@
+/* Plans: making, copying and checking them. */
+#include "plan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum ps_status plan_create(int workers, int stage_count, struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(error, "a plan", sizeof *made);
+    *made = (struct ps_plan){.workers = workers, .micro_batches = 1, .stage_count = stage_count, .optimizer = "sgdm"};
+    made->stages = calloc((size_t)stage_count + 1, sizeof *made->stages);
+    made->predicted.load_s = calloc((size_t)workers + 1, sizeof *made->predicted.load_s);
+    made->predicted.memory = calloc((size_t)workers + 1, sizeof *made->predicted.memory);
+    if (!made->stages || !made->predicted.load_s || !made->predicted.memory) {
+        ps_plan_destroy(made);
+        return error_memory(error, "a plan", ((size_t)stage_count + 1) * sizeof *made->stages);
+    }
+    *plan = made;
+    return PS_OK;
+}
+
+void ps_plan_destroy(struct ps_plan *plan) {
+    if (!plan) return;
+    for (int s = 0; plan->stages && s < plan->stage_count; s++) {
+        free(plan->stages[s].forward);
+        free(plan->stages[s].backward);
+    }
+    for (int l = 0; l < plan->order_count; l++) free(plan->order[l]);
+    free(plan->order);
+    free(plan->stages);
+    free(plan->predicted.load_s);
+    free(plan->predicted.memory);
+    free(plan);
+}
+
+struct ps_plan_info ps_plan_info(const struct ps_plan *plan) {
+    return (struct ps_plan_info){
+        .model = plan->model,
+        .method = plan->method,
+        .schedule = plan->schedule,
+        .weights = plan->weights,
+        .optimizer = plan->optimizer,
+        .workers = plan->workers,
+        .stages = plan->stage_count,
+        .micro_batch = plan->micro_batch,
+        .micro_batches = plan->micro_batches,
+    };
+}
+
+enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *forward, int forward_count, const int *backward,
+                                  int backward_count, struct ps_error *error) {
+    int *f = malloc(((size_t)forward_count + 1) * sizeof *f), *b = malloc(((size_t)backward_count + 1) * sizeof *b);
+    if (!f || !b) {
+        free(f);
+        free(b);
+        return error_memory(error, "a plan's stage", (size_t)(forward_count + backward_count) * sizeof *f);
+    }
+    if (forward_count) memcpy(f, forward, (size_t)forward_count * sizeof *f);
+    if (backward_count) memcpy(b, backward, (size_t)backward_count * sizeof *b);
+    struct plan_stage *s = &plan->stages[stage];
+    free(s->forward);
+    free(s->backward);
+    s->forward = f;
+    s->backward = b;
+    s->forward_count = forward_count;
+    s->backward_count = backward_count;
+    return PS_OK;
+}
+
+enum ps_status plan_stage_set(struct ps_plan *plan, int stage, int first, int last, int worker, struct ps_error *error) {
+    TRY(plan_stage_workers(plan, stage, &worker, 1, &worker, 1, error));
+    plan->stages[stage].first = first;
+    plan->stages[stage].last = last;
+    return PS_OK;
+}
+
+static enum ps_status copy_order(const struct ps_plan *plan, struct ps_plan *copy, struct ps_error *error) {
+    if (!plan->order) return PS_OK;
+    copy->order = calloc((size_t)plan->order_count + 1, sizeof *copy->order);
+    if (!copy->order) return error_memory(error, "a plan", (size_t)plan->order_count * sizeof *copy->order);
+    for (; copy->order_count < plan->order_count; copy->order_count++) {
+        char *name = strdup(plan->order[copy->order_count]);
+        if (!name) return error_memory(error, "a plan", strlen(plan->order[copy->order_count]));
+        copy->order[copy->order_count] = name;
+    }
+    return PS_OK;
+}
+
+enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, struct ps_error *error) {
+    struct ps_plan *made;
+    enum ps_status status;
+    TRY(plan_create(plan->workers, plan->stage_count, &made, error));
+    struct plan_stage *stages = made->stages;
+    struct plan_prediction predicted = made->predicted;
+    *made = *plan;
+    made->stages = stages;
+    made->order = NULL;
+    made->order_count = 0;
+    made->predicted.load_s = predicted.load_s;
+    made->predicted.memory = predicted.memory;
+    memcpy(predicted.load_s, plan->predicted.load_s, (size_t)plan->workers * sizeof *predicted.load_s);
+    memcpy(predicted.memory, plan->predicted.memory, (size_t)plan->workers * sizeof *predicted.memory);
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        TRY_OUT(plan_stage_workers(made, s, stage->forward, stage->forward_count, stage->backward, stage->backward_count, error));
+        stages[s].first = stage->first;
+        stages[s].last = stage->last;
+        stages[s].recompute = stage->recompute;
+    }
+    TRY_OUT(copy_order(plan, made, error));
+    *copy = made;
+    return PS_OK;
+out:
+    ps_plan_destroy(made);
+    return status;
+}
+
+/* ---------------------------------------------------------------- checking */
+
+static enum ps_status check_workers(const struct ps_plan *plan, int stage, const char *field, const int *list, int count,
+                                    struct ps_error *error) {
+    if (count < 1) return error_set(error, PS_BAD_INPUT, "stages[%d].%s: needs a worker", stage, field);
+    for (int i = 0; i < count; i++) {
+        if (list[i] < 0 || list[i] >= plan->workers)
+            return error_set(error, PS_BAD_INPUT, "stages[%d].%s: %d is no worker; they are 0 to %d", stage, field, list[i],
+                             plan->workers - 1);
+        for (int j = 0; j < i; j++)
+            if (list[i] == list[j])
+                return error_set(error, PS_BAD_INPUT, "stages[%d].%s: worker %d stands twice", stage, field, list[i]);
+    }
+    return PS_OK;
+}
+
+static enum ps_status check_stage(const struct ps_plan *plan, int s, int layer_count, struct ps_error *error) {
+    const struct plan_stage *stage = &plan->stages[s];
+    int expected = s > 0 ? plan->stages[s - 1].last + 1 : 0;
+    if (stage->first != expected)
+        return error_set(error, PS_BAD_INPUT, "stages[%d].layers: begins with layer %d, but %s %d", s, stage->first + 1,
+                         s > 0 ? "the stage before ends with layer" : "the first is layer", s > 0 ? expected : 1);
+    if (stage->last < stage->first)
+        return error_set(error, PS_BAD_INPUT, "stages[%d].layers: [%d, %d] has no layer", s, stage->first + 1, stage->last + 1);
+    if (layer_count > 0 && stage->last >= layer_count)
+        return error_set(error, PS_BAD_INPUT, "stages[%d].layers: %d is past the model's last layer %d", s, stage->last + 1,
+                         layer_count);
+    TRY(check_workers(plan, s, "forward", stage->forward, stage->forward_count, error));
+    TRY(check_workers(plan, s, "backward", stage->backward, stage->backward_count, error));
+    return PS_OK;
+}
+
+enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps_error *error) {
+    if (plan->workers < 1 || plan->workers > PLAN_WORKERS_MAX)
+        return error_set(error, PS_BAD_INPUT, "workers: %d is not from 1 to %d", plan->workers, PLAN_WORKERS_MAX);
+    if (plan->micro_batch < 0) return error_set(error, PS_BAD_INPUT, "micro_batch: %d is negative", plan->micro_batch);
+    if (plan->micro_batches < 1 || plan->micro_batches > PLAN_MICRO_BATCHES_MAX)
+        return error_set(error, PS_BAD_INPUT, "micro_batches: %d is not from 1 to %d", plan->micro_batches, PLAN_MICRO_BATCHES_MAX);
+    if (plan->stage_count < 1) return error_set(error, PS_BAD_INPUT, "stages: there must be at least one");
+    for (int s = 0; s < plan->stage_count; s++) TRY(check_stage(plan, s, layer_count, error));
+    int last = plan->stages[plan->stage_count - 1].last;
+    if (layer_count > 0 && last < layer_count - 1)
+        return error_set(error, PS_BAD_INPUT, "stages[%d].layers: ends with layer %d, but the model's last is %d",
+                         plan->stage_count - 1, last + 1, layer_count);
+    if (plan->order && plan->order_count != last + 1)
+        return error_set(error, PS_BAD_INPUT, "order: names %d layers, but the stages have %d", plan->order_count, last + 1);
+    return PS_OK;
+}

@@ -1,0 +1,57 @@
+/* A plan is data: which layers form a stage, who runs its forward and its backward, in which order, with which weights. */
+#ifndef PENSTOCK_PLAN_PLAN_H
+#define PENSTOCK_PLAN_PLAN_H
+
+#include "plan/cluster.h"
+#include "profile/profile.h"
+
+enum { PLAN_WORKERS_MAX = 4096, PLAN_MICRO_BATCHES_MAX = 1 << 20 };
+
+struct plan_stage {
+    int first, last;        /* layers from 0, inclusive (files count from 1) */
+    int *forward;           /* workers that run the forward; more than one: replicas */
+    int forward_count;
+    int *backward;          /* workers that run the backward and update */
+    int backward_count;
+    bool recompute;
+};
+
+/* What a worker's memory is for, in bytes; also what the allocate pass fills (program/memory.h). */
+struct worker_memory {
+    int64_t weights, gradients, optimizer, stash, buffers, workspace;
+};
+int64_t worker_memory_total(const struct worker_memory *memory);
+
+struct plan_prediction {
+    bool known;
+    double objective_s, period_s, throughput_samples_per_s, bubble, lower_bound_s, gap, solve_s;
+    double *load_s;               /* per worker */
+    struct worker_memory *memory; /* per worker */
+};
+
+struct ps_plan {
+    char model[128], method[32], schedule[32], weights[32], optimizer[32];
+    int workers, micro_batch, micro_batches;
+    struct plan_stage *stages;
+    int stage_count;
+    bool paper_prediction;
+    struct plan_prediction predicted;
+    char **order; /* layer names, where the plan cuts the graph along another topological order than the profile's; else NULL */
+    int order_count;
+};
+
+/* Stages without layers or workers, which plan_stage_set or plan_stage_workers give them; the prediction has room for every
+ * worker but is not known. The optimizer is sgdm, micro_batches 1. */
+enum ps_status plan_create(int workers, int stage_count, struct ps_plan **plan, struct ps_error *error);
+/* Gives stage `stage` one worker for both directions. */
+enum ps_status plan_stage_set(struct ps_plan *plan, int stage, int first, int last, int worker, struct ps_error *error);
+/* Gives a stage its workers (copied). */
+enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *forward, int forward_count, const int *backward,
+                                  int backward_count, struct ps_error *error);
+enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, struct ps_error *error);
+/* Stages cover layers 0..layer_count-1 in order without gaps, workers exist, numbers fit together; PS_BAD_INPUT and the path of
+ * the field. layer_count 0: how many layers there are is not known yet. That the schedule, the policy and the optimizer exist is
+ * for those to check who have their tables. */
+enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps_error *error);
+
+#endif

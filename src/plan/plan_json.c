@@ -1,0 +1,283 @@
+/* The plan file: strict reading, and writing so that reading back gives the same plan. Layers and nothing else count from 1. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "plan/plan.h"
+
+enum { STAGES_MAX = PROFILE_LAYERS_MAX };
+
+/* The split of a worker's memory, once for reading and writing. */
+static const struct memory_field {
+    const char *name;
+    size_t offset;
+} memory_fields[] = {
+    {"weights", offsetof(struct worker_memory, weights)}, {"gradients", offsetof(struct worker_memory, gradients)},
+    {"optimizer", offsetof(struct worker_memory, optimizer)}, {"stash", offsetof(struct worker_memory, stash)},
+    {"buffers", offsetof(struct worker_memory, buffers)}, {"workspace", offsetof(struct worker_memory, workspace)},
+};
+static const struct number_field {
+    const char *name;
+    size_t offset;
+    double low;
+} number_fields[] = {
+    {"objective_s", offsetof(struct plan_prediction, objective_s), 0},
+    {"period_s", offsetof(struct plan_prediction, period_s), 0},
+    {"throughput_samples_per_s", offsetof(struct plan_prediction, throughput_samples_per_s), 0},
+    {"bubble", offsetof(struct plan_prediction, bubble), 0},
+    {"lower_bound_s", offsetof(struct plan_prediction, lower_bound_s), 0},
+    {"gap", offsetof(struct plan_prediction, gap), -1},
+    {"solve_s", offsetof(struct plan_prediction, solve_s), 0},
+};
+enum { MEMORIES = sizeof memory_fields / sizeof memory_fields[0], NUMBERS = sizeof number_fields / sizeof number_fields[0] };
+
+/* ----------------------------------------------------------------- reading */
+
+static enum ps_status read_text(const struct json_place *place, const char *field, bool required, char *out, size_t size,
+                                struct ps_error *error) {
+    const char *text = NULL;
+    TRY(json_get_string(place, field, required, &text, error));
+    if (!text) return PS_OK;
+    if (strlen(text) >= size) return json_error(place, error, "%s is longer than %zu bytes", field, size - 1);
+    memcpy(out, text, strlen(text) + 1);
+    return PS_OK;
+}
+
+/* A worker's number, or a list of them. */
+static enum ps_status read_workers(const struct json_place *place, int *list, int *count, struct ps_error *error) {
+    bool one = json_is_integer(place->value);
+    size_t length = one ? 1 : json_array_size(place->value);
+    if (!one && !json_is_array(place->value)) return json_error(place, error, "must be a worker's number or a list of them");
+    if (length > PLAN_WORKERS_MAX) return json_error(place, error, "%zu workers; at most %d are accepted", length, PLAN_WORKERS_MAX);
+    for (size_t i = 0; i < length; i++) {
+        const json_t *value = one ? place->value : json_array_get(place->value, i);
+        json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
+        if (number < 0 || number >= PLAN_WORKERS_MAX)
+            return json_error(place, error, "must be a worker's number from 0 or a list of them");
+        list[i] = (int)number;
+    }
+    *count = (int)length;
+    return PS_OK;
+}
+
+static enum ps_status read_layers(const struct json_place *stage, struct plan_stage *out, struct ps_error *error) {
+    struct json_place layers;
+    size_t length;
+    TRY(json_field(stage, "layers", true, &layers, error));
+    TRY(json_array_length(&layers, &length, error));
+    json_int_t bound[2] = {0, 0};
+    for (size_t i = 0; i < 2 && i < length; i++) bound[i] = json_integer_value(json_array_get(layers.value, i));
+    if (length != 2 || bound[0] < 1 || bound[1] < bound[0] || bound[1] > PROFILE_LAYERS_MAX)
+        return json_error(&layers, error, "must be [first, last], layers from 1 to %d", PROFILE_LAYERS_MAX);
+    out->first = (int)bound[0] - 1;
+    out->last = (int)bound[1] - 1;
+    return PS_OK;
+}
+
+static enum ps_status read_stage(const struct json_place *place, struct ps_plan *plan, int stage, int *scratch,
+                                 struct ps_error *error) {
+    static const char *const fields[] = {"layers", "forward", "backward", "recompute"};
+    struct plan_stage *out = &plan->stages[stage];
+    struct json_place forward, backward;
+    int *backward_list = scratch + PLAN_WORKERS_MAX, forward_count, backward_count;
+    TRY(json_object_fields(place, fields, sizeof fields / sizeof fields[0], error));
+    TRY(read_layers(place, out, error));
+    TRY(json_field(place, "forward", true, &forward, error));
+    TRY(json_field(place, "backward", false, &backward, error));
+    TRY(read_workers(&forward, scratch, &forward_count, error));
+    TRY(read_workers(backward.value ? &backward : &forward, backward_list, &backward_count, error));
+    TRY(json_get_bool(place, "recompute", false, &out->recompute, error));
+    return plan_stage_workers(plan, stage, scratch, forward_count, backward_list, backward_count, error);
+}
+
+static enum ps_status read_worker(const struct json_place *place, double *load_s, struct worker_memory *memory,
+                                  struct ps_error *error) {
+    static const char *const fields[] = {"load_s", "memory_bytes"};
+    const char *memory_names[MEMORIES];
+    struct json_place split;
+    TRY(json_object_fields(place, fields, 2, error));
+    TRY(json_get_number(place, "load_s", true, 0, 1e18, load_s, error));
+    TRY(json_field(place, "memory_bytes", true, &split, error));
+    for (int f = 0; f < MEMORIES; f++) memory_names[f] = memory_fields[f].name;
+    TRY(json_object_fields(&split, memory_names, MEMORIES, error));
+    for (int f = 0; f < MEMORIES; f++)
+        TRY(json_get_integer(&split, memory_fields[f].name, true, 0, (int64_t)1 << 60,
+                             (int64_t *)((char *)memory + memory_fields[f].offset), error));
+    return PS_OK;
+}
+
+static enum ps_status read_prediction(const struct json_place *place, struct ps_plan *plan, struct ps_error *error) {
+    const char *fields[NUMBERS + 1] = {"workers"};
+    struct plan_prediction *out = &plan->predicted;
+    struct json_place workers, item;
+    size_t length;
+    for (int f = 0; f < NUMBERS; f++) fields[f + 1] = number_fields[f].name;
+    TRY(json_object_fields(place, fields, NUMBERS + 1, error));
+    for (int f = 0; f < NUMBERS; f++)
+        TRY(json_get_number(place, number_fields[f].name, false, number_fields[f].low, 1e18,
+                            (double *)((char *)out + number_fields[f].offset), error));
+    TRY(json_field(place, "workers", true, &workers, error));
+    TRY(json_array_length(&workers, &length, error));
+    if (length != (size_t)plan->workers) return json_error(&workers, error, "%zu of them, but the plan has %d", length, plan->workers);
+    for (size_t w = 0; w < length; w++) {
+        TRY(json_item(&workers, w, &item, error));
+        TRY(read_worker(&item, &out->load_s[w], &out->memory[w], error));
+    }
+    out->known = true;
+    return PS_OK;
+}
+
+static enum ps_status read_order(const struct json_place *place, struct ps_plan *plan, struct ps_error *error) {
+    size_t length;
+    TRY(json_array_length(place, &length, error));
+    if (length < 1 || length > PROFILE_LAYERS_MAX)
+        return json_error(place, error, "%zu names; 1 to %d are accepted", length, PROFILE_LAYERS_MAX);
+    plan->order = calloc(length, sizeof *plan->order);
+    if (!plan->order) return error_memory(error, "a plan's order", length * sizeof *plan->order);
+    for (size_t l = 0; l < length; l++) {
+        const char *name = json_string_value(json_array_get(place->value, l));
+        if (!name) return json_error(place, error, "must be a list of layer names");
+        plan->order[l] = strdup(name);
+        if (!plan->order[l]) return error_memory(error, "a plan's order", strlen(name));
+        plan->order_count++;
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_head(const struct json_place *root, struct ps_plan *plan, struct ps_error *error) {
+    const char *prediction = "exact";
+    TRY(read_text(root, "model", true, plan->model, sizeof plan->model, error));
+    TRY(read_text(root, "method", false, plan->method, sizeof plan->method, error));
+    TRY(read_text(root, "schedule", true, plan->schedule, sizeof plan->schedule, error));
+    TRY(read_text(root, "weights", true, plan->weights, sizeof plan->weights, error));
+    TRY(read_text(root, "optimizer", false, plan->optimizer, sizeof plan->optimizer, error));
+    TRY(json_get_int(root, "micro_batch", true, 0, PROFILE_MICRO_BATCH_MAX, &plan->micro_batch, error));
+    TRY(json_get_int(root, "micro_batches", true, 1, PLAN_MICRO_BATCHES_MAX, &plan->micro_batches, error));
+    TRY(json_get_string(root, "prediction", false, &prediction, error));
+    plan->paper_prediction = strcmp(prediction, "paper") == 0;
+    if (!plan->paper_prediction && strcmp(prediction, "exact") != 0)
+        return json_error(root, error, "prediction: '%s' is neither 'exact' nor 'paper'", prediction);
+    return PS_OK;
+}
+
+static enum ps_status read_parts(const struct json_place *root, const struct json_place *stages, struct ps_plan *plan,
+                                 struct ps_error *error) {
+    struct json_place item, optional;
+    int *scratch = malloc(2 * PLAN_WORKERS_MAX * sizeof *scratch);
+    if (!scratch) return error_memory(error, "a plan", 2 * PLAN_WORKERS_MAX * sizeof *scratch);
+    enum ps_status status;
+    TRY_OUT(read_head(root, plan, error));
+    for (int s = 0; s < plan->stage_count; s++) {
+        TRY_OUT(json_item(stages, (size_t)s, &item, error));
+        TRY_OUT(read_stage(&item, plan, s, scratch, error));
+    }
+    TRY_OUT(json_field(root, "order", false, &optional, error));
+    if (optional.value) TRY_OUT(read_order(&optional, plan, error));
+    TRY_OUT(json_field(root, "predicted", false, &optional, error));
+    if (optional.value) TRY_OUT(read_prediction(&optional, plan, error));
+    status = plan_check(plan, 0, error);
+    if (status != PS_OK) error_prefix(error, "%.*s", (int)(strlen(root->path) - 1), root->path); /* without its colon */
+out:
+    free(scratch);
+    return status;
+}
+
+static enum ps_status read_document(const struct json_place *root, struct ps_plan **plan, struct ps_error *error) {
+    static const char *const fields[] = {"format", "version", "model", "workers", "micro_batch", "micro_batches", "method",
+                                         "optimizer", "prediction", "schedule", "weights", "stages", "order", "predicted"};
+    struct json_place stages;
+    struct ps_plan *made;
+    size_t stage_count;
+    int workers;
+    TRY(json_object_fields(root, fields, sizeof fields / sizeof fields[0], error));
+    TRY(json_get_int(root, "workers", true, 1, PLAN_WORKERS_MAX, &workers, error));
+    TRY(json_field(root, "stages", true, &stages, error));
+    TRY(json_array_length(&stages, &stage_count, error));
+    if (stage_count < 1 || stage_count > STAGES_MAX)
+        return json_error(&stages, error, "%zu stages; 1 to %d are accepted", stage_count, STAGES_MAX);
+    TRY(plan_create(workers, (int)stage_count, &made, error));
+    enum ps_status status = read_parts(root, &stages, made, error);
+    if (status != PS_OK) {
+        ps_plan_destroy(made);
+        return status;
+    }
+    *plan = made;
+    return PS_OK;
+}
+
+enum ps_status ps_plan_read(const char *path, struct ps_plan **plan, struct ps_error *error) {
+    json_t *document;
+    TRY(json_read_file(path, "penstock-plan", &document, error));
+    struct json_place root = json_root(document, path);
+    enum ps_status status = read_document(&root, plan, error);
+    json_decref(document);
+    return status;
+}
+
+/* ----------------------------------------------------------------- writing */
+
+/* The array if all of its items could be made, else NULL, which json_pack passes on. */
+static json_t *whole(json_t *array, int count) {
+    if (json_array_size(array) == (size_t)count) return array;
+    json_decref(array);
+    return NULL;
+}
+
+static json_t *workers_json(const int *list, int count) {
+    if (count == 1) return json_integer(list[0]);
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++) json_array_append_new(array, json_integer(list[i]));
+    return whole(array, count);
+}
+
+static json_t *stages_json(const struct ps_plan *plan) {
+    json_t *array = json_array();
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        json_array_append_new(array, json_pack("{s:[i, i], s:o, s:o, s:b}", "layers", stage->first + 1, stage->last + 1, "forward",
+                                               workers_json(stage->forward, stage->forward_count), "backward",
+                                               workers_json(stage->backward, stage->backward_count), "recompute",
+                                               (int)stage->recompute));
+    }
+    return whole(array, plan->stage_count);
+}
+
+static json_t *prediction_json(const struct ps_plan *plan) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    json_t *root = json_object(), *workers = json_array();
+    for (int f = 0; f < NUMBERS; f++)
+        json_object_set_new(root, number_fields[f].name, json_real(*(const double *)((const char *)predicted + number_fields[f].offset)));
+    for (int w = 0; w < plan->workers; w++) {
+        json_t *memory = json_object();
+        for (int f = 0; f < MEMORIES; f++)
+            json_object_set_new(memory, memory_fields[f].name,
+                                json_integer(*(const int64_t *)((const char *)&predicted->memory[w] + memory_fields[f].offset)));
+        json_array_append_new(workers, json_pack("{s:f, s:o}", "load_s", predicted->load_s[w], "memory_bytes", memory));
+    }
+    json_object_set_new(root, "workers", whole(workers, plan->workers));
+    return root;
+}
+
+static json_t *plan_document(const struct ps_plan *plan) {
+    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "format", "penstock-plan", "version", 1,
+                             "model", plan->model, "method", plan->method, "schedule", plan->schedule, "weights", plan->weights,
+                             "optimizer", plan->optimizer, "prediction", plan->paper_prediction ? "paper" : "exact", "workers",
+                             plan->workers, "micro_batch", plan->micro_batch, "micro_batches", plan->micro_batches, "stages",
+                             stages_json(plan));
+    bool failed = !root;
+    if (root && plan->order) {
+        json_t *order = json_array();
+        for (int l = 0; l < plan->order_count; l++) json_array_append_new(order, json_string(plan->order[l]));
+        failed = json_object_set_new(root, "order", whole(order, plan->order_count)) != 0;
+    }
+    if (root && plan->predicted.known) failed = failed || json_object_set_new(root, "predicted", prediction_json(plan)) != 0;
+    if (!failed) return root;
+    json_decref(root);
+    return NULL;
+}
+
+char *ps_plan_json(const struct ps_plan *plan) { return json_text(plan_document(plan)); }
+
+enum ps_status ps_plan_write(const struct ps_plan *plan, const char *path, struct ps_error *error) {
+    return json_write_file(plan_document(plan), path, error);
+}

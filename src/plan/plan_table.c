@@ -1,0 +1,98 @@
+/* A plan as tables for people: its stages, then what each worker has to do and to hold, then what is predicted. */
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+static void add_table(struct text *out, struct text *rows) {
+    char *source = text_take(rows), *lines = source ? text_table(source) : NULL;
+    if (lines)
+        text_add(out, "%s", lines);
+    else
+        out->failed = true;
+    free(lines);
+    free(source);
+}
+
+static void add_workers(struct text *rows, const int *list, int count) {
+    for (int i = 0; i < count; i++) text_add(rows, "%s%d", i ? ", " : "", list[i]);
+}
+
+static bool one_worker_each(const struct ps_plan *plan) {
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->forward_count != 1 || stage->backward_count != 1 || stage->forward[0] != stage->backward[0]) return false;
+    }
+    return true;
+}
+
+static void add_stages(struct text *out, const struct ps_plan *plan) {
+    struct text rows = {0};
+    bool same = one_worker_each(plan);
+    text_add(&rows, same ? "stage\tlayers\tworker\trecompute\n" : "stage\tlayers\tforward\tbackward\trecompute\n");
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        text_add(&rows, "%d\t%d-%d\t", s, stage->first + 1, stage->last + 1);
+        add_workers(&rows, stage->forward, stage->forward_count);
+        if (!same) text_add(&rows, "\t");
+        if (!same) add_workers(&rows, stage->backward, stage->backward_count);
+        text_add(&rows, "\t%s\n", stage->recompute ? "yes" : "no");
+    }
+    add_table(out, &rows);
+}
+
+static void add_memory(struct text *rows, const struct worker_memory *memory) {
+    char text[7][32];
+    text_add(rows, "\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", text_bytes(worker_memory_total(memory), text[0]),
+             text_bytes(memory->weights, text[1]), text_bytes(memory->gradients, text[2]), text_bytes(memory->optimizer, text[3]),
+             text_bytes(memory->stash, text[4]), text_bytes(memory->buffers, text[5]), text_bytes(memory->workspace, text[6]));
+}
+
+static void add_loads(struct text *out, const struct ps_plan *plan) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    struct worker_memory total = {0};
+    struct text rows = {0};
+    double load_s = 0;
+    char time[32];
+    for (int w = 0; w < plan->workers; w++) load_s += predicted->load_s[w];
+    text_add(&rows, "worker\tload\tshare\tmemory\tweights\tgradients\toptimizer\tstash\tbuffers\tworkspace\n");
+    for (int w = 0; w < plan->workers; w++) {
+        const struct worker_memory *memory = &predicted->memory[w];
+        text_add(&rows, "%d\t%s\t%.1f %%", w, text_seconds(predicted->load_s[w], time),
+                 load_s > 0 ? 100 * predicted->load_s[w] / load_s : 0);
+        add_memory(&rows, memory);
+        total.weights += memory->weights;
+        total.gradients += memory->gradients;
+        total.optimizer += memory->optimizer;
+        total.stash += memory->stash;
+        total.buffers += memory->buffers;
+        total.workspace += memory->workspace;
+    }
+    text_add(&rows, "in all\t%s\t100.0 %%", text_seconds(load_s, time));
+    add_memory(&rows, &total);
+    text_add(out, "\n");
+    add_table(out, &rows);
+}
+
+static void add_figures(struct text *out, const struct ps_plan *plan) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    char text[4][32];
+    text_add(out, "\npredicted: a mini-batch every %s (%.4g samples/s), bubble %.1f %%\n", text_seconds(predicted->period_s, text[0]),
+             predicted->throughput_samples_per_s, 100 * predicted->bubble);
+    text_add(out, "objective %s, lower bound %s, gap %.2f %%, found in %s\n", text_seconds(predicted->objective_s, text[1]),
+             text_seconds(predicted->lower_bound_s, text[2]), 100 * predicted->gap, text_seconds(predicted->solve_s, text[3]));
+}
+
+char *ps_plan_table(const struct ps_plan *plan) {
+    struct text out = {0};
+    text_add(&out, "%s: %d stages on %d workers, %s", plan->model, plan->stage_count, plan->workers, plan->schedule);
+    text_add(&out, ", weights %s, %d micro-batch%s", plan->weights, plan->micro_batches, plan->micro_batches == 1 ? "" : "es");
+    if (plan->micro_batch > 0) text_add(&out, " of %d", plan->micro_batch);
+    text_add(&out, "%s%s\n\n", plan->method[0] ? ", cut by " : "", plan->method);
+    add_stages(&out, plan);
+    if (plan->predicted.known) {
+        add_loads(&out, plan);
+        add_figures(&out, plan);
+    }
+    return text_take(&out);
+}

@@ -1,0 +1,51 @@
+/*
+ * Planners: the methods whose answer is more than where to cut a chain. They may give a stage replicas, run its forward and its
+ * backward on different workers, give a worker several stages, or cut a graph along another order than the chain's. One file
+ * each in planners/.
+ *
+ * They are not in the table that the command line offers (partitioners/table.c): a method goes there once plans of its class
+ * can be lowered and run.
+ */
+#ifndef PENSTOCK_PLAN_PLANNER_H
+#define PENSTOCK_PLAN_PLANNER_H
+
+#include "plan/memory.h"
+#include "profile/costgraph.h"
+
+struct planner_problem {
+    const struct cost_table *costs;
+    const struct costgraph *graph; /* what the costs' chain was made from, or NULL */
+    const struct ps_cluster *cluster;
+    int workers;
+    bool replicate;                 /* stages may have replicas */
+    const struct stage_slots *slots; /* per worker, in order; NULL: memory does not count */
+    int moments;
+    bool paper_cost; /* the method's formulas as published */
+};
+
+/* A stage's layers (places in `order`, from 0) and the first of its workers; replicas take the workers that follow. */
+struct planned_stage {
+    int first, last;
+    int forward, backward, replicas;
+};
+
+struct planner_answer {
+    struct planned_stage *stages;
+    int stage_count;
+    int *order; /* the nodes of the graph (or layers of the chain) in the order that the stages divide; NULL: the chain's layers */
+    int order_count;
+    double objective_s, lower_bound_s;
+};
+
+struct planner {
+    const char *name, *summary;
+    /* PS_NO_PLAN names what is in the way. The answer is empty before and freed by planner_answer_free. */
+    enum ps_status (*solve)(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error);
+};
+
+void planner_answer_free(struct planner_answer *answer);
+
+/* Bandwidth that all links share; 0: transfers cost nothing. What published formulas know of a network. */
+double planner_bandwidth(const struct planner_problem *problem);
+
+#endif

@@ -1,0 +1,302 @@
+/*
+ * Bi-Partition (separate cuts for forward and backward), exactly: with transfers, memory and unlike workers in a given order.
+ *
+ * "Is a period of T possible?" is answered from the last worker to the first. A state (i, j) of worker k says that workers
+ * k..P-1 can do all but the first i forward and j backward layers. (i, j) is one when its boundary with worker k - 1 is within T
+ * and some state (i2, j2) >= (i, j) of worker k + 1 leaves a load within T_k = speed_k T:
+ *
+ *     F[i2] + B[j2] <= T_k + F[i] + B[j]
+ *
+ * so without memory only the least F[i2] + B[j2] over the states above and right of (i, j) matters: a Fenwick tree over j, filled
+ * while i falls. Only a band of (i, j) is looked at: what is left must fit the workers that are left, what is done those before.
+ *
+ * With memory each (i, j) tries all i2 and, from the smallest reachable on, j2. What a worker needs grows with i2 and j2 but for
+ * the buffers of its ends, so a range that is too large already without them ends the search: exact, and rarely long.
+ *
+ * The paper's algorithm bisects a cut where the function is not monotone once transfers count; see bipartition_paper.c.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "plan/planners/bipartition.h"
+
+struct state {
+    int i, j;
+    int next; /* the best state of the next worker, in its list */
+};
+
+struct search {
+    struct bipartition data;
+    struct state *states; /* of all workers, from the last one's to the first one's */
+    size_t state_count, state_capacity;
+    size_t *list_end;     /* per worker: its states end here and begin where those of worker k + 1 end */
+    int64_t *least;       /* Fenwick tree: least F + B; and the state that has it */
+    int *least_state;
+    int *next_state;      /* with memory: [i][j] the state of worker k + 1 with this i and the least j at or after this one */
+};
+
+static size_t list_first(const struct search *search, int k) { return k < search->data.workers ? search->list_end[k + 1] : 0; }
+
+static enum ps_status add_state(struct search *search, int i, int j, int next, struct ps_error *error) {
+    if (search->state_count == search->state_capacity) {
+        size_t capacity = 2 * search->state_capacity + 1024;
+        struct state *larger = realloc(search->states, capacity * sizeof *larger);
+        if (!larger) return error_memory(error, "the states of the planner", capacity * sizeof *larger);
+        search->states = larger;
+        search->state_capacity = capacity;
+    }
+    search->states[search->state_count++] = (struct state){i, j, next};
+    return PS_OK;
+}
+
+/* ------------------------------------------------- the least state above and right */
+
+static void tree_clear(struct search *search) {
+    for (int j = 0; j <= search->data.layers + 1; j++) search->least[j] = INT64_MAX;
+}
+
+static void tree_insert(struct search *search, int j, int64_t value, int state) {
+    for (int place = search->data.layers + 1 - j; place <= search->data.layers + 1; place += place & -place) {
+        if (search->least[place] <= value) continue;
+        search->least[place] = value;
+        search->least_state[place] = state;
+    }
+}
+
+/* Of the states inserted with this j or a larger one. */
+static int64_t tree_least(const struct search *search, int j, int *state) {
+    int64_t best = INT64_MAX;
+    for (int place = search->data.layers + 1 - j; place > 0; place -= place & -place) {
+        if (search->least[place] >= best) continue;
+        best = search->least[place];
+        *state = search->least_state[place];
+    }
+    return best;
+}
+
+/* ------------------------------------------------------- states of one worker */
+
+struct band {
+    int64_t low, high; /* of F[i] + B[j] */
+    int64_t load;      /* of this worker at most */
+};
+
+static struct band find_band(const struct search *search, int k, double period_ns) {
+    const struct bipartition *data = &search->data;
+    const struct cluster_device *devices = data->problem->cluster->devices;
+    int64_t total = data->forward_ns[data->layers] + data->backward_ns[data->layers];
+    struct band band = {.low = total, .load = (int64_t)floor(period_ns * devices[k].speed)};
+    for (int w = k; w < data->workers; w++) band.low -= (int64_t)floor(period_ns * devices[w].speed);
+    for (int w = 0; w < k; w++) band.high += (int64_t)floor(period_ns * devices[w].speed);
+    return band;
+}
+
+static bool boundary_fits(const struct search *search, int k, int i, int j, double period_ns) {
+    return k == 0 || bipartition_boundary_ns(&search->data, k - 1, i, j) <= period_ns;
+}
+
+static enum ps_status find_states(struct search *search, int k, double period_ns, struct ps_error *error) {
+    const struct bipartition *data = &search->data;
+    const int64_t *forward = data->forward_ns, *backward = data->backward_ns;
+    struct band band = find_band(search, k, period_ns);
+    size_t inserted = list_first(search, k + 1), end = search->list_end[k + 1];
+    int low = 0, high = 0; /* j runs in low..high-1; both rise while i falls */
+    tree_clear(search);
+    for (int i = k == 0 ? 0 : data->layers; i >= 0; i--) {
+        for (; inserted < end && search->states[inserted].i >= i; inserted++) {
+            const struct state *state = &search->states[inserted];
+            tree_insert(search, state->j, forward[state->i] + backward[state->j], (int)inserted);
+        }
+        while (low <= data->layers && forward[i] + backward[low] < band.low) low++;
+        while (high <= data->layers && forward[i] + backward[high] <= band.high) high++;
+        for (int j = low; j < (k == 0 ? 1 : high); j++) {
+            int next = -1;
+            int64_t least = tree_least(search, j, &next);
+            if (next < 0 || least - forward[i] - backward[j] > band.load || !boundary_fits(search, k, i, j, period_ns)) continue;
+            TRY(add_state(search, i, j, next, error));
+        }
+    }
+    return PS_OK;
+}
+
+/* The state of worker k + 1 that (i, j) can go on with, or -1. Where j2 is too far for one i2 it is for all larger ones. */
+static int find_next(const struct search *search, int k, int i, int j, int64_t load) {
+    const struct bipartition *data = &search->data;
+    int64_t limit = data->problem->cluster->devices[k].memory_bytes, most = data->forward_ns[i] + data->backward_ns[j] + load;
+    if (limit == 0) limit = INT64_MAX;
+    int end = data->layers + 1; /* of j2 */
+    for (int i2 = i; i2 <= data->layers && data->forward_ns[i2] + data->backward_ns[j] <= most; i2++) {
+        if (bipartition_memory(data, k, i, i2, j, j, true) > limit) return -1;
+        for (int j2 = j; j2 < end; j2++) {
+            int state = search->next_state[i2 * (data->layers + 1) + j2];
+            if (state < 0) break;
+            j2 = search->states[state].j;
+            if (j2 >= end || data->forward_ns[i2] + data->backward_ns[j2] > most) break;
+            if (bipartition_memory(data, k, i, i2, j, j2, false) <= limit) return state;
+            if (bipartition_memory(data, k, i, i2, j, j2, true) > limit) end = j2;
+        }
+    }
+    return -1;
+}
+
+static void index_next(struct search *search, int k) {
+    size_t side = (size_t)search->data.layers + 1;
+    for (size_t p = 0; p < side * side; p++) search->next_state[p] = -1;
+    for (size_t s = list_first(search, k); s < search->list_end[k]; s++)
+        search->next_state[(size_t)search->states[s].i * side + (size_t)search->states[s].j] = (int)s;
+    for (size_t i = 0; i < side; i++)
+        for (size_t j = side - 1; j-- > 0;)
+            if (search->next_state[i * side + j] < 0) search->next_state[i * side + j] = search->next_state[i * side + j + 1];
+}
+
+static enum ps_status find_states_with_memory(struct search *search, int k, double period_ns, struct ps_error *error) {
+    const struct bipartition *data = &search->data;
+    struct band band = find_band(search, k, period_ns);
+    index_next(search, k + 1);
+    for (int i = k == 0 ? 0 : data->layers; i >= 0; i--)
+        for (int j = 0; j <= (k == 0 ? 0 : data->layers); j++) {
+            int64_t done = data->forward_ns[i] + data->backward_ns[j];
+            if (done < band.low) continue;
+            if (done > band.high) break;
+            if (!boundary_fits(search, k, i, j, period_ns)) continue;
+            int next = find_next(search, k, i, j, band.load);
+            if (next >= 0) TRY(add_state(search, i, j, next, error));
+        }
+    return PS_OK;
+}
+
+/* ----------------------------------------------------------------- the search */
+
+static enum ps_status feasible(struct search *search, double period_ns, bool *found, struct ps_error *error) {
+    int workers = search->data.workers;
+    search->state_count = 0;
+    TRY(add_state(search, search->data.layers, search->data.layers, -1, error));
+    search->list_end[workers] = 1;
+    for (int k = workers - 1; k >= 0; k--) {
+        TRY(search->data.problem->slots ? find_states_with_memory(search, k, period_ns, error)
+                                        : find_states(search, k, period_ns, error));
+        search->list_end[k] = search->state_count;
+    }
+    *found = search->list_end[0] > search->list_end[1];
+    return PS_OK;
+}
+
+/* The cuts of the plan that the last feasible test found. */
+static void read_cuts(const struct search *search, int *i, int *j) {
+    const struct state *state = &search->states[search->list_end[1]];
+    for (int k = 0;; k++, state = &search->states[state->next]) {
+        i[k] = state->i;
+        j[k] = state->j;
+        if (state->next < 0) return;
+    }
+}
+
+/* No plan is faster: all work shared by all, or the largest piece that one worker must do. */
+static double bound_ns(const struct bipartition *data) {
+    double speeds = 0, fastest = 0;
+    int64_t largest = 0;
+    for (int k = 0; k < data->workers; k++) {
+        double speed = data->problem->cluster->devices[k].speed;
+        speeds += speed;
+        fastest = fmax(fastest, speed);
+    }
+    for (int l = 0; l < data->layers; l++) {
+        if (data->forward_ns[l + 1] - data->forward_ns[l] > largest) largest = data->forward_ns[l + 1] - data->forward_ns[l];
+        if (data->backward_ns[l + 1] - data->backward_ns[l] > largest) largest = data->backward_ns[l + 1] - data->backward_ns[l];
+    }
+    return fmax((double)(data->forward_ns[data->layers] + data->backward_ns[data->layers]) / speeds, (double)largest / fastest);
+}
+
+/* Without limits of memory one worker could do all; with any period above this the answer is the same. */
+static double hopeless_ns(const struct bipartition *data) {
+    double slowest = INFINITY, boundary = 0;
+    for (int k = 0; k < data->workers; k++) slowest = fmin(slowest, data->problem->cluster->devices[k].speed);
+    for (int k = 0; k + 1 < data->workers; k++)
+        for (int i = 0; i <= data->layers; i++)
+            for (int j = 0; j <= data->layers; j++) boundary = fmax(boundary, bipartition_boundary_ns(data, k, i, j));
+    return fmax(boundary, (double)(data->forward_ns[data->layers] + data->backward_ns[data->layers]) / slowest) + 1;
+}
+
+static enum ps_status find_least(struct search *search, int *i, int *j, double *period_ns, struct ps_error *error) {
+    const struct bipartition *data = &search->data;
+    double low = bound_ns(data), high = INFINITY, step = 0.01, top = 0;
+    bool found;
+    for (double period = low; high == INFINITY; period *= 1 + step, step *= 2) {
+        TRY(feasible(search, period, &found, error));
+        if (found) {
+            read_cuts(search, i, j);
+            high = bipartition_period_ns(data, i, j);
+            break;
+        }
+        low = period;
+        if (step > 1 && top == 0) top = hopeless_ns(data);
+        if (top > 0 && period > top) return PS_NO_PLAN;
+    }
+    while (high - low > 1e-13 * high) {
+        /* At the end it is asked whether anything is better at all: periods are sums of whole nanoseconds, or transfers. */
+        double middle = high - low > 1 ? low + (high - low) / 2 : nextafter(high, 0), before = high;
+        TRY(feasible(search, middle, &found, error));
+        if (found) read_cuts(search, i, j);
+        if (found) high = bipartition_period_ns(data, i, j);
+        if (!found) low = middle;
+        if (found && high >= before) break;
+    }
+    *period_ns = high;
+    return PS_OK;
+}
+
+static enum ps_status search_open(struct search *search, struct ps_error *error) {
+    size_t side = (size_t)search->data.layers + 2;
+    search->list_end = malloc(((size_t)search->data.workers + 2) * sizeof *search->list_end);
+    search->least = malloc(side * sizeof *search->least);
+    search->least_state = malloc(side * sizeof *search->least_state);
+    if (search->data.problem->slots) search->next_state = malloc(side * side * sizeof *search->next_state);
+    if (search->list_end && search->least && search->least_state && (search->next_state || !search->data.problem->slots)) return PS_OK;
+    return error_memory(error, "the tables of the planner", side * side * sizeof *search->next_state);
+}
+
+static enum ps_status no_plan(const struct bipartition *data, struct ps_error *error) {
+    char needs[32], limit[32];
+    int64_t bytes = bipartition_memory(data, data->workers - 1, 0, data->layers, 0, data->layers, false);
+    return error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory; one worker would need %s, and has %s",
+                     data->layers, data->workers, text_bytes(bytes, needs),
+                     text_bytes(data->problem->cluster->devices[data->workers - 1].memory_bytes, limit));
+}
+
+static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
+    struct search search = {0};
+    int *cuts = NULL;
+    double period_ns;
+    TRY(bipartition_open(problem, &search.data, error));
+    enum ps_status status;
+    TRY_OUT(search_open(&search, error));
+    cuts = malloc(2 * ((size_t)problem->workers + 1) * sizeof *cuts);
+    if (!cuts) {
+        status = error_memory(error, "a plan", 2 * ((size_t)problem->workers + 1) * sizeof *cuts);
+        goto out;
+    }
+    int *i = cuts, *j = cuts + problem->workers + 1;
+    status = find_least(&search, i, j, &period_ns, error);
+    if (status == PS_NO_PLAN) no_plan(&search.data, error);
+    if (status != PS_OK) goto out;
+    TRY_OUT(bipartition_answer(&search.data, i, j, answer, error));
+    answer->lower_bound_s = answer->objective_s;
+out:
+    bipartition_close(&search.data);
+    free(cuts);
+    free(search.states);
+    free(search.list_end);
+    free(search.least);
+    free(search.least_state);
+    free(search.next_state);
+    return status;
+}
+
+extern const struct planner planner_bipartition;
+const struct planner planner_bipartition = {
+    .name = "bipartition",
+    .summary = "separate cuts for forward and backward (exact)",
+    .solve = solve,
+};

@@ -1,0 +1,211 @@
+/*
+ * PipeDream's optimizer (Narayanan et al., SOSP 2019) with the costs of its published program, for comparison:
+ *
+ *   - a stage of m' machines takes (compute + 4 (m' - 1) w / (beta m')) / m', a sum where the paper has a maximum;
+ *   - a boundary takes 2 a / (beta m') with the m' of the stage on either side, but the first stage does not count its end;
+ *   - exactly P machines work, each stage has at least one node, memory does not count;
+ *   - without bandwidth transfers cost nothing (the program ignores them unless it is told not to).
+ *
+ * The program tabulates all pairs of cuts. Here the question "is a period of T possible?" is answered in one sweep per number
+ * of machines: I joins R[m] when some J inside it is in R[m - m'] and key(I) - key(J) <= m' T, where key is compute and
+ * synchronisation. Load is additive, so the best J is a maximum over the ideals inside I, which is passed on along the covers.
+ * T is bisected, and ends on the period of the last plan that was found.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/ideals.h"
+#include "plan/planner.h"
+
+enum { IDEALS_MAX = 500000 };
+
+struct search {
+    const struct ideals *ideals;
+    int machines, replicas_max;
+    double bandwidth; /* bytes per nanosecond; 0: transfers cost nothing */
+    bool *reached;    /* [machines + 1][ideals]: R[m] */
+    struct step {
+        int from; /* the stage's lower ideal */
+        int replicas;
+    } *steps; /* [machines + 1][ideals] */
+    double *best_key; /* per ideal, of those inside it that are in R[m - m'] */
+    int *best_from;
+};
+
+static double key_ns(const struct search *search, int ideal, int replicas) {
+    double key = (double)search->ideals->time_ns[ideal];
+    if (replicas == 1 || search->bandwidth == 0) return key;
+    return key + 4.0 * (replicas - 1) / (search->bandwidth * replicas) * (double)search->ideals->weight_bytes[ideal];
+}
+
+static double boundary_ns(const struct search *search, int ideal, int replicas) {
+    return search->bandwidth > 0 ? 2.0 * (double)search->ideals->cut_bytes[ideal] / (search->bandwidth * replicas) : 0;
+}
+
+static double stage_ns(const struct search *search, int lower, int upper, int replicas) {
+    return (key_ns(search, upper, replicas) - key_ns(search, lower, replicas)) / replicas;
+}
+
+/* Stages of `replicas` machines that end a plan of `machines`. */
+static void sweep(struct search *search, int machines, int replicas, double period_ns) {
+    const struct ideals *ideals = search->ideals;
+    size_t count = (size_t)ideals->count;
+    const bool *before = &search->reached[(size_t)(machines - replicas) * count];
+    bool *reached = &search->reached[(size_t)machines * count];
+    struct step *steps = &search->steps[(size_t)machines * count];
+    for (int i = 0; i < ideals->count; i++) {
+        double best = -INFINITY;
+        int from = -1;
+        for (int c = ideals->cover_first[i]; c < ideals->cover_first[i + 1]; c++) {
+            int lower = ideals->covers[c];
+            if (search->best_key[lower] <= best) continue;
+            best = search->best_key[lower];
+            from = search->best_from[lower];
+        }
+        if (from >= 0 && !reached[i] && (key_ns(search, i, replicas) - best) / replicas <= period_ns &&
+            (machines == replicas || i == ideals->count - 1 || boundary_ns(search, i, replicas) <= period_ns)) {
+            reached[i] = true;
+            steps[i] = (struct step){from, replicas};
+        }
+        double own = key_ns(search, i, replicas);
+        if (before[i] && own > best && (i == 0 || boundary_ns(search, i, replicas) <= period_ns)) {
+            best = own;
+            from = i;
+        }
+        search->best_key[i] = best;
+        search->best_from[i] = from;
+    }
+}
+
+static bool feasible(struct search *search, double period_ns) {
+    size_t count = (size_t)search->ideals->count;
+    memset(search->reached, 0, count * ((size_t)search->machines + 1) * sizeof *search->reached);
+    search->reached[0] = true;
+    for (int m = 1; m <= search->machines; m++)
+        for (int replicas = 1; replicas <= m && replicas <= search->replicas_max; replicas++) sweep(search, m, replicas, period_ns);
+    return search->reached[((size_t)search->machines + 1) * count - 1];
+}
+
+/* The period of the plan that the last feasible test found. */
+static double achieved_ns(const struct search *search) {
+    double period_ns = 0;
+    int last = search->ideals->count - 1;
+    for (int m = search->machines, i = last; m > 0;) {
+        struct step step = search->steps[(size_t)m * (size_t)search->ideals->count + (size_t)i];
+        bool only = step.replicas == m;
+        period_ns = fmax(period_ns, stage_ns(search, step.from, i, step.replicas));
+        if (!only && i != last) period_ns = fmax(period_ns, boundary_ns(search, i, step.replicas));
+        if (!only) period_ns = fmax(period_ns, boundary_ns(search, step.from, step.replicas));
+        i = step.from;
+        m -= step.replicas;
+    }
+    return period_ns;
+}
+
+/* The least period; the steps are those of a plan that has it. Infinity where there are fewer cuts than machines. */
+static double least_period_ns(struct search *search) {
+    double total = key_ns(search, search->ideals->count - 1, 1), low = 0, high = INFINITY;
+    for (double period = fmax(total / search->machines, 1); high == INFINITY; period *= 1.5) {
+        if (feasible(search, period))
+            high = achieved_ns(search);
+        else if (isinf(period))
+            return INFINITY;
+        else
+            low = period;
+    }
+    while (high - low > 1e-13 * high) {
+        /* At the end it is asked whether anything is better at all. */
+        double middle = high - low > 0.1 ? low + (high - low) / 2 : nextafter(high, 0), before = high;
+        bool found = feasible(search, middle);
+        if (found) high = achieved_ns(search);
+        if (!found) low = middle;
+        if (found && high >= before) break;
+    }
+    feasible(search, high);
+    return high;
+}
+
+static enum ps_status open_search(struct search *search, struct ps_error *error) {
+    size_t ideals = (size_t)search->ideals->count, places = ideals * ((size_t)search->machines + 1);
+    search->reached = malloc(places * sizeof *search->reached);
+    search->steps = malloc(places * sizeof *search->steps);
+    search->best_key = malloc(ideals * sizeof *search->best_key);
+    search->best_from = malloc(ideals * sizeof *search->best_from);
+    if (search->reached && search->steps && search->best_key && search->best_from) return PS_OK;
+    return error_memory(error, "the tables of the planner", places * sizeof *search->steps);
+}
+
+/* The nodes between two ideals, appended to the order. */
+static void append_nodes(const struct ideals *ideals, int lower, int upper, struct planner_answer *answer) {
+    for (int n = 0; n < ideals->node_count; n++)
+        if (ideal_holds(ideals, upper, n) && !ideal_holds(ideals, lower, n)) answer->order[answer->order_count++] = ideals->nodes[n];
+}
+
+static enum ps_status write_answer(const struct search *search, struct planner_answer *answer, struct ps_error *error) {
+    const struct ideals *ideals = search->ideals;
+    size_t machines = (size_t)search->machines;
+    int count = 0, *uppers = malloc(machines * sizeof *uppers);
+    struct step *steps = malloc(machines * sizeof *steps);
+    answer->stages = calloc(machines, sizeof *answer->stages);
+    answer->order = calloc((size_t)ideals->node_count, sizeof *answer->order);
+    bool enough = uppers && steps && answer->stages && answer->order;
+    for (int m = search->machines, i = ideals->count - 1; enough && m > 0; count++) {
+        uppers[count] = i;
+        steps[count] = search->steps[(size_t)m * (size_t)ideals->count + (size_t)i];
+        i = steps[count].from;
+        m -= steps[count].replicas;
+    }
+    for (int worker = 0; count > 0; answer->stage_count++) {
+        count--;
+        struct planned_stage *stage = &answer->stages[answer->stage_count];
+        *stage = (struct planned_stage){
+            .first = answer->order_count, .forward = worker, .backward = worker, .replicas = steps[count].replicas};
+        append_nodes(ideals, steps[count].from, uppers[count], answer);
+        stage->last = answer->order_count - 1;
+        worker += stage->replicas;
+    }
+    free(uppers);
+    free(steps);
+    return enough ? PS_OK : error_memory(error, "a plan", (size_t)ideals->node_count * sizeof *answer->order);
+}
+
+static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals, struct planner_answer *answer,
+                                   struct ps_error *error) {
+    struct search search = {.ideals = ideals,
+                            .machines = problem->workers,
+                            .replicas_max = problem->replicate ? problem->workers : 1,
+                            .bandwidth = planner_bandwidth(problem) / 1e9};
+    enum ps_status status;
+    TRY_OUT(open_search(&search, error));
+    double period_ns = least_period_ns(&search);
+    if (isinf(period_ns)) {
+        status = error_set(error, PS_NO_PLAN, "%d stages need as many layers, but the network has only %d", problem->workers,
+                           ideals->node_count);
+        goto out;
+    }
+    answer->objective_s = answer->lower_bound_s = period_ns / 1e9;
+    status = write_answer(&search, answer, error);
+out:
+    free(search.reached);
+    free(search.steps);
+    free(search.best_key);
+    free(search.best_from);
+    return status;
+}
+
+static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
+    struct ideals *ideals = NULL;
+    enum ps_status status = problem->graph ? ideals_of_graph(problem->graph, IDEALS_MAX, &ideals, error) : PS_NO_PLAN;
+    if (status == PS_NO_PLAN) status = ideals_of_chain(problem->costs, &ideals, error);
+    if (status == PS_OK) status = solve_ideals(problem, ideals, answer, error);
+    ideals_destroy(ideals);
+    return status;
+}
+
+extern const struct planner planner_pipedream_paper;
+const struct planner planner_pipedream_paper = {
+    .name = "pipedream-paper",
+    .summary = "PipeDream's optimizer with the costs of its published program",
+    .solve = solve,
+};

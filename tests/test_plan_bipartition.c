@@ -1,0 +1,239 @@
+/* Bi-Partition against brute force on random instances, the paper's worked example, and published profiles. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/planners/bipartition.h"
+
+extern const struct planner planner_bipartition, planner_bipartition_paper;
+
+struct instance {
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct stage_slots slots[8];
+    struct planner_problem problem;
+};
+
+static void make_instance(struct instance *instance, uint64_t number) {
+    struct random_key key = test_key(number);
+    uint64_t n = 0;
+    int layers = 1 + (int)random_below(key, n++, 6), workers = 1 + (int)random_below(key, n++, 4);
+    struct ps_cluster_options options = {.workers = workers};
+    bool transfers = random_below(key, n++, 2), speeds = random_below(key, n++, 2), memory = random_below(key, n++, 2);
+    if (transfers) options.bandwidth_bytes_per_s = 64e6;
+    if (random_below(key, n++, 4) == 0) options.latency_s = 1e-6;
+    assert_ok(ps_cluster_uniform(&options, &instance->cluster, &test_error));
+    assert_ok(profile_create(1, layers, &instance->profile, &test_error));
+    struct cost_table *table = &instance->profile->tables[0];
+    table->input_bytes = 64;
+    for (int l = 0; l < layers; l++) {
+        struct layer_cost *layer = &table->layers[l];
+        layer->time.forward_s = 1e-6 * (double)random_below(key, n++, 9);
+        layer->time.backward_input_s = 1e-6 * (double)random_below(key, n++, 9);
+        layer->time.backward_weight_s = 1e-6 * (double)(1 + random_below(key, n++, 3));
+        int64_t *sizes = (int64_t *)&layer->size;
+        for (int f = 0; f < 7; f++) sizes[f] = 64 * (int64_t)random_below(key, n++, 4);
+        if (l == layers - 1) layer->size.output_bytes = 0;
+        layer->size.value_bytes = random_below(key, n++, 3) ? layer->size.output_bytes : layer->size.output_bytes / 2;
+    }
+    for (int w = 0; w < workers; w++) {
+        instance->slots[w] = (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w < workers - 1, w > 0};
+        if (speeds) instance->cluster->devices[w].speed = 0.5 * (double)(1 + random_below(key, n++, 4));
+        if (memory) instance->cluster->devices[w].memory_bytes = 64 * (int64_t)random_below(key, n++, (uint64_t)(40 * layers));
+    }
+    instance->problem = (struct planner_problem){.costs = table,
+                                                 .cluster = instance->cluster,
+                                                 .workers = workers,
+                                                 .slots = memory ? instance->slots : NULL,
+                                                 .moments = (int)random_below(key, n++, 3),
+                                                 .paper_cost = random_below(key, n++, 2)};
+}
+
+static void free_instance(struct instance *instance) {
+    ps_profile_destroy(instance->profile);
+    ps_cluster_destroy(instance->cluster);
+}
+
+static bool worker_fits(const struct bipartition *data, int k, const int *i, const int *j) {
+    int64_t limit = data->problem->cluster->devices[k].memory_bytes;
+    return !data->problem->slots || limit == 0 || bipartition_memory(data, k, i[k], i[k + 1], j[k], j[k + 1], false) <= limit;
+}
+
+static double brute_force(const struct bipartition *data, int k, int *i, int *j) {
+    if (k == data->workers - 1) {
+        i[k + 1] = j[k + 1] = data->layers;
+        return worker_fits(data, k, i, j) ? bipartition_period_ns(data, i, j) : INFINITY;
+    }
+    double best = INFINITY;
+    for (i[k + 1] = i[k]; i[k + 1] <= data->layers; i[k + 1]++)
+        for (j[k + 1] = j[k]; j[k + 1] <= data->layers; j[k + 1]++)
+            if (worker_fits(data, k, i, j)) best = fmin(best, brute_force(data, k + 1, i, j));
+    return best;
+}
+
+/* The cuts of an answer, and that it is whole. */
+static void read_answer(const struct planner_answer *answer, int layers, int workers, int *i, int *j) {
+    int forward = 0, backward = 0;
+    for (int k = 0; k <= workers; k++) i[k] = j[k] = k == 0 ? 0 : layers;
+    assert_int_equal(answer->stages[0].first, 0);
+    assert_int_equal(answer->stages[answer->stage_count - 1].last, layers - 1);
+    for (int s = 0; s < answer->stage_count; s++) {
+        const struct planned_stage *stage = &answer->stages[s];
+        assert_true(stage->first <= stage->last && (s == 0 || stage->first == answer->stages[s - 1].last + 1));
+        assert_true(stage->forward >= forward && stage->forward < workers && stage->backward >= backward && stage->backward < workers);
+        for (; forward < stage->forward; forward++) i[forward + 1] = stage->first;
+        for (; backward < stage->backward; backward++) j[backward + 1] = stage->first;
+    }
+}
+
+static void against_brute_force(void **state) {
+    (void)state;
+    int feasible = 0, infeasible = 0, split = 0;
+    for (uint64_t number = 0; number < 1500; number++) {
+        struct instance instance;
+        struct bipartition data;
+        int i[8] = {0}, j[8] = {0};
+        struct planner_answer answer = {0};
+        make_instance(&instance, number);
+        assert_ok(bipartition_open(&instance.problem, &data, &test_error));
+        double best_ns = brute_force(&data, 0, i, j);
+        enum ps_status status = planner_bipartition.solve(&instance.problem, &answer, &test_error);
+        if (best_ns < INFINITY) {
+            assert_ok(status);
+            feasible++;
+            read_answer(&answer, data.layers, data.workers, i, j);
+            for (int k = 0; k < data.workers; k++) {
+                assert_true(worker_fits(&data, k, i, j));
+                split += i[k] != j[k];
+            }
+            assert_true(fabs(1e9 * answer.objective_s - best_ns) <= 1e-9 * best_ns);
+            assert_true(fabs(1e9 * answer.objective_s - bipartition_period_ns(&data, i, j)) <= 1e-9 * best_ns);
+        } else {
+            assert_status(status, PS_NO_PLAN, "no bi-partition");
+            infeasible++;
+        }
+        planner_answer_free(&answer);
+        bipartition_close(&data);
+        free_instance(&instance);
+    }
+    assert_true(feasible > 700 && infeasible > 50 && split > 300);
+}
+
+/* Equal ranges are a stage, and take the memory of one. */
+static void layer_wise_memory(void **state) {
+    (void)state;
+    for (uint64_t number = 0; number < 300; number++) {
+        struct instance instance;
+        struct bipartition data;
+        make_instance(&instance, 5000 + number);
+        instance.problem.slots = instance.slots;
+        assert_ok(bipartition_open(&instance.problem, &data, &test_error));
+        for (int first = 0; first < data.layers; first++)
+            for (int last = first; last < data.layers; last++)
+                for (int k = 0; k < data.workers; k++) {
+                    struct stage_cost cost = stage_cost(instance.problem.costs, first, last);
+                    struct worker_memory memory = stage_memory(&cost.size, &instance.slots[k], instance.problem.moments);
+                    assert_int_equal(bipartition_memory(&data, k, first, last + 1, first, last + 1, false), worker_memory_total(&memory));
+                }
+        bipartition_close(&data);
+        free_instance(&instance);
+    }
+}
+
+static void worked_example(void **state) {
+    (void)state;
+    static const double forward_s[] = {1, 3, 2, 3}, backward_s[] = {2, 6, 4, 6};
+    struct instance instance;
+    struct planner_answer answer = {0};
+    int i[4], j[4];
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 3}, &instance.cluster, &test_error));
+    assert_ok(profile_create(1, 4, &instance.profile, &test_error));
+    for (int l = 0; l < 4; l++)
+        instance.profile->tables[0].layers[l].time = (struct layer_times){forward_s[l], backward_s[l], 0, 0};
+    instance.problem = (struct planner_problem){.costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = 3};
+    assert_ok(planner_bipartition.solve(&instance.problem, &answer, &test_error));
+    assert_true(answer.objective_s == 9);
+    read_answer(&answer, 4, 3, i, j);
+    static const int forward_cuts[] = {0, 1, 3, 4}, backward_cuts[] = {0, 2, 3, 4};
+    assert_memory_equal(i, forward_cuts, sizeof i);
+    assert_memory_equal(j, backward_cuts, sizeof j);
+    planner_answer_free(&answer);
+    assert_ok(planner_bipartition_paper.solve(&instance.problem, &answer, &test_error));
+    assert_true(answer.objective_s == 9);
+    planner_answer_free(&answer);
+    free_instance(&instance);
+}
+
+/* The published algorithm: right on its example, never better than the optimum of its own cost, and with transfers often worse. */
+static void published_algorithm(void **state) {
+    (void)state;
+    int same = 0, worse = 0;
+    for (uint64_t number = 0; number < 400; number++) {
+        struct instance instance;
+        struct bipartition data;
+        struct planner_answer exact = {0}, paper = {0};
+        int i[8], j[8];
+        make_instance(&instance, 20000 + number);
+        instance.problem.slots = NULL;
+        instance.problem.paper_cost = true;
+        for (int w = 0; w < instance.problem.workers; w++) instance.cluster->devices[w].speed = 1;
+        if (instance.cluster->link_count > 0) instance.cluster->links[0].bandwidth_bytes_per_s = 8e6;
+        assert_ok(bipartition_open(&instance.problem, &data, &test_error));
+        assert_ok(planner_bipartition.solve(&instance.problem, &exact, &test_error));
+        enum ps_status status = planner_bipartition_paper.solve(&instance.problem, &paper, &test_error);
+        if (status == PS_OK) {
+            read_answer(&paper, data.layers, data.workers, i, j);
+            assert_true(fabs(1e9 * paper.objective_s - bipartition_period_ns(&data, i, j)) < 1e-3);
+            assert_true(paper.objective_s >= exact.objective_s * (1 - 1e-12));
+            if (paper.objective_s > exact.objective_s * (1 + 1e-12))
+                worse++;
+            else
+                same++;
+        } else {
+            assert_status(status, PS_NO_PLAN, "no bi-partition"); /* more workers than layers, forward and backward */
+        }
+        planner_answer_free(&exact);
+        planner_answer_free(&paper);
+        bipartition_close(&data);
+        free_instance(&instance);
+    }
+    print_message("%d as good, %d worse\n", same, worse);
+    assert_true(same > 100 && worse > 10);
+}
+
+static void published(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int workers;
+        double period_ms;
+    } cases[] = {{"vgg16", 8, 113.330}, {"alexnet", 4, 22.316}, {"gnmt", 8, 15.883}, {"densenet121", 8, 40.772}};
+    for (int c = 0; c < 4; c++) {
+        char name[128], path[4096];
+        struct instance instance;
+        struct planner_answer answer = {0};
+        snprintf(name, sizeof name, "profiles/pipedream/%s.graph.txt", cases[c].name);
+        assert_ok(ps_profile_read(test_data(name, path), &instance.profile, &test_error));
+        assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = cases[c].workers}, &instance.cluster, &test_error));
+        instance.problem = (struct planner_problem){
+            .costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = cases[c].workers};
+        assert_ok(planner_bipartition.solve(&instance.problem, &answer, &test_error));
+        assert_true(fabs(1e3 * answer.objective_s - cases[c].period_ms) < 1e-9);
+        planner_answer_free(&answer);
+        free_instance(&instance);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(against_brute_force),
+        cmocka_unit_test(layer_wise_memory),
+        cmocka_unit_test(worked_example),
+        cmocka_unit_test(published_algorithm),
+        cmocka_unit_test(published),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

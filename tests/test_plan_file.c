@@ -1,0 +1,250 @@
+/* Plan and cluster files: written and read back the same; each kind of broken file refused with the field it is about. */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "plan/plan.h"
+
+static char directory[4096], path[4096];
+
+static int set_up(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    file_join(path, directory, "plan.json");
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+static struct ps_plan *sample_plan(void) {
+    struct ps_plan *plan;
+    int pair[] = {1, 2};
+    assert_ok(plan_create(4, 3, &plan, &test_error));
+    strcpy(plan->model, "lenet5,classes=10");
+    strcpy(plan->method, "pipedream");
+    strcpy(plan->schedule, "1f1b-async");
+    strcpy(plan->weights, "pipeoptim");
+    strcpy(plan->optimizer, "adam");
+    plan->micro_batch = 8;
+    plan->micro_batches = 2;
+    plan->paper_prediction = true;
+    assert_ok(plan_stage_set(plan, 0, 0, 1, 0, &test_error));
+    assert_ok(plan_stage_set(plan, 1, 2, 2, 1, &test_error));
+    assert_ok(plan_stage_workers(plan, 1, pair, 2, pair, 2, &test_error));
+    assert_ok(plan_stage_set(plan, 2, 3, 6, 3, &test_error));
+    plan->stages[2].recompute = true;
+    plan->predicted.known = true;
+    plan->predicted.objective_s = 0.1;
+    plan->predicted.period_s = 1.0 / 3;
+    plan->predicted.bubble = 0.25;
+    plan->predicted.gap = -1e-17;
+    for (int w = 0; w < 4; w++) {
+        plan->predicted.load_s[w] = 0.1 * w;
+        plan->predicted.memory[w] = (struct worker_memory){1000 * w, 20, 30, 40, 50, 60};
+    }
+    return plan;
+}
+
+static void assert_same_text(const struct ps_plan *a, const struct ps_plan *b) {
+    char *x = ps_plan_json(a), *y = ps_plan_json(b);
+    assert_string_equal(x, y);
+    free(x);
+    free(y);
+}
+
+static void round_trip(void **state) {
+    (void)state;
+    struct ps_plan *plan = sample_plan(), *again, *copy;
+    assert_ok(plan_check(plan, 7, &test_error));
+    plan->order = calloc(7, sizeof *plan->order);
+    plan->order_count = 7;
+    for (int l = 0; l < 7; l++) plan->order[l] = strdup(l % 2 ? "odd" : "even");
+    assert_ok(plan_copy(plan, &copy, &test_error));
+    assert_same_text(plan, copy);
+    assert_ok(ps_plan_write(plan, path, &test_error));
+    assert_ok(ps_plan_read(path, &again, &test_error));
+    assert_same_text(plan, again);
+    assert_int_equal(again->stage_count, 3);
+    assert_int_equal(again->stages[1].first, 2);
+    assert_int_equal(again->stages[1].backward_count, 2);
+    assert_int_equal(again->stages[1].backward[1], 2);
+    assert_true(again->stages[2].recompute && !again->stages[1].recompute);
+    assert_true(again->paper_prediction);
+    assert_true(again->predicted.known && again->predicted.period_s == 1.0 / 3);
+    assert_int_equal(again->predicted.memory[3].weights, 3000);
+    assert_int_equal(worker_memory_total(&again->predicted.memory[3]), 3200);
+    assert_string_equal(again->order[1], "odd");
+    ps_plan_destroy(again);
+    ps_plan_destroy(copy);
+    ps_plan_destroy(plan);
+}
+
+static void table(void **state) {
+    (void)state;
+    struct ps_plan *plan = sample_plan();
+    char *text = ps_plan_table(plan);
+    static const char *const parts[] = {"lenet5,classes=10: 3 stages on 4 workers", "cut by pipedream", "4-7", "1, 2", "33.3 %", "3.12 KiB",
+                                        "in all", "333 ms"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (!strstr(text, parts[i])) fail_msg("'%s' is not in\n%s", parts[i], text);
+    free(text);
+    plan->predicted.known = false;
+    text = ps_plan_table(plan);
+    assert_null(strstr(text, "predicted"));
+    free(text);
+    ps_plan_destroy(plan);
+}
+
+static enum ps_status read_text(const char *text, struct ps_plan **plan) {
+    test_file_write(path, text, strlen(text));
+    return ps_plan_read(path, plan, &test_error);
+}
+
+#define PLAN(stages, more)                                                                                                     \
+    "{\"format\": \"penstock-plan\", \"version\": 1, \"model\": \"m\", \"workers\": 2, \"micro_batch\": 4, "                    \
+    "\"micro_batches\": 3, \"schedule\": \"1f1b\", \"weights\": \"sync\", \"stages\": [" stages "]" more "}"
+#define STAGE(layers, more) "{\"layers\": " layers more "}"
+
+static void by_hand(void **state) {
+    (void)state;
+    struct ps_plan *plan;
+    assert_ok(read_text(PLAN(STAGE("[1, 2]", ", \"forward\": 0") "," STAGE("[3, 3]", ", \"forward\": [1], \"backward\": 0"), ""), &plan));
+    assert_string_equal(plan->optimizer, "sgdm");
+    assert_false(plan->predicted.known || plan->paper_prediction);
+    assert_int_equal(plan->stages[0].backward[0], 0);
+    assert_int_equal(plan->stages[1].forward[0], 1);
+    assert_int_equal(plan->stages[1].backward[0], 0);
+    ps_plan_destroy(plan);
+}
+
+static void broken(void **state) {
+    (void)state;
+#define GOOD STAGE("[1, 2]", ", \"forward\": 0")
+#define WORKER "{\"load_s\": 1, \"memory_bytes\": {\"weights\": 1, \"gradients\": 1, \"optimizer\": 1, \"stash\": 1, \"buffers\": 1, \"workspace\": 1}}"
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"[]", "plan.json"},
+        {PLAN("", ""), "plan.json: stages: 0 stages"},
+        {PLAN(GOOD, ", \"sheduel\": 1"), "plan.json: field 'sheduel' is not known"},
+        {PLAN(GOOD, ", \"prediction\": \"papr\""), "prediction: 'papr' is neither"},
+        {PLAN(STAGE("[1, 2]", ""), ""), "stages[0].forward: is missing"},
+        {PLAN(STAGE("[1, 2]", ", \"forward\": \"x\""), ""), "stages[0].forward: must be a worker's number"},
+        {PLAN(STAGE("[1, 2]", ", \"forward\": -1"), ""), "stages[0].forward: must be a worker's number"},
+        {PLAN(STAGE("[1, 2]", ", \"forward\": 2"), ""), "plan.json: stages[0].forward: 2 is no worker; they are 0 to 1"},
+        {PLAN(STAGE("[1, 2]", ", \"forward\": []"), ""), "stages[0].forward: needs a worker"},
+        {PLAN(STAGE("[1, 2]", ", \"forward\": [0, 0]"), ""), "stages[0].forward: worker 0 stands twice"},
+        {PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"backward\": 7"), ""), "stages[0].backward: 7 is no worker"},
+        {PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"recompute\": 1"), ""), "stages[0].recompute: must be true or false"},
+        {PLAN(STAGE("[0, 2]", ", \"forward\": 0"), ""), "stages[0].layers: must be [first, last]"},
+        {PLAN(STAGE("[2]", ", \"forward\": 0"), ""), "stages[0].layers: must be [first, last]"},
+        {PLAN(STAGE("[2, 1]", ", \"forward\": 0"), ""), "stages[0].layers: must be [first, last]"},
+        {PLAN(STAGE("[2, 3]", ", \"forward\": 0"), ""), "plan.json: stages[0].layers: begins with layer 2, but the first is layer 1"},
+        {PLAN(GOOD "," STAGE("[4, 5]", ", \"forward\": 0"), ""), "stages[1].layers: begins with layer 4, but the stage before ends with layer 2"},
+        {PLAN(GOOD "," STAGE("[2, 5]", ", \"forward\": 0"), ""), "stages[1].layers: begins with layer 2"},
+        {PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"worker\": 0"), ""), "stages[0]: field 'worker' is not known"},
+        {PLAN(GOOD, ", \"predicted\": {\"workers\": [" WORKER "]}"), "predicted.workers: 1 of them, but the plan has 2"},
+        {PLAN(GOOD, ", \"predicted\": {\"period_s\": -1, \"workers\": []}"), "predicted.period_s: -1"},
+        {PLAN(GOOD, ", \"predicted\": {\"workers\": [{\"load_s\": 1}, {}]}"), "predicted.workers[0].memory_bytes: is missing"},
+        {PLAN(GOOD, ", \"order\": [\"a\"]"), "order: names 1 layers, but the stages have 2"},
+        {PLAN(GOOD, ", \"order\": [\"a\", 2]"), "order: must be a list of layer names"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_plan *plan = NULL;
+        assert_status(read_text(cases[i].text, &plan), PS_BAD_INPUT, cases[i].part);
+        assert_null(plan);
+    }
+    struct ps_plan *plan;
+    assert_ok(read_text(PLAN(GOOD, ""), &plan));
+    assert_status(plan_check(plan, 1, &test_error), PS_BAD_INPUT, "stages[0].layers: 2 is past the model's last layer 1");
+    assert_status(plan_check(plan, 3, &test_error), PS_BAD_INPUT, "stages[0].layers: ends with layer 2, but the model's last is 3");
+    ps_plan_destroy(plan);
+}
+
+static enum ps_status read_cluster(const char *text, struct ps_cluster **cluster) {
+    test_file_write(path, text, strlen(text));
+    return ps_cluster_read(path, cluster, &test_error);
+}
+
+#define CLUSTER(devices, links, more)                                                                                          \
+    "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [" devices "], \"links\": [" links "]" more "}"
+
+static void cluster(void **state) {
+    (void)state;
+    struct ps_cluster *cluster;
+    assert_ok(read_cluster(CLUSTER("{\"name\": \"big\", \"type\": \"gpu\", \"speed\": 2.5, \"memory_bytes\": 1000},"
+                                   "{\"name\": \"small\"}, {\"name\": \"far\"}",
+                                   "{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 100, \"latency_s\": 1},"
+                                   "{\"from\": 0, \"to\": \"far\", \"bandwidth_bytes_per_s\": 10},"
+                                   "{\"from\": \"far\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 50}",
+                                   ", \"overlap\": false, \"cores\": 2"),
+                           &cluster));
+    assert_int_equal(ps_cluster_workers(cluster), 3);
+    assert_true(cluster->devices[0].speed == 2.5 && cluster->devices[1].speed == 1);
+    assert_int_equal(cluster->devices[0].memory_bytes, 1000);
+    assert_int_equal(cluster->devices[1].memory_bytes, 0);
+    assert_false(cluster->overlap);
+    assert_int_equal(cluster->cores, 2);
+    assert_true(cluster_transfer_s(cluster, 0, 1, 200) == 3);
+    assert_true(cluster_transfer_s(cluster, 0, 2, 200) == 20);
+    assert_true(cluster_transfer_s(cluster, 2, 0, 200) == 4);
+    assert_true(cluster_transfer_s(cluster, 1, 1, 200) == 0);
+    assert_true(cluster_transfer_s(cluster, 0, 1, 0) == 0);
+    ps_cluster_destroy(cluster);
+
+    struct ps_cluster_options options = {.workers = 3, .memory_bytes = 7, .bandwidth_bytes_per_s = 100, .no_overlap = true};
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_int_equal(cluster->devices[2].memory_bytes, 7);
+    assert_true(cluster_transfer_s(cluster, 0, 2, 200) == 2 && !cluster->overlap);
+    ps_cluster_destroy(cluster);
+    options.bandwidth_bytes_per_s = 0;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_true(cluster_transfer_s(cluster, 0, 2, 200) == 0);
+    ps_cluster_destroy(cluster);
+    options.latency_s = 0.5; /* without limit of bandwidth */
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_true(cluster_transfer_s(cluster, 0, 2, 200) == 0.5);
+    ps_cluster_destroy(cluster);
+    options.workers = 0;
+    assert_status(ps_cluster_uniform(&options, &cluster, &test_error), PS_USAGE, "workers: 0");
+}
+
+static void cluster_broken(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {CLUSTER("", "", ""), "devices: 0 devices"},
+        {CLUSTER("{\"name\": \"a\"}, {\"name\": \"a\"}", "", ""), "devices[1]: name 'a' is also that of devices[0]"},
+        {CLUSTER("{\"name\": \"a\", \"speed\": 0}", "", ""), "devices[0].speed: 0"},
+        {CLUSTER("{\"name\": \"a\", \"memory_bytes\": -1}", "", ""), "devices[0].memory_bytes: -1"},
+        {CLUSTER("{\"name\": \"a\", \"memory\": 1}", "", ""), "devices[0]: field 'memory' is not known"},
+        {CLUSTER("{\"speed\": 1}", "", ""), "devices[0].name: is missing"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": \"b\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1}", ""), "links[0].from: 'b' is no device"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 1, \"bandwidth_bytes_per_s\": 1}", ""), "links[0].to: 1 is no worker"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 0, \"bandwidth_bytes_per_s\": 0}", ""), "bandwidth_bytes_per_s: 0"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 0}", ""), "links[0].bandwidth_bytes_per_s: is missing"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": true, \"to\": 0, \"bandwidth_bytes_per_s\": 1}", ""), "links[0].from: must be"},
+        {CLUSTER("{\"name\": \"a\"}", "", ", \"overlap\": 1"), "overlap: must be true or false"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_cluster *cluster = NULL;
+        assert_status(read_cluster(cases[i].text, &cluster), PS_BAD_INPUT, cases[i].part);
+        assert_null(cluster);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip), cmocka_unit_test(table),   cmocka_unit_test(by_hand),
+        cmocka_unit_test(broken),     cmocka_unit_test(cluster), cmocka_unit_test(cluster_broken),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,195 @@
+/* PipeDream's optimizer: its own figures on its own profiles, and brute force over the cuts of random graphs. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/ideals.h"
+#include "plan/planner.h"
+
+extern const struct planner planner_pipedream_paper;
+
+static void published(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int machines;
+        bool replicate;
+        double period_ms; /* transfers at 12 GB/s */
+    } cases[] = {
+        {"vgg16", 8, false, 235.590}, {"vgg16", 8, true, 89.677},    {"resnet50", 8, false, 68.507},
+        {"resnet50", 8, true, 55.915}, {"alexnet", 4, false, 32.171}, {"alexnet", 4, true, 22.186},
+    };
+    for (int c = 0; c < 6; c++) {
+        char name[128], path[4096];
+        struct ps_profile *profile;
+        struct ps_cluster *cluster;
+        struct planner_answer answer = {0};
+        snprintf(name, sizeof name, "profiles/pipedream/%s.graph.txt", cases[c].name);
+        assert_ok(ps_profile_read(test_data(name, path), &profile, &test_error));
+        struct ps_cluster_options options = {.workers = cases[c].machines, .bandwidth_bytes_per_s = 12e9};
+        assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+        struct planner_problem problem = {.costs = &profile->tables[0],
+                                          .graph = profile->graph,
+                                          .cluster = cluster,
+                                          .workers = cases[c].machines,
+                                          .replicate = cases[c].replicate};
+        assert_ok(planner_pipedream_paper.solve(&problem, &answer, &test_error));
+        assert_true(fabs(1e3 * answer.objective_s - cases[c].period_ms) < 0.0005);
+        int workers = 0;
+        for (int s = 0; s < answer.stage_count; s++) {
+            assert_int_equal(answer.stages[s].forward, workers);
+            workers += answer.stages[s].replicas;
+        }
+        assert_int_equal(workers, cases[c].machines);
+        planner_answer_free(&answer);
+        ps_profile_destroy(profile);
+        ps_cluster_destroy(cluster);
+    }
+}
+
+/* A random graph of few nodes, each of which reads some of those before. */
+static struct costgraph *random_graph(uint64_t number) {
+    struct random_key key = test_key(number);
+    uint64_t n = 0;
+    int count = 2 + (int)random_below(key, n++, 6), edge_count = 0;
+    struct costgraph_node *nodes = calloc(8, sizeof *nodes);
+    struct costgraph_edge *edges = calloc(64, sizeof *edges);
+    for (int v = 0; v < count; v++) {
+        snprintf(nodes[v].name, sizeof nodes[v].name, "node%d", v);
+        nodes[v].number = v;
+        nodes[v].forward_s = 1e-6 * (double)random_below(key, n++, 10);
+        nodes[v].backward_s = 1e-6 * (double)random_below(key, n++, 10);
+        nodes[v].activation_bytes = (int64_t)random_below(key, n++, 3000);
+        nodes[v].parameter_bytes = 1 + (int64_t)random_below(key, n++, 3000);
+        for (int u = 0; u < v; u++)
+            if (random_below(key, n++, 3) == 0) edges[edge_count++] = (struct costgraph_edge){u, v};
+    }
+    nodes[0].forward_s += 1e-6;
+    struct costgraph *graph;
+    assert_ok(costgraph_create(nodes, count, edges, edge_count, &graph, &test_error));
+    return graph;
+}
+
+static bool closed(const struct costgraph *graph, unsigned set) {
+    for (int e = 0; e < graph->edge_count; e++)
+        if (set >> graph->edges[e].to & 1 && !(set >> graph->edges[e].from & 1)) return false;
+    return true;
+}
+
+static int64_t cut_bytes(const struct costgraph *graph, unsigned set) {
+    int64_t bytes = 0;
+    for (int n = 0; n < graph->node_count; n++) {
+        bool crosses = false;
+        for (int e = graph->edge_first[n]; e < graph->edge_first[n + 1]; e++) crosses |= !(set >> graph->edges[e].to & 1);
+        if (set >> n & 1 && crosses) bytes += graph->nodes[n].activation_bytes;
+    }
+    return bytes;
+}
+
+/* The least period of what lies beyond `done` on exactly `machines`, as PipeDream's program counts. */
+static double brute_force(const struct costgraph *graph, unsigned done, int machines, bool replicate, double bandwidth) {
+    unsigned all = (1u << graph->node_count) - 1;
+    double best = INFINITY;
+    if (done == all) return machines == 0 ? 0 : INFINITY;
+    for (unsigned set = done + 1; set <= all; set++) {
+        if ((set & done) != done || !closed(graph, set)) continue;
+        double seconds = 0, weights = 0;
+        for (int n = 0; n < graph->node_count; n++) {
+            if (!((set & ~done) >> n & 1)) continue;
+            seconds += graph->nodes[n].forward_s + graph->nodes[n].backward_s;
+            weights += (double)graph->nodes[n].parameter_bytes;
+        }
+        for (int r = 1; r <= machines && (r == 1 || replicate); r++) {
+            double stage_s = seconds;
+            if (bandwidth > 0) stage_s += 4.0 * (r - 1) * weights / (bandwidth * r);
+            stage_s /= r;
+            if (bandwidth > 0 && done != 0) {
+                stage_s = fmax(stage_s, 2.0 * (double)cut_bytes(graph, done) / (bandwidth * r));
+                if (set != all) stage_s = fmax(stage_s, 2.0 * (double)cut_bytes(graph, set) / (bandwidth * r));
+            }
+            if (stage_s < best) best = fmin(best, fmax(stage_s, brute_force(graph, set, machines - r, replicate, bandwidth)));
+        }
+    }
+    return best;
+}
+
+static void against_brute_force(void **state) {
+    (void)state;
+    int feasible = 0;
+    for (uint64_t number = 0; number < 400; number++) {
+        struct costgraph *graph = random_graph(number);
+        int machines = 1 + (int)(number % 4);
+        bool replicate = number / 4 % 2;
+        double bandwidth = number / 8 % 2 ? 4e8 : 0;
+        struct ps_cluster *cluster;
+        struct planner_answer answer = {0};
+        struct ps_cluster_options options = {.workers = machines, .bandwidth_bytes_per_s = bandwidth};
+        assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+        struct planner_problem problem = {.graph = graph, .cluster = cluster, .workers = machines, .replicate = replicate};
+        double best = brute_force(graph, 0, machines, replicate, bandwidth);
+        struct cost_table chain = {.layer_count = 0};
+        problem.costs = &chain;
+        enum ps_status status = planner_pipedream_paper.solve(&problem, &answer, &test_error);
+        if (best < INFINITY) {
+            assert_ok(status);
+            assert_true(fabs(answer.objective_s - best) < 1e-12 * best + 1e-18);
+            assert_int_equal(answer.order_count, graph->node_count);
+            feasible++;
+        } else {
+            assert_status(status, PS_NO_PLAN, "stages need as many layers");
+        }
+        planner_answer_free(&answer);
+        costgraph_destroy(graph);
+        ps_cluster_destroy(cluster);
+    }
+    assert_true(feasible > 300);
+}
+
+static int count_ideals(const struct costgraph *graph) {
+    int count = 0;
+    for (unsigned set = 0; set < 1u << graph->node_count; set++) count += closed(graph, set);
+    return count;
+}
+
+static void ideals(void **state) {
+    (void)state;
+    for (uint64_t number = 0; number < 200; number++) {
+        struct costgraph *graph = random_graph(1000 + number);
+        struct ideals *made;
+        assert_ok(ideals_of_graph(graph, 1000, &made, &test_error));
+        assert_int_equal(made->count, count_ideals(graph));
+        assert_int_equal(made->node_count, graph->node_count);
+        for (int i = 0; i < made->count; i++) {
+            unsigned set = (unsigned)made->members[i];
+            int64_t time_ns = 0;
+            for (int n = 0; n < graph->node_count; n++)
+                if (set >> n & 1) time_ns += llround(1e9 * graph->nodes[n].forward_s) + llround(1e9 * graph->nodes[n].backward_s);
+            assert_true(closed(graph, set));
+            assert_int_equal(made->cut_bytes[i], cut_bytes(graph, set));
+            assert_int_equal(made->time_ns[i], time_ns);
+            int covers = 0;
+            for (int n = 0; n < graph->node_count; n++) covers += (set >> n & 1) && closed(graph, set & ~(1u << n));
+            assert_int_equal(made->cover_first[i + 1] - made->cover_first[i], covers);
+            for (int c = made->cover_first[i]; c < made->cover_first[i + 1]; c++) {
+                unsigned lower = (unsigned)made->members[made->covers[c]];
+                assert_true((lower & ~set) == 0 && __builtin_popcount(set ^ lower) == 1 && made->covers[c] < i);
+            }
+        }
+        int count = made->count;
+        ideals_destroy(made);
+        assert_status(ideals_of_graph(graph, count - 1, &made, &test_error), PS_NO_PLAN, "can be cut in more than");
+        costgraph_destroy(graph);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ideals),
+        cmocka_unit_test(against_brute_force),
+        cmocka_unit_test(published),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
