@@ -1,0 +1,43 @@
+/*
+ * One loop for every back end. Only computations wait: for a block that is still being received, or that is still being sent
+ * and is about to be written. Transfers are started in passing; updates touch no block that travels.
+ */
+#include "program/interpreter.h"
+
+void interpreter_start(struct interpreter *interpreter, const struct program *program, const struct environment *environment,
+                       int worker) {
+    *interpreter = (struct interpreter){
+        .program = program, .environment = environment, .worker = worker, .waiting_kind = BLOCK_KINDS, .waiting_slot = NO_SLOT};
+}
+
+static bool starts_transfer(enum action action) { return action == ACTION_SEND || action == ACTION_RECEIVE; }
+
+/* Finds the first block of the instruction whose transfer is not over. */
+static bool must_wait(struct interpreter *interpreter, const struct instruction *instruction) {
+    const struct environment *environment = interpreter->environment;
+    if (starts_transfer(opcode_table[instruction->op].action)) return false;
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        int slot = instruction->block[kind];
+        if (slot == NO_SLOT) continue;
+        if (environment->settled(environment->context, interpreter->worker, instruction->stage, (enum block_kind)kind, slot)) continue;
+        interpreter->waiting_kind = (enum block_kind)kind;
+        interpreter->waiting_slot = slot;
+        return true;
+    }
+    return false;
+}
+
+enum step interpreter_step(struct interpreter *interpreter, struct ps_error *error) {
+    if (interpreter->next == interpreter->program->count) return STEP_FINISHED;
+    const struct instruction *instruction = &interpreter->program->code[interpreter->next];
+    const struct environment *environment = interpreter->environment;
+    if (must_wait(interpreter, instruction)) return STEP_WAITING;
+    interpreter->waiting_kind = BLOCK_KINDS;
+    interpreter->waiting_slot = NO_SLOT;
+    if (environment->before) environment->before(environment->context, interpreter->worker, instruction);
+    enum action action = opcode_table[instruction->op].action;
+    if (environment->execute[action](environment->context, interpreter->worker, instruction, error) != PS_OK) return STEP_FAILED;
+    if (environment->after) environment->after(environment->context, interpreter->worker, instruction);
+    interpreter->next++;
+    return STEP_DONE;
+}

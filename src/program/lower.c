@@ -1,0 +1,182 @@
+/* Running the passes, and what must hold before they can. */
+#include "program/lower.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+enum { SEGMENT_MICRO_BATCHES_MAX = 1 << 24, STAGES_MAX = 1 << 14 };
+
+enum ps_status schedule_find(const char *name, const struct schedule **schedule, struct ps_error *error) {
+    const char *names[32];
+    size_t count = 0;
+    for (; schedule_table[count]; count++) {
+        names[count] = schedule_table[count]->name;
+        if (strcmp(name, names[count]) == 0) {
+            *schedule = schedule_table[count];
+            return PS_OK;
+        }
+    }
+    return error_unknown(error, PS_USAGE, "schedule", name, names, count);
+}
+
+enum ps_status policy_find(const char *name, const struct weight_policy **policy, struct ps_error *error) {
+    const char *names[32];
+    size_t count = 0;
+    for (; policy_table[count]; count++) {
+        names[count] = policy_table[count]->name;
+        if (strcmp(name, names[count]) == 0) {
+            *policy = policy_table[count];
+            return PS_OK;
+        }
+    }
+    return error_unknown(error, PS_USAGE, "weights", name, names, count);
+}
+
+enum ps_status lower_check(const char *schedule_name, const char *policy_name, int stages, int micro_batches, struct ps_error *error) {
+    const struct schedule *schedule;
+    const struct weight_policy *policy;
+    TRY(schedule_find(schedule_name, &schedule, error));
+    TRY(policy_find(policy_name, &policy, error));
+    if (stages < 1 || stages > STAGES_MAX)
+        return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", stages, STAGES_MAX);
+    if (micro_batches < 1 || micro_batches > SEGMENT_MICRO_BATCHES_MAX)
+        return error_set(error, PS_USAGE, "micro-batches: %d is outside 1 to %d", micro_batches, SEGMENT_MICRO_BATCHES_MAX);
+    if (policy->needs_flush && !schedule->flush)
+        return error_set(error, PS_USAGE, "weights %s: schedule %s does not flush; take another policy, or a schedule that does",
+                         policy_name, schedule_name);
+    if (policy->group_of_workers && micro_batches < stages)
+        return error_set(error, PS_USAGE, "micro-batches: weights %s needs at least as many as stages (%d), not %d", policy_name,
+                         stages, micro_batches);
+    return PS_OK;
+}
+
+static enum ps_status run_passes(struct ps_programs *programs, struct ps_error *error) {
+    for (int i = 0; pass_table[i]; i++) TRY(pass_table[i]->run(programs, error));
+    return ps_programs_verify(programs, error);
+}
+
+/* `stage_worker` NULL: stage s on worker s. */
+static enum ps_status lower(const char *schedule, const char *policy, int workers, int stages, const int *stage_worker,
+                            const bool *recompute, int micro_batches, int batches, struct ps_programs **out,
+                            struct ps_error *error) {
+    TRY(lower_check(schedule, policy, stages, micro_batches, error));
+    if (batches < 1 || batches > SEGMENT_MICRO_BATCHES_MAX / micro_batches)
+        return error_set(error, PS_USAGE, "batches: %d is outside 1 to %d", batches, SEGMENT_MICRO_BATCHES_MAX / micro_batches);
+    struct ps_programs *programs;
+    TRY(programs_create(workers, stages, &programs, error));
+    snprintf(programs->schedule, sizeof programs->schedule, "%s", schedule);
+    snprintf(programs->policy, sizeof programs->policy, "%s", policy);
+    programs->micro_batches = micro_batches;
+    programs->batches = batches;
+    for (int stage = 0; stage < stages; stage++) {
+        programs->stage_worker[stage] = stage_worker ? stage_worker[stage] : stage;
+        programs->recompute[stage] = recompute && recompute[stage];
+    }
+    enum ps_status status = run_passes(programs, error);
+    if (status != PS_OK) {
+        ps_programs_destroy(programs);
+        return status;
+    }
+    *out = programs;
+    return PS_OK;
+}
+
+enum ps_status lower_straight(const char *schedule, const char *policy, int stages, int micro_batches, int batches, bool recompute,
+                              struct ps_programs **programs, struct ps_error *error) {
+    if (stages < 1 || stages > STAGES_MAX) return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", stages, STAGES_MAX);
+    bool *every = calloc((size_t)stages, sizeof *every);
+    if (!every) return error_memory(error, "stages", (size_t)stages * sizeof *every);
+    for (int stage = 0; stage < stages; stage++) every[stage] = recompute;
+    enum ps_status status = lower(schedule, policy, stages, stages, NULL, every, micro_batches, batches, programs, error);
+    free(every);
+    return status;
+}
+
+/* Reads the plan's stages into arrays; a plan that the passes cannot lower is refused here. */
+static enum ps_status read_stages(const struct ps_plan *plan, int *stage_worker, bool *recompute, struct ps_error *error) {
+    for (int stage = 0; stage < plan->stage_count; stage++) {
+        const struct plan_stage *from = &plan->stages[stage];
+        if (from->forward_count != 1 || from->backward_count != 1)
+            return error_set(error, PS_USAGE, "stages[%d].forward: %d workers; a stage runs on exactly one", stage,
+                             from->forward_count != 1 ? from->forward_count : from->backward_count);
+        if (from->forward[0] != from->backward[0])
+            return error_set(error, PS_USAGE, "stages[%d].backward: worker %d is not the forward's worker %d", stage,
+                             from->backward[0], from->forward[0]);
+        for (int other = 0; other < stage; other++)
+            if (stage_worker[other] == from->forward[0])
+                return error_set(error, PS_USAGE, "stages[%d].forward: worker %d has stage %d already; schedule %s runs one a worker",
+                                 stage, from->forward[0], other, plan->schedule);
+        stage_worker[stage] = from->forward[0];
+        recompute[stage] = from->recompute;
+    }
+    return PS_OK;
+}
+
+enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error) {
+    size_t stages = (size_t)plan->stage_count;
+    int *stage_worker = calloc(stages, sizeof *stage_worker);
+    bool *recompute = calloc(stages, sizeof *recompute);
+    enum ps_status status;
+    if (!stage_worker || !recompute) {
+        status = error_memory(error, "stages", stages * sizeof *stage_worker);
+        goto out;
+    }
+    TRY_OUT(read_stages(plan, stage_worker, recompute, error));
+    status = lower(plan->schedule, plan->weights, plan->workers, plan->stage_count, stage_worker, recompute, plan->micro_batches,
+                   batches, programs, error);
+out:
+    free(recompute);
+    free(stage_worker);
+    return status;
+}
+
+enum ps_status lower_evaluation(const struct ps_programs *training, int micro_batches, struct ps_programs **out,
+                                struct ps_error *error) {
+    struct ps_programs *programs;
+    TRY(programs_create(training->workers, training->stages, &programs, error));
+    memcpy(programs->schedule, training->schedule, sizeof programs->schedule);
+    memcpy(programs->policy, training->policy, sizeof programs->policy);
+    programs->evaluation = true;
+    programs->micro_batches = 1;
+    programs->batches = micro_batches;
+    enum ps_status status = PS_OK;
+    for (int stage = 0; stage < training->stages; stage++) {
+        programs->stage_worker[stage] = training->stage_worker[stage];
+        programs->slots[stage].weights = 1;
+    }
+    for (int stage = 0; status == PS_OK && stage < training->stages; stage++)
+        for (int k = 0; status == PS_OK && k < micro_batches; k++) {
+            struct instruction instruction = instruction_make(OP_F, stage, k);
+            instruction.slot = 0;
+            status = program_append(&programs->worker[programs->stage_worker[stage]], &instruction, error);
+        }
+    for (int i = 0; status == PS_OK && pass_table[i]; i++)
+        if (pass_table[i]->evaluation) status = pass_table[i]->run(programs, error);
+    if (status == PS_OK) status = ps_programs_verify(programs, error);
+    if (status != PS_OK) {
+        ps_programs_destroy(programs);
+        return status;
+    }
+    *out = programs;
+    return PS_OK;
+}
+
+struct worker_memory programs_memory(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes, int moments) {
+    struct worker_memory total = {0};
+    for (int stage = 0; stage < programs->stages; stage++) {
+        if (programs->stage_worker[stage] != worker) continue;
+        struct worker_memory memory = stage_memory(&sizes[stage], &programs->slots[stage], moments);
+        worker_memory_add(&total, &memory);
+    }
+    return total;
+}
+
+enum ps_status ps_programs_lower(const struct ps_plan *plan, const struct ps_profile *profile, int batches,
+                                 struct ps_programs **programs, struct ps_error *error) {
+    const struct cost_table *table = NULL;
+    if (profile) TRY(profile_table(profile, plan->micro_batch, &table, error));
+    TRY(plan_check(plan, table ? table->layer_count : plan->stages[plan->stage_count - 1].last + 1, error));
+    return lower_plan(plan, batches, programs, error);
+}

@@ -1,0 +1,94 @@
+/*
+ * From a plan to programs: a row of passes, each of which does one thing (passes/table.c lists them in order).
+ *
+ *   schedule     order of computations: F and B, nothing else (schedules/)
+ *   updates      U after each mini-batch's last B
+ *   weights      which weights each F and B reads (policies/): slots, and P
+ *   recompute    R before each B of a stage that keeps only its input
+ *   communicate  SEND and RECEIVE of activations and gradients
+ *   allocate     numbers of the blocks, like registers
+ * and verify (program/verify.h) proves the result.
+ */
+#ifndef PENSTOCK_PROGRAM_LOWER_H
+#define PENSTOCK_PROGRAM_LOWER_H
+
+#include "program/program.h"
+
+struct schedule {
+    const char *name, *summary;
+    bool flush; /* synchronous: the pipeline drains before each update, so no update falls between an F and its B */
+    /* Default number of micro-batches per mini-batch for `workers`. */
+    int (*micro_batches)(int workers);
+    /* Appends F and B of every stage of `worker` in order. Stage s of S = workers runs on worker s here. */
+    enum ps_status (*write)(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error);
+};
+extern const struct schedule *const schedule_table[]; /* NULL-terminated */
+enum ps_status schedule_find(const char *name, const struct schedule **schedule, struct ps_error *error);
+
+/* Which weights a computation reads: a version (updates of the stage since the segment began) and how many updates ahead of it
+ * are predicted. */
+struct reading {
+    int version, ahead;
+};
+
+/* What a policy knows of one F or B. Versions are counted in the worker's program. */
+struct reading_context {
+    int stage, stages;
+    int micro_batch, batch; /* batch: its mini-batch in the segment */
+    int forward_version;    /* updates before the forward of this micro-batch */
+    int backward_version;   /* updates before its backward */
+    int first_worker_version; /* updates before the backward of the micro-batch that is floor(stage/2) later: about when the first
+                                 worker runs this one's backward (SpecTrain); never past the segment's end */
+    bool flush;             /* the schedule is synchronous */
+};
+
+enum prediction_rule { PREDICT_NEVER, PREDICT_OWN_RULE, PREDICT_MOMENTUM, PREDICT_ADAM };
+
+/* A policy is two rules; slots, predictions and their liveness follow from them. */
+struct weight_policy {
+    const char *name, *summary;
+    bool needs_flush;                 /* refused on schedules without */
+    enum prediction_rule prediction;  /* by which rule weights are predicted */
+    bool group_of_workers;            /* a mini-batch must have at least as many micro-batches as there are stages (2BW) */
+    struct reading (*forward)(const struct reading_context *context);
+    struct reading (*backward)(const struct reading_context *context);
+};
+extern const struct weight_policy *const policy_table[]; /* NULL-terminated */
+enum ps_status policy_find(const char *name, const struct weight_policy **policy, struct ps_error *error);
+
+struct pass {
+    const char *name;
+    bool evaluation; /* runs on evaluation programs too */
+    enum ps_status (*run)(struct ps_programs *programs, struct ps_error *error);
+};
+extern const struct pass *const pass_table[]; /* NULL-terminated */
+
+/* Are schedule, policy, stages and micro-batches possible together? PS_USAGE says what would be. */
+enum ps_status lower_check(const char *schedule, const char *policy, int stages, int micro_batches, struct ps_error *error);
+
+/* A straight pipeline (stage s on worker s) without a plan: for tests and for counting slots before layers are known. */
+enum ps_status lower_straight(const char *schedule, const char *policy, int stages, int micro_batches, int batches, bool recompute,
+                              struct ps_programs **programs, struct ps_error *error);
+/* The plan's programs for a segment of `batches` mini-batches. */
+enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error);
+
+/* Forwards only, for evaluation: the same stages on the same workers, newest weights, no look-ahead; its slots never exceed those
+ * of the training programs. `micro_batches` in one segment. */
+enum ps_status lower_evaluation(const struct ps_programs *training, int micro_batches, struct ps_programs **programs,
+                                struct ps_error *error);
+
+/* What worker `worker` takes: `sizes` per stage, `moments` optimizer blocks. */
+struct worker_memory programs_memory(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes, int moments);
+
+/* How many updates of its stage stand before each forward and backward, counted in the programs; by stage and micro-batch. */
+struct version_table {
+    int micro_batches;
+    int *forward, *backward; /* stages x micro_batches */
+};
+enum ps_status version_table_count(const struct ps_programs *programs, struct version_table *table, struct ps_error *error);
+void version_table_free(struct version_table *table);
+/* What a policy is told about one micro-batch on one stage. */
+struct reading_context version_table_context(const struct version_table *table, const struct ps_programs *programs, int stage,
+                                             int micro_batch, bool flush);
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * Numbers of the blocks, given like registers: the lowest that is free.
+ *
+ *   input            from the receive (first stage: from the forward, which fills it with data) to the backward
+ *   stash            from the forward to the backward; with recomputation during the forward, and from R to the backward
+ *   output           from the forward until the next one has been sent: two, so that sending runs beside computing
+ *                    during R, which needs somewhere to put what it makes
+ *   output gradient  from the receive to the backward
+ *   input gradient   from the backward until the next one has been sent
+ *
+ * Evaluation gives each block back at once: one of each kind.
+ */
+#include <stdlib.h>
+
+#include "program/passes/passes.h"
+
+struct block_pool {
+    int *holder; /* by slot: the micro-batch it holds, -1: free */
+    int used, capacity;
+    int sent; /* slot whose transfer was started last, NO_SLOT: none */
+};
+
+struct allocate_pass {
+    struct block_pool (*pools)[BLOCK_KINDS]; /* by stage */
+};
+
+static enum ps_status take(struct block_pool *pool, int micro_batch, struct instruction *instruction, enum block_kind kind,
+                           struct ps_error *error) {
+    int slot = 0;
+    while (slot < pool->used && pool->holder[slot] >= 0) slot++;
+    if (slot == pool->capacity) {
+        int capacity = pool->capacity ? 2 * pool->capacity : 8;
+        int *holder = realloc(pool->holder, (size_t)capacity * sizeof *holder);
+        if (!holder) return error_memory(error, "allocate pass", (size_t)capacity * sizeof *holder);
+        pool->holder = holder;
+        pool->capacity = capacity;
+    }
+    if (slot > INT16_MAX)
+        return error_set(error, PS_USAGE, "micro-batches: stage %d would hold more than %d blocks at once", instruction->stage, INT16_MAX);
+    if (slot == pool->used) pool->used++;
+    pool->holder[slot] = micro_batch;
+    instruction->block[kind] = (int16_t)slot;
+    return PS_OK;
+}
+
+static int find(const struct block_pool *pool, int micro_batch) {
+    for (int slot = 0; slot < pool->used; slot++)
+        if (pool->holder[slot] == micro_batch) return slot;
+    return NO_SLOT;
+}
+
+static void use(struct block_pool *pool, struct instruction *instruction, enum block_kind kind) {
+    instruction->block[kind] = (int16_t)find(pool, instruction->micro_batch);
+}
+
+static void drop(struct block_pool *pool, int slot) {
+    if (slot != NO_SLOT) pool->holder[slot] = -1;
+}
+
+/* The block being sent stays taken until the next is sent, or goes at once in evaluation. */
+static void sent(struct block_pool *pool, int slot, bool at_once) {
+    drop(pool, pool->sent);
+    pool->sent = slot;
+    if (at_once) {
+        drop(pool, slot);
+        pool->sent = NO_SLOT;
+    }
+}
+
+static enum ps_status forward(const struct ps_programs *programs, struct block_pool pools[BLOCK_KINDS],
+                              struct instruction *instruction, struct ps_error *error) {
+    int stage = instruction->stage, k = instruction->micro_batch;
+    if (stage == 0) TRY(take(&pools[BLOCK_INPUT], k, instruction, BLOCK_INPUT, error));
+    use(&pools[BLOCK_INPUT], instruction, BLOCK_INPUT);
+    TRY(take(&pools[BLOCK_STASH], k, instruction, BLOCK_STASH, error));
+    if (stage < programs->stages - 1) TRY(take(&pools[BLOCK_OUTPUT], k, instruction, BLOCK_OUTPUT, error));
+    if (programs->recompute[stage] || programs->evaluation) drop(&pools[BLOCK_STASH], instruction->block[BLOCK_STASH]);
+    if (programs->evaluation) drop(&pools[BLOCK_INPUT], instruction->block[BLOCK_INPUT]);
+    return PS_OK;
+}
+
+static enum ps_status backward(const struct ps_programs *programs, struct block_pool pools[BLOCK_KINDS],
+                               struct instruction *instruction, struct ps_error *error) {
+    static const enum block_kind consumed[] = {BLOCK_STASH, BLOCK_INPUT, BLOCK_OUTPUT_GRADIENT};
+    int stage = instruction->stage;
+    for (int i = 0; i < 3; i++) {
+        if (consumed[i] == BLOCK_OUTPUT_GRADIENT && stage == programs->stages - 1) continue;
+        use(&pools[consumed[i]], instruction, consumed[i]);
+        drop(&pools[consumed[i]], instruction->block[consumed[i]]);
+    }
+    if (stage > 0) TRY(take(&pools[BLOCK_INPUT_GRADIENT], instruction->micro_batch, instruction, BLOCK_INPUT_GRADIENT, error));
+    return PS_OK;
+}
+
+static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
+                            struct ps_error *error) {
+    const struct allocate_pass *pass = context;
+    struct instruction instruction = programs->worker[worker].code[index];
+    struct block_pool *pools = pass->pools[instruction.stage];
+    int k = instruction.micro_batch;
+    switch ((enum opcode)instruction.op) {
+    case OP_F: TRY(forward(programs, pools, &instruction, error)); break;
+    case OP_B: TRY(backward(programs, pools, &instruction, error)); break;
+    case OP_R:
+        use(&pools[BLOCK_INPUT], &instruction, BLOCK_INPUT);
+        TRY(take(&pools[BLOCK_STASH], k, &instruction, BLOCK_STASH, error));
+        if (instruction.stage == programs->stages - 1) break;
+        TRY(take(&pools[BLOCK_OUTPUT], k, &instruction, BLOCK_OUTPUT, error));
+        drop(&pools[BLOCK_OUTPUT], instruction.block[BLOCK_OUTPUT]);
+        break;
+    case OP_RA: TRY(take(&pools[BLOCK_INPUT], k, &instruction, BLOCK_INPUT, error)); break;
+    case OP_RG: TRY(take(&pools[BLOCK_OUTPUT_GRADIENT], k, &instruction, BLOCK_OUTPUT_GRADIENT, error)); break;
+    case OP_SA:
+        use(&pools[BLOCK_OUTPUT], &instruction, BLOCK_OUTPUT);
+        sent(&pools[BLOCK_OUTPUT], instruction.block[BLOCK_OUTPUT], programs->evaluation);
+        break;
+    case OP_SG:
+        use(&pools[BLOCK_INPUT_GRADIENT], &instruction, BLOCK_INPUT_GRADIENT);
+        sent(&pools[BLOCK_INPUT_GRADIENT], instruction.block[BLOCK_INPUT_GRADIENT], programs->evaluation);
+        break;
+    case OP_U:
+    case OP_P:
+    case OPCODE_COUNT: break;
+    }
+    return program_append(out, &instruction, error);
+}
+
+static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
+    struct allocate_pass pass = {.pools = calloc((size_t)programs->stages, sizeof *pass.pools)};
+    if (!pass.pools) return error_memory(error, "allocate pass", (size_t)programs->stages * sizeof *pass.pools);
+    for (int stage = 0; stage < programs->stages; stage++)
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) pass.pools[stage][kind].sent = NO_SLOT;
+    enum ps_status status = pass_rewrite(programs, visit, &pass, error);
+    for (int stage = 0; stage < programs->stages; stage++) {
+        struct stage_slots *slots = &programs->slots[stage];
+        const struct block_pool *pools = pass.pools[stage];
+        slots->stash = pools[BLOCK_STASH].used;
+        slots->input = pools[BLOCK_INPUT].used;
+        slots->output = pools[BLOCK_OUTPUT].used;
+        slots->output_gradient = pools[BLOCK_OUTPUT_GRADIENT].used;
+        slots->input_gradient = pools[BLOCK_INPUT_GRADIENT].used;
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(pass.pools[stage][kind].holder);
+    }
+    free(pass.pools);
+    return status;
+}
+
+const struct pass pass_allocate = {.name = "allocate", .evaluation = true, .run = run};

@@ -1,0 +1,171 @@
+/*
+ * Which weight slot each computation reads.
+ *
+ * The policy says for each F and B which version it reads and how far ahead of it; all else follows from liveness: a version
+ * keeps its slot as long as somebody will read it, an update goes in place where the old version is not needed any more and
+ * into a free slot otherwise, a prediction is made right before its reader, and melts into an update right before it.
+ */
+#include <stdlib.h>
+
+#include "program/passes/passes.h"
+
+/* One stage's weight slots while its program is walked. */
+struct stage_weights {
+    int newest, newest_slot;
+    int *version_slot; /* by version, NO_SLOT where it has none */
+    int *last_reader;  /* by version: position in the program of its last reader, -1: none */
+    struct reading predicted; /* what the prediction slot holds */
+    int predicted_slot;
+    bool *used; /* by slot */
+    int slots;  /* used so far */
+};
+
+struct weights_pass {
+    const struct weight_policy *policy;
+    bool flush;
+    struct version_table versions;
+    struct stage_weights *stages;
+    int slots_max;
+};
+
+static struct reading reading_of(const struct weights_pass *pass, const struct ps_programs *programs,
+                                 const struct instruction *instruction) {
+    struct reading_context context =
+        version_table_context(&pass->versions, programs, instruction->stage, instruction->micro_batch, pass->flush);
+    return instruction->op == OP_F ? pass->policy->forward(&context) : pass->policy->backward(&context);
+}
+
+static int take_slot(struct stage_weights *weights) {
+    int slot = 0;
+    while (weights->used[slot]) slot++;
+    weights->used[slot] = true;
+    if (slot >= weights->slots) weights->slots = slot + 1;
+    return slot;
+}
+
+static void drop_version(struct stage_weights *weights, int version) {
+    weights->used[weights->version_slot[version]] = false;
+    weights->version_slot[version] = NO_SLOT;
+}
+
+static enum ps_status update(struct stage_weights *weights, struct instruction instruction, int index, struct program *out,
+                             struct ps_error *error) {
+    int version = weights->newest, slot = weights->newest_slot;
+    instruction.slot = (int16_t)slot;
+    if (weights->last_reader[version] > index) {
+        slot = take_slot(weights);
+    } else {
+        weights->version_slot[version] = NO_SLOT;
+    }
+    instruction.to = (int16_t)slot;
+    weights->newest = version + 1;
+    weights->newest_slot = slot;
+    weights->version_slot[version + 1] = slot;
+    return program_append(out, &instruction, error);
+}
+
+/* Makes sure that the prediction slot holds `wanted`; the update right before does it in the same pass over memory. */
+static enum ps_status predict(struct stage_weights *weights, struct reading wanted, const struct instruction *reader,
+                              struct program *out, struct ps_error *error) {
+    if (weights->predicted_slot == NO_SLOT) {
+        weights->predicted_slot = take_slot(weights);
+    } else if (weights->predicted.version == wanted.version && weights->predicted.ahead == wanted.ahead) {
+        return PS_OK;
+    }
+    weights->predicted = wanted;
+    struct instruction *last = out->count > 0 ? &out->code[out->count - 1] : NULL;
+    if (last && last->op == OP_U && last->stage == reader->stage && last->to == weights->version_slot[wanted.version]) {
+        last->predict_to = (int16_t)weights->predicted_slot;
+        last->ahead = (int16_t)wanted.ahead;
+        return PS_OK;
+    }
+    struct instruction instruction = instruction_make(OP_P, reader->stage, reader->micro_batch);
+    instruction.slot = (int16_t)weights->version_slot[wanted.version];
+    instruction.predict_to = (int16_t)weights->predicted_slot;
+    instruction.ahead = (int16_t)wanted.ahead;
+    return program_append(out, &instruction, error);
+}
+
+static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
+                            struct ps_error *error) {
+    struct weights_pass *pass = context;
+    struct instruction instruction = programs->worker[worker].code[index];
+    struct stage_weights *weights = &pass->stages[instruction.stage];
+    if (instruction.op == OP_U) return update(weights, instruction, index, out, error);
+    struct reading reading = reading_of(pass, programs, &instruction);
+    if (reading.ahead > 0) TRY(predict(weights, reading, &instruction, out, error));
+    instruction.slot = (int16_t)(reading.ahead > 0 ? weights->predicted_slot : weights->version_slot[reading.version]);
+    TRY(program_append(out, &instruction, error));
+    if (reading.version != weights->newest && weights->last_reader[reading.version] == index) drop_version(weights, reading.version);
+    return PS_OK;
+}
+
+/* Finds the last reader of each version, and checks that nothing reads a version before it is made. */
+static enum ps_status find_readers(struct weights_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
+    for (int worker = 0; worker < programs->workers; worker++) {
+        const struct program *program = &programs->worker[worker];
+        for (int i = 0; i < program->count; i++) {
+            const struct instruction *instruction = &program->code[i];
+            if (instruction->op != OP_F && instruction->op != OP_B) continue;
+            struct reading reading = reading_of(pass, programs, instruction);
+            struct reading_context now =
+                version_table_context(&pass->versions, programs, instruction->stage, instruction->micro_batch, pass->flush);
+            int newest = instruction->op == OP_F ? now.forward_version : now.backward_version;
+            char text[96];
+            if (reading.version < 0 || reading.version > newest || reading.ahead < 0)
+                return error_set(error, PS_USAGE,
+                                 "weights %s: %s would read version %d when only %d updates are done: use more micro-batches",
+                                 programs->policy, instruction_text(instruction, text), reading.version, newest);
+            pass->stages[instruction->stage].last_reader[reading.version] = i;
+        }
+    }
+    return PS_OK;
+}
+
+static void weights_free(struct weights_pass *pass, int stages) {
+    for (int stage = 0; pass->stages && stage < stages; stage++) {
+        free(pass->stages[stage].version_slot);
+        free(pass->stages[stage].last_reader);
+        free(pass->stages[stage].used);
+    }
+    free(pass->stages);
+    version_table_free(&pass->versions);
+}
+
+static enum ps_status weights_start(struct weights_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
+    size_t versions = (size_t)programs->batches + 1, slots = versions + 1;
+    pass->stages = calloc((size_t)programs->stages, sizeof *pass->stages);
+    if (!pass->stages) return error_memory(error, "weights pass", (size_t)programs->stages * sizeof *pass->stages);
+    for (int stage = 0; stage < programs->stages; stage++) {
+        struct stage_weights *weights = &pass->stages[stage];
+        weights->version_slot = malloc(versions * sizeof *weights->version_slot);
+        weights->last_reader = malloc(versions * sizeof *weights->last_reader);
+        weights->used = calloc(slots, sizeof *weights->used);
+        if (!weights->version_slot || !weights->last_reader || !weights->used)
+            return error_memory(error, "weights pass", versions * sizeof(int));
+        for (size_t version = 0; version < versions; version++) {
+            weights->version_slot[version] = NO_SLOT;
+            weights->last_reader[version] = -1;
+        }
+        weights->predicted_slot = NO_SLOT;
+        weights->newest_slot = weights->version_slot[0] = take_slot(weights);
+    }
+    TRY(version_table_count(programs, &pass->versions, error));
+    return find_readers(pass, programs, error);
+}
+
+static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
+    struct weights_pass pass = {0};
+    const struct schedule *schedule;
+    TRY(policy_find(programs->policy, &pass.policy, error));
+    TRY(schedule_find(programs->schedule, &schedule, error));
+    pass.flush = schedule->flush;
+    enum ps_status status = weights_start(&pass, programs, error);
+    if (status == PS_OK) status = pass_rewrite(programs, visit, &pass, error);
+    for (int stage = 0; status == PS_OK && stage < programs->stages; stage++)
+        programs->slots[stage].weights = pass.stages[stage].slots;
+    weights_free(&pass, programs->stages);
+    return status;
+}
+
+const struct pass pass_weights = {.name = "weights", .run = run};

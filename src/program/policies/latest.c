@@ -1,0 +1,28 @@
+/*
+ * The newest weights for everything: `sync` where the schedule guarantees that no update falls between a forward and its
+ * backward, `latest` (vanilla 1F1B in PipeOptim, section II) where it does and nothing is done about it.
+ */
+#include "program/lower.h"
+
+static struct reading forward(const struct reading_context *context) {
+    return (struct reading){.version = context->forward_version};
+}
+
+static struct reading backward(const struct reading_context *context) {
+    return (struct reading){.version = context->backward_version};
+}
+
+const struct weight_policy policy_sync = {
+    .name = "sync",
+    .summary = "newest weights; needs a schedule that flushes",
+    .needs_flush = true,
+    .forward = forward,
+    .backward = backward,
+};
+
+const struct weight_policy policy_latest = {
+    .name = "latest",
+    .summary = "newest weights in forward and backward, whatever came between (vanilla 1F1B)",
+    .forward = forward,
+    .backward = backward,
+};

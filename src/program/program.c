@@ -1,0 +1,58 @@
+/* Programs as data: making, growing and freeing them. */
+#include "program/program.h"
+
+#include <stdlib.h>
+
+struct instruction instruction_make(enum opcode op, int stage, int micro_batch) {
+    struct instruction instruction = {
+        .op = (uint8_t)op,
+        .stage = (int16_t)stage,
+        .micro_batch = micro_batch,
+        .slot = NO_SLOT,
+        .to = NO_SLOT,
+        .predict_to = NO_SLOT,
+        .peer = -1,
+    };
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) instruction.block[kind] = NO_SLOT;
+    return instruction;
+}
+
+enum ps_status program_append(struct program *program, const struct instruction *instruction, struct ps_error *error) {
+    if (program->count == program->capacity) {
+        int capacity = program->capacity ? 2 * program->capacity : 64;
+        struct instruction *code = realloc(program->code, (size_t)capacity * sizeof *code);
+        if (!code) return error_memory(error, "program", (size_t)capacity * sizeof *code);
+        program->code = code;
+        program->capacity = capacity;
+    }
+    program->code[program->count++] = *instruction;
+    return PS_OK;
+}
+
+enum ps_status programs_create(int workers, int stages, struct ps_programs **out, struct ps_error *error) {
+    struct ps_programs *programs = calloc(1, sizeof *programs);
+    if (!programs) return error_memory(error, "programs", sizeof *programs);
+    programs->workers = workers;
+    programs->stages = stages;
+    programs->stage_worker = calloc((size_t)stages, sizeof *programs->stage_worker);
+    programs->recompute = calloc((size_t)stages, sizeof *programs->recompute);
+    programs->slots = calloc((size_t)stages, sizeof *programs->slots);
+    programs->worker = calloc((size_t)workers, sizeof *programs->worker);
+    if (!programs->stage_worker || !programs->recompute || !programs->slots || !programs->worker) {
+        ps_programs_destroy(programs);
+        return error_memory(error, "programs", (size_t)workers * sizeof *programs->worker);
+    }
+    *out = programs;
+    return PS_OK;
+}
+
+void ps_programs_destroy(struct ps_programs *programs) {
+    if (!programs) return;
+    if (programs->worker)
+        for (int worker = 0; worker < programs->workers; worker++) free(programs->worker[worker].code);
+    free(programs->worker);
+    free(programs->slots);
+    free(programs->recompute);
+    free(programs->stage_worker);
+    free(programs);
+}

@@ -1,0 +1,78 @@
+/*
+ * Programs: for each worker a list of instructions, made from a plan by the passes (program/lower.h) and executed by every
+ * back end through one interpreter (program/interpreter.h).
+ *
+ * Blocks. A stage works on numbered slots of five kinds of blocks, each kind of one size: stashes and the four boundary
+ * blocks. Sends and receives only start a transfer: RECEIVE gives an empty block to be filled, SEND offers a full one; when
+ * both ends have come the two blocks change places (or the contents travel). An instruction that reads a block being received,
+ * or writes one being sent, waits until that is over. Nothing else ever waits.
+ */
+#ifndef PENSTOCK_PROGRAM_PROGRAM_H
+#define PENSTOCK_PROGRAM_PROGRAM_H
+
+#include "plan/memory.h"
+
+enum opcode {
+#define OPCODE(NAME, text, action, operands, summary) OP_##NAME,
+#include "program/opcodes.def"
+#undef OPCODE
+    OPCODE_COUNT
+};
+
+enum action { ACTION_FORWARD, ACTION_BACKWARD, ACTION_RECOMPUTE, ACTION_UPDATE, ACTION_PREDICT, ACTION_SEND, ACTION_RECEIVE, ACTION_COUNT };
+
+enum block_kind { BLOCK_STASH, BLOCK_INPUT, BLOCK_OUTPUT, BLOCK_OUTPUT_GRADIENT, BLOCK_INPUT_GRADIENT, BLOCK_KINDS };
+
+struct opcode_info {
+    const char *text, *operands, *summary;
+    enum action action;
+};
+extern const struct opcode_info opcode_table[OPCODE_COUNT];
+
+#define NO_SLOT (-1)
+
+struct instruction {
+    uint8_t op;
+    int16_t stage;
+    int32_t micro_batch; /* counted through the segment from 0; U: the mini-batch; P: the micro-batch it is for */
+    int16_t slot;        /* weight slot read */
+    int16_t to;          /* U: weight slot of the updated weights */
+    int16_t predict_to;  /* U, P: weight slot of the prediction; NO_SLOT: none */
+    int16_t ahead;       /* updates the prediction looks ahead */
+    int16_t peer;        /* worker at the other end */
+    int16_t block[BLOCK_KINDS]; /* slot numbers; NO_SLOT where not touched */
+};
+
+struct program {
+    struct instruction *code;
+    int count, capacity;
+};
+
+struct ps_programs {
+    char schedule[32], policy[32];
+    int workers, stages;
+    int micro_batches; /* per mini-batch */
+    int batches;       /* mini-batches in the segment */
+    int *stage_worker; /* per stage */
+    bool evaluation;   /* forwards only, one block of each kind: no update, no look-ahead */
+    bool *recompute;   /* per stage */
+    struct stage_slots *slots; /* per stage; filled by allocate */
+    struct program *worker;    /* per worker */
+};
+
+enum ps_status programs_create(int workers, int stages, struct ps_programs **programs, struct ps_error *error);
+enum ps_status program_append(struct program *program, const struct instruction *instruction, struct ps_error *error);
+/* An instruction with no operands set. */
+struct instruction instruction_make(enum opcode op, int stage, int micro_batch);
+/* "2F0@0,s1,i0,o0" into `out`, returned. */
+const char *instruction_text(const struct instruction *instruction, char out[96]);
+
+/* The block kind of an operand letter (s i o g d), or BLOCK_KINDS. */
+enum block_kind operand_block(char letter);
+
+/* Micro-batches in the segment. */
+static inline int programs_micro_batches(const struct ps_programs *programs) { return programs->micro_batches * programs->batches; }
+/* The mini-batch of a micro-batch. */
+static inline int programs_batch(const struct ps_programs *programs, int micro_batch) { return micro_batch / programs->micro_batches; }
+
+#endif

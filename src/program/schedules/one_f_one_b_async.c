@@ -1,0 +1,24 @@
+/*
+ * Asynchronous 1F1B (PipeDream, Narayanan et al. 2019; PipeOptim): the 1F1B order over the whole segment without a flush, so
+ * that updates fall between a micro-batch's forward and its backward: P-1-p of them on stage p in the steady state.
+ */
+#include "program/schedules/straight.h"
+
+static int one(int workers) {
+    (void)workers;
+    return 1;
+}
+
+static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
+    int stage = straight_stage(programs, worker);
+    if (stage < 0) return PS_OK;
+    return straight_one_forward_one_backward(program, stage, 0, programs_micro_batches(programs), programs->stages - 1 - stage, error);
+}
+
+const struct schedule schedule_1f1b_async = {
+    .name = "1f1b-async",
+    .summary = "one forward, one backward in turn, never drained within a segment (PipeDream)",
+    .flush = false,
+    .micro_batches = one,
+    .write = write,
+};

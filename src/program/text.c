@@ -1,0 +1,285 @@
+/*
+ * Programs as text: what `penstock program` prints and reads back. Printing then parsing gives the same programs.
+ *
+ *     penstock-program 1
+ *     schedule 1f1b-async
+ *     weights pipeoptim
+ *     micro-batches 1            per mini-batch
+ *     batches 4                  mini-batches in the segment
+ *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0
+ *     worker 0: 0F0@0,s0,i0,o0 0SA0>1,o0 ...
+ *
+ * '#' begins a comment.
+ */
+#include "base/text.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/program.h"
+
+static const char block_letters[BLOCK_KINDS] = {
+    [BLOCK_STASH] = 's', [BLOCK_INPUT] = 'i', [BLOCK_OUTPUT] = 'o', [BLOCK_OUTPUT_GRADIENT] = 'g', [BLOCK_INPUT_GRADIENT] = 'd'};
+
+/* ------------------------------------------------------------------ printing */
+
+const char *instruction_text(const struct instruction *instruction, char out[96]) {
+    const struct opcode_info *info = &opcode_table[instruction->op];
+    int length = snprintf(out, 96, "%d%s%d", instruction->stage, info->text, instruction->micro_batch);
+    for (const char *operand = info->operands; *operand; operand++) {
+        char *end = out + length;
+        size_t room = 96 - (size_t)length;
+        enum block_kind kind = operand_block(*operand);
+        if (*operand == '@') length += snprintf(end, room, "@%d", instruction->slot);
+        if (*operand == ':') length += snprintf(end, room, ":%d", instruction->to);
+        if (*operand == '+' && instruction->predict_to != NO_SLOT)
+            length += snprintf(end, room, "+%d:%d", instruction->ahead, instruction->predict_to);
+        if (*operand == '>' || *operand == '<') length += snprintf(end, room, "%c%d", *operand, instruction->peer);
+        if (kind != BLOCK_KINDS && instruction->block[kind] != NO_SLOT)
+            length += snprintf(end, room, ",%c%d", *operand, instruction->block[kind]);
+    }
+    return out;
+}
+
+static void print_stage(struct text *text, const struct ps_programs *programs, int stage) {
+    const struct stage_slots *slots = &programs->slots[stage];
+    text_add(text, "stage %d worker %d slots @%d s%d i%d o%d g%d d%d%s\n", stage, programs->stage_worker[stage], slots->weights,
+             slots->stash, slots->input, slots->output, slots->output_gradient, slots->input_gradient,
+             programs->recompute[stage] ? " recompute" : "");
+}
+
+char *ps_programs_print(const struct ps_programs *programs) {
+    struct text text = {0};
+    text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d\n", programs->schedule,
+             programs->policy, programs->micro_batches, programs->batches, programs->workers);
+    for (int stage = 0; stage < programs->stages; stage++) print_stage(&text, programs, stage);
+    for (int worker = 0; worker < programs->workers; worker++) {
+        text_add(&text, "worker %d:", worker);
+        for (int i = 0; i < programs->worker[worker].count; i++) {
+            char word[96];
+            text_add(&text, " %s", instruction_text(&programs->worker[worker].code[i], word));
+        }
+        text_add(&text, "\n");
+    }
+    return text_take(&text);
+}
+
+/* ------------------------------------------------------------------- parsing */
+
+struct reader {
+    const char *at;
+    int line;
+    struct ps_error *error;
+};
+
+static enum ps_status bad(const struct reader *reader, const char *what, const char *word, const char *accepted) {
+    return error_set(reader->error, PS_BAD_INPUT, "line %d: %s: '%.40s' is not %s", reader->line, what, word, accepted);
+}
+
+/* The next word of the line into `word` ("" at the end of the line). */
+static void next_word(struct reader *reader, char word[96]) {
+    size_t length = 0;
+    while (*reader->at == ' ' || *reader->at == '\t' || *reader->at == '\r') reader->at++;
+    while (*reader->at && !isspace((unsigned char)*reader->at) && *reader->at != '#') {
+        if (length + 1 < 96) word[length++] = *reader->at;
+        reader->at++;
+    }
+    word[length] = 0;
+}
+
+/* Moves to the next line that has a word; false at the end of the text. */
+static bool next_line(struct reader *reader) {
+    for (;;) {
+        while (*reader->at && *reader->at != '\n') reader->at++;
+        if (!*reader->at) return false;
+        reader->at++;
+        reader->line++;
+        const char *p = reader->at;
+        while (*p == ' ' || *p == '\t' || *p == '\r') p++;
+        if (*p && *p != '\n' && *p != '#') return true;
+    }
+}
+
+/* A decimal number 0..limit at *at, moved past it. */
+static bool read_number(const char **at, long limit, long *value) {
+    if (!isdigit((unsigned char)**at)) return false;
+    char *end;
+    long number = strtol(*at, &end, 10);
+    if (number < 0 || number > limit) return false;
+    *at = end;
+    *value = number;
+    return true;
+}
+
+static enum ps_status read_field(struct reader *reader, const char *name, long low, long high, long *value) {
+    char word[96];
+    next_word(reader, word);
+    const char *at = word;
+    if (!read_number(&at, high, value) || *at || *value < low) {
+        char accepted[64];
+        snprintf(accepted, sizeof accepted, "a number from %ld to %ld", low, high);
+        return bad(reader, name, word, accepted);
+    }
+    return PS_OK;
+}
+
+static enum ps_status expect(struct reader *reader, const char *wanted) {
+    char word[96];
+    next_word(reader, word);
+    return strcmp(word, wanted) == 0 ? PS_OK : bad(reader, "program", word, wanted);
+}
+
+/* One operand letter of an instruction, from *at. */
+static bool read_operand(const char **at, char letter, struct instruction *instruction) {
+    long value, target;
+    enum block_kind kind = operand_block(letter);
+    if (kind != BLOCK_KINDS) {
+        if ((*at)[0] != ',' || (*at)[1] != letter) return true; /* a stage at an end has no such block */
+        *at += 2;
+        if (!read_number(at, INT16_MAX, &value)) return false;
+        instruction->block[kind] = (int16_t)value;
+        return true;
+    }
+    if (**at != letter) return letter == '+';
+    (*at)++;
+    if (!read_number(at, INT16_MAX, &value)) return false;
+    if (letter == '@') instruction->slot = (int16_t)value;
+    if (letter == ':') instruction->to = (int16_t)value;
+    if (letter == '>' || letter == '<') instruction->peer = (int16_t)value;
+    if (letter != '+') return true;
+    instruction->ahead = (int16_t)value;
+    if (**at != ':') return false;
+    (*at)++;
+    if (!read_number(at, INT16_MAX, &target)) return false;
+    instruction->predict_to = (int16_t)target;
+    return true;
+}
+
+static bool read_instruction(const char *word, struct instruction *out) {
+    const char *at = word;
+    long stage, micro_batch;
+    char name[8];
+    size_t length = 0;
+    if (!read_number(&at, INT16_MAX, &stage)) return false;
+    while (isupper((unsigned char)*at) && length + 1 < sizeof name) name[length++] = *at++;
+    name[length] = 0;
+    int op = 0;
+    while (op < OPCODE_COUNT && strcmp(opcode_table[op].text, name) != 0) op++;
+    if (op == OPCODE_COUNT || !read_number(&at, INT32_MAX, &micro_batch)) return false;
+    struct instruction instruction = instruction_make((enum opcode)op, (int)stage, (int)micro_batch);
+    for (const char *operand = opcode_table[op].operands; *operand; operand++)
+        if (!read_operand(&at, *operand, &instruction)) return false;
+    if (*at) return false;
+    *out = instruction;
+    return true;
+}
+
+static enum ps_status read_stage(struct reader *reader, struct ps_programs *programs, int stage) {
+    long number, worker;
+    char word[96];
+    TRY(expect(reader, "stage"));
+    TRY(read_field(reader, "stage", stage, stage, &number));
+    TRY(expect(reader, "worker"));
+    TRY(read_field(reader, "worker", 0, programs->workers - 1, &worker));
+    programs->stage_worker[stage] = (int)worker;
+    TRY(expect(reader, "slots"));
+    struct stage_slots *slots = &programs->slots[stage];
+    int *counts[BLOCK_KINDS] = {&slots->stash, &slots->input, &slots->output, &slots->output_gradient, &slots->input_gradient};
+    for (int i = -1; i < BLOCK_KINDS; i++) {
+        char letter = i < 0 ? '@' : block_letters[i];
+        long value;
+        next_word(reader, word);
+        const char *at = word + 1;
+        if (word[0] != letter || !read_number(&at, INT16_MAX + 1L, &value) || *at)
+            return bad(reader, "slots", word, "a letter of @siogd, in that order, and a number");
+        *(i < 0 ? &slots->weights : counts[i]) = (int)value;
+    }
+    next_word(reader, word);
+    if (word[0] && strcmp(word, "recompute") != 0) return bad(reader, "stage", word, "'recompute'");
+    programs->recompute[stage] = word[0] != 0;
+    return PS_OK;
+}
+
+static enum ps_status read_worker(struct reader *reader, struct ps_programs *programs, int worker) {
+    char word[96], label[32];
+    TRY(expect(reader, "worker"));
+    snprintf(label, sizeof label, "%d:", worker);
+    TRY(expect(reader, label));
+    for (next_word(reader, word); word[0]; next_word(reader, word)) {
+        struct instruction instruction;
+        if (!read_instruction(word, &instruction)) return bad(reader, "instruction", word, "of the form STAGE OP MICROBATCH operands");
+        TRY(program_append(&programs->worker[worker], &instruction, reader->error));
+    }
+    return PS_OK;
+}
+
+/* A line "NAME WORD". */
+static enum ps_status read_name(struct reader *reader, const char *name, char *out, size_t size) {
+    char word[96];
+    if (!next_line(reader)) return bad(reader, "program", "the end", name);
+    TRY(expect(reader, name));
+    next_word(reader, word);
+    if (!word[0] || strlen(word) >= size) return bad(reader, name, word, "a name");
+    strcpy(out, word);
+    return PS_OK;
+}
+
+static enum ps_status read_count(struct reader *reader, const char *name, long high, int *out) {
+    long value;
+    if (!next_line(reader)) return bad(reader, "program", "the end", name);
+    TRY(expect(reader, name));
+    TRY(read_field(reader, name, 1, high, &value));
+    *out = (int)value;
+    return PS_OK;
+}
+
+/* Stages are counted before they are read: one line each, before the first worker's. */
+static int count_stages(const char *text) {
+    int stages = 0;
+    for (const char *at = text; at; at = strchr(at, '\n')) {
+        if (*at == '\n') at++;
+        if (strncmp(at, "stage ", 6) == 0) stages++;
+    }
+    return stages;
+}
+
+static enum ps_status read_body(struct reader *reader, struct ps_programs *programs) {
+    for (int stage = 0; stage < programs->stages; stage++) {
+        if (!next_line(reader)) return bad(reader, "program", "the end", "a stage line");
+        TRY(read_stage(reader, programs, stage));
+    }
+    for (int worker = 0; worker < programs->workers; worker++) {
+        if (!next_line(reader)) return bad(reader, "program", "the end", "a worker line");
+        TRY(read_worker(reader, programs, worker));
+    }
+    return next_line(reader) ? bad(reader, "program", reader->at, "the end of the text") : PS_OK;
+}
+
+enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, struct ps_error *error) {
+    struct reader reader = {.at = text, .line = 1, .error = error};
+    struct ps_programs head = {0}, *programs;
+    int stages = count_stages(text);
+    TRY(expect(&reader, "penstock-program"));
+    TRY(expect(&reader, "1"));
+    TRY(read_name(&reader, "schedule", head.schedule, sizeof head.schedule));
+    TRY(read_name(&reader, "weights", head.policy, sizeof head.policy));
+    TRY(read_count(&reader, "micro-batches", 1 << 24, &head.micro_batches));
+    TRY(read_count(&reader, "batches", (1 << 24) / head.micro_batches, &head.batches));
+    TRY(read_count(&reader, "workers", INT16_MAX, &head.workers));
+    if (stages == 0) return error_set(error, PS_BAD_INPUT, "line %d: program has no stage lines", reader.line);
+    TRY(programs_create(head.workers, stages, &programs, error));
+    memcpy(programs->schedule, head.schedule, sizeof head.schedule);
+    memcpy(programs->policy, head.policy, sizeof head.policy);
+    programs->micro_batches = head.micro_batches;
+    programs->batches = head.batches;
+    enum ps_status status = read_body(&reader, programs);
+    if (status != PS_OK) {
+        ps_programs_destroy(programs);
+        return status;
+    }
+    *out = programs;
+    return PS_OK;
+}

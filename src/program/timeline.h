@@ -1,0 +1,32 @@
+/* When each instruction ran, predicted or measured: what pictures, traces and comparisons are made from. */
+#ifndef PENSTOCK_PROGRAM_TIMELINE_H
+#define PENSTOCK_PROGRAM_TIMELINE_H
+
+#include "program/program.h"
+
+struct timeline_event {
+    struct instruction instruction;
+    int worker;
+    double start_s, end_s; /* from the beginning of the segment */
+};
+
+struct timeline_transfer {
+    int from, to, stage, micro_batch; /* stage that sends */
+    bool gradient;
+    int64_t bytes;
+    double start_s, end_s;
+};
+
+struct timeline {
+    int workers;
+    struct timeline_event *events; /* per worker in order of time; workers one after the other */
+    int event_count, event_capacity;
+    struct timeline_transfer *transfers;
+    int transfer_count, transfer_capacity;
+};
+
+enum ps_status timeline_add(struct timeline *timeline, const struct timeline_event *event, struct ps_error *error);
+enum ps_status timeline_add_transfer(struct timeline *timeline, const struct timeline_transfer *transfer, struct ps_error *error);
+void timeline_free(struct timeline *timeline);
+
+#endif

@@ -1,0 +1,378 @@
+/*
+ * The verifier: proof that programs are right, before the first batch.
+ *
+ * First each instruction alone (verify_static.c). Then all programs together, run through the interpreter in an environment
+ * that keeps account instead of computing: what each weight slot and block holds. A transfer takes place only when both ends
+ * have come (rendezvous), so a program that passes cannot deadlock however little a transport buffers: the programs are a
+ * deterministic network of processes, whose progress does not depend on the order of steps. Which weights a computation must
+ * read is asked of the policy, with versions counted anew.
+ */
+#include "program/verify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/interpreter.h"
+#include "program/lower.h"
+#include "program/verify_static.h"
+
+enum { EMPTY = -1 };
+
+struct weight_content {
+    int version, ahead; /* version EMPTY: nothing */
+};
+
+struct block_content {
+    int micro_batch; /* that it holds, or will hold once it has arrived; EMPTY */
+    bool travels;
+};
+
+/* The ends of transfers over one cut in one direction that wait for their other end; all sends or all receives. */
+struct channel {
+    const struct instruction **waiting; /* a micro-batch is sent once at most, so there is room for all */
+    int first, count, capacity;
+};
+
+struct verified_stage {
+    struct weight_content *weights;
+    struct block_content *blocks[BLOCK_KINDS];
+    int forwards;  /* done */
+    bool *forward; /* by micro-batch: done */
+    int newest;    /* updates done */
+    int gradients; /* backwards since the last update */
+    struct channel arriving, leaving; /* activations from the stage before; gradients to it */
+};
+
+struct verifier {
+    const struct ps_programs *programs;
+    const struct weight_policy *policy;
+    bool flush;
+    struct version_table versions;
+    struct verified_stage *stages;
+};
+
+/* ------------------------------------------------------------- what is read */
+
+static const char *check_reading(const struct verifier *verifier, const struct instruction *instruction) {
+    struct reading_context context = version_table_context(&verifier->versions, verifier->programs, instruction->stage,
+                                                           instruction->micro_batch, verifier->flush);
+    if (verifier->programs->evaluation) return instruction->slot == 0 ? NULL : "does not read the newest weights";
+    if (verifier->policy->needs_flush && context.forward_version != context.backward_version)
+        return "an update falls between this micro-batch's forward and its backward";
+    struct reading wanted =
+        instruction->op == OP_F ? verifier->policy->forward(&context) : verifier->policy->backward(&context);
+    const struct weight_content *content = &verifier->stages[instruction->stage].weights[instruction->slot];
+    if (content->version == EMPTY) return "reads a weight slot that nothing has filled";
+    if (content->version != wanted.version) return "reads weights of another version than its policy says";
+    return content->ahead == wanted.ahead ? NULL : "reads weights predicted for another number of updates than its policy says";
+}
+
+/* The block holds this micro-batch, and it has arrived. */
+static const char *check_holds(const struct verifier *verifier, const struct instruction *instruction, enum block_kind kind) {
+    static const char *const reasons[BLOCK_KINDS] = {
+        [BLOCK_STASH] = "its stash block does not hold this micro-batch",
+        [BLOCK_INPUT] = "its input block does not hold this micro-batch",
+        [BLOCK_OUTPUT] = "its output block does not hold this micro-batch",
+        [BLOCK_OUTPUT_GRADIENT] = "its output-gradient block does not hold this micro-batch",
+        [BLOCK_INPUT_GRADIENT] = "its input-gradient block does not hold this micro-batch"};
+    int slot = instruction->block[kind];
+    if (slot == NO_SLOT) return NULL;
+    const struct block_content *block = &verifier->stages[instruction->stage].blocks[kind][slot];
+    return block->micro_batch == instruction->micro_batch && !block->travels ? NULL : reasons[kind];
+}
+
+static const char *check_empty(const struct verifier *verifier, const struct instruction *instruction, enum block_kind kind) {
+    static const char *const reasons[BLOCK_KINDS] = {
+        [BLOCK_STASH] = "overwrites a stash that is still needed",
+        [BLOCK_INPUT] = "overwrites an input that is still needed",
+        [BLOCK_OUTPUT] = "overwrites an output that was not sent",
+        [BLOCK_OUTPUT_GRADIENT] = "overwrites an output gradient that is still needed",
+        [BLOCK_INPUT_GRADIENT] = "overwrites an input gradient that was not sent"};
+    int slot = instruction->block[kind];
+    if (slot == NO_SLOT) return NULL;
+    const struct block_content *block = &verifier->stages[instruction->stage].blocks[kind][slot];
+    return block->micro_batch == EMPTY && !block->travels ? NULL : reasons[kind];
+}
+
+static void put(struct verifier *verifier, const struct instruction *instruction, enum block_kind kind, int micro_batch) {
+    int slot = instruction->block[kind];
+    if (slot != NO_SLOT) verifier->stages[instruction->stage].blocks[kind][slot].micro_batch = micro_batch;
+}
+
+/* ------------------------------------------------------------- the environment */
+
+static bool settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
+    const struct verifier *verifier = context;
+    (void)worker;
+    return !verifier->stages[stage].blocks[kind][slot].travels;
+}
+
+static enum ps_status verdict(const char *reason, int worker, const struct instruction *instruction, struct ps_error *error) {
+    return reason ? verify_refuse(instruction, worker, error, reason) : PS_OK;
+}
+
+static enum ps_status forward(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct verifier *verifier = context;
+    struct verified_stage *stage = &verifier->stages[instruction->stage];
+    bool evaluation = verifier->programs->evaluation;
+    bool keeps_stash = !evaluation && !verifier->programs->recompute[instruction->stage];
+    const char *reason = stage->forward[instruction->micro_batch] ? "runs a second time" : NULL;
+    if (!reason) reason = (instruction->stage == 0 ? check_empty : check_holds)(verifier, instruction, BLOCK_INPUT);
+    if (!reason) reason = check_empty(verifier, instruction, BLOCK_STASH);
+    if (!reason) reason = check_empty(verifier, instruction, BLOCK_OUTPUT);
+    if (!reason) reason = check_reading(verifier, instruction);
+    stage->forward[instruction->micro_batch] = true;
+    stage->forwards++;
+    put(verifier, instruction, BLOCK_INPUT, evaluation ? EMPTY : instruction->micro_batch);
+    if (keeps_stash) put(verifier, instruction, BLOCK_STASH, instruction->micro_batch);
+    put(verifier, instruction, BLOCK_OUTPUT, instruction->micro_batch);
+    return verdict(reason, worker, instruction, error);
+}
+
+static enum ps_status backward(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct verifier *verifier = context;
+    struct verified_stage *stage = &verifier->stages[instruction->stage];
+    const char *reason = NULL;
+    if (instruction->micro_batch != stage->newest * verifier->programs->micro_batches + stage->gradients)
+        reason = "gradients are not added in the order of the micro-batches, one mini-batch between updates";
+    if (!reason) reason = check_holds(verifier, instruction, BLOCK_STASH);
+    if (!reason) reason = check_holds(verifier, instruction, BLOCK_INPUT);
+    if (!reason) reason = check_holds(verifier, instruction, BLOCK_OUTPUT_GRADIENT);
+    if (!reason) reason = check_empty(verifier, instruction, BLOCK_INPUT_GRADIENT);
+    if (!reason) reason = check_reading(verifier, instruction);
+    stage->gradients++;
+    put(verifier, instruction, BLOCK_STASH, EMPTY);
+    put(verifier, instruction, BLOCK_INPUT, EMPTY);
+    put(verifier, instruction, BLOCK_OUTPUT_GRADIENT, EMPTY);
+    put(verifier, instruction, BLOCK_INPUT_GRADIENT, instruction->micro_batch);
+    return verdict(reason, worker, instruction, error);
+}
+
+static enum ps_status recompute(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct verifier *verifier = context;
+    const char *reason = verifier->programs->recompute[instruction->stage] ? NULL : "the stage keeps its stash";
+    if (!reason) reason = check_holds(verifier, instruction, BLOCK_INPUT);
+    if (!reason) reason = check_empty(verifier, instruction, BLOCK_STASH);
+    if (!reason) reason = check_empty(verifier, instruction, BLOCK_OUTPUT);
+    if (!reason) reason = check_reading(verifier, instruction);
+    put(verifier, instruction, BLOCK_STASH, instruction->micro_batch);
+    return verdict(reason, worker, instruction, error);
+}
+
+static enum ps_status update(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct verifier *verifier = context;
+    struct verified_stage *stage = &verifier->stages[instruction->stage];
+    const struct weight_content *from = &stage->weights[instruction->slot];
+    const char *reason = NULL;
+    if (instruction->micro_batch != stage->newest) reason = "updates are not in the order of the mini-batches";
+    else if (stage->gradients != verifier->programs->micro_batches) reason = "the mini-batch's gradients are not complete";
+    else if (from->version != stage->newest || from->ahead != 0) reason = "updates other weights than the newest";
+    stage->newest++;
+    stage->gradients = 0;
+    stage->weights[instruction->to] = (struct weight_content){.version = stage->newest};
+    if (instruction->predict_to != NO_SLOT)
+        stage->weights[instruction->predict_to] = (struct weight_content){.version = stage->newest, .ahead = instruction->ahead};
+    return verdict(reason, worker, instruction, error);
+}
+
+static enum ps_status predict(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct verifier *verifier = context;
+    struct verified_stage *stage = &verifier->stages[instruction->stage];
+    const struct weight_content *from = &stage->weights[instruction->slot];
+    const char *reason = from->version == EMPTY || from->ahead != 0 ? "predicts from a slot that holds no version" : NULL;
+    stage->weights[instruction->predict_to] = (struct weight_content){.version = from->version, .ahead = instruction->ahead};
+    return verdict(reason, worker, instruction, error);
+}
+
+/* ----------------------------------------------------------------- transfers */
+
+static struct channel *channel_of(struct verifier *verifier, const struct instruction *instruction) {
+    bool activation = instruction->op == OP_SA || instruction->op == OP_RA;
+    bool from_upstream = instruction->op == OP_SA || instruction->op == OP_RG;
+    struct verified_stage *below_cut = &verifier->stages[instruction->stage + (from_upstream ? 1 : 0)];
+    return activation ? &below_cut->arriving : &below_cut->leaving;
+}
+
+static struct block_content *block_of(struct verifier *verifier, const struct instruction *instruction) {
+    int kind = 0;
+    while (instruction->block[kind] == NO_SLOT) kind++;
+    return &verifier->stages[instruction->stage].blocks[kind][instruction->block[kind]];
+}
+
+/* Both ends have come: the block is handed over. */
+static enum ps_status meet(struct verifier *verifier, int worker, const struct instruction *one, const struct instruction *other,
+                           struct ps_error *error) {
+    bool sends = opcode_table[one->op].action == ACTION_SEND;
+    struct block_content *from = block_of(verifier, sends ? one : other), *to = block_of(verifier, sends ? other : one);
+    if (one->micro_batch != other->micro_batch) {
+        char text[96], reason[160];
+        snprintf(reason, sizeof reason, "meets %s at the other end, which is of another micro-batch", instruction_text(other, text));
+        return verify_refuse(one, worker, error, reason);
+    }
+    from->micro_batch = EMPTY;
+    from->travels = to->travels = false;
+    return PS_OK;
+}
+
+static enum ps_status offer(struct verifier *verifier, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct channel *channel = channel_of(verifier, instruction);
+    block_of(verifier, instruction)->travels = true;
+    if (channel->first < channel->count && channel->waiting[channel->first]->op != instruction->op)
+        return meet(verifier, worker, instruction, channel->waiting[channel->first++], error);
+    if (channel->first == channel->count) channel->first = channel->count = 0;
+    if (channel->count == channel->capacity) return verify_refuse(instruction, worker, error, "more transfers than micro-batches");
+    channel->waiting[channel->count++] = instruction;
+    return PS_OK;
+}
+
+static enum ps_status send(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    enum block_kind kind = instruction->op == OP_SA ? BLOCK_OUTPUT : BLOCK_INPUT_GRADIENT;
+    TRY(verdict(check_holds(context, instruction, kind), worker, instruction, error));
+    return offer(context, worker, instruction, error);
+}
+
+static enum ps_status receive(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    enum block_kind kind = instruction->op == OP_RA ? BLOCK_INPUT : BLOCK_OUTPUT_GRADIENT;
+    TRY(verdict(check_empty(context, instruction, kind), worker, instruction, error));
+    put(context, instruction, kind, instruction->micro_batch);
+    return offer(context, worker, instruction, error);
+}
+
+static const struct environment verifying = {
+    .settled = settled,
+    .execute = {[ACTION_FORWARD] = forward,
+                [ACTION_BACKWARD] = backward,
+                [ACTION_RECOMPUTE] = recompute,
+                [ACTION_UPDATE] = update,
+                [ACTION_PREDICT] = predict,
+                [ACTION_SEND] = send,
+                [ACTION_RECEIVE] = receive},
+};
+
+/* ------------------------------------------------------------------- running */
+
+static enum ps_status deadlock(const struct ps_programs *programs, const struct interpreter *interpreters, struct ps_error *error) {
+    char list[800] = "", text[96];
+    size_t length = 0;
+    for (int worker = 0; worker < programs->workers && length < sizeof list; worker++) {
+        const struct interpreter *at = &interpreters[worker];
+        if (at->next == at->program->count) continue;
+        int written = snprintf(list + length, sizeof list - length, "%sworker %d waits at %s", length ? "; " : "", worker,
+                               instruction_text(&at->program->code[at->next], text));
+        length += (size_t)written;
+    }
+    return error_set(error, PS_BAD_INPUT, "deadlock: %s", list);
+}
+
+/* Steps all workers in turn until all are finished. */
+static enum ps_status run_all(struct verifier *verifier, struct interpreter *interpreters, struct ps_error *error) {
+    const struct ps_programs *programs = verifier->programs;
+    struct environment environment = verifying;
+    environment.context = verifier;
+    for (int worker = 0; worker < programs->workers; worker++)
+        interpreter_start(&interpreters[worker], &programs->worker[worker], &environment, worker);
+    for (;;) {
+        bool moved = false, finished = true;
+        for (int worker = 0; worker < programs->workers; worker++) {
+            enum step step = interpreter_step(&interpreters[worker], error);
+            for (; step == STEP_DONE; step = interpreter_step(&interpreters[worker], error)) moved = true;
+            if (step == STEP_FAILED) return error ? error->status : PS_BAD_INPUT;
+            if (step == STEP_WAITING) finished = false;
+        }
+        if (finished) return PS_OK;
+        if (!moved) return deadlock(programs, interpreters, error);
+    }
+}
+
+static enum ps_status check_complete(const struct verifier *verifier, struct ps_error *error) {
+    const struct ps_programs *programs = verifier->programs;
+    for (int s = 0; s < programs->stages; s++) {
+        const struct verified_stage *stage = &verifier->stages[s];
+        if (stage->forwards != programs_micro_batches(programs))
+            return error_set(error, PS_BAD_INPUT, "stage %d: runs %d forwards, not %d", s, stage->forwards,
+                             programs_micro_batches(programs));
+        if (!programs->evaluation && (stage->newest != programs->batches || stage->gradients != 0))
+            return error_set(error, PS_BAD_INPUT, "stage %d: makes %d updates, not %d", s, stage->newest, programs->batches);
+        if (stage->arriving.first < stage->arriving.count || stage->leaving.first < stage->leaving.count)
+            return error_set(error, PS_BAD_INPUT, "stage %d: a transfer before it has only one end", s);
+    }
+    return PS_OK;
+}
+
+/* ----------------------------------------------------------------- accounting */
+
+static void stage_free(struct verified_stage *stage) {
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) free(stage->blocks[kind]);
+    free(stage->weights);
+    free(stage->forward);
+    free(stage->arriving.waiting);
+    free(stage->leaving.waiting);
+}
+
+static bool stage_start(struct verified_stage *stage, const struct stage_slots *slots, int micro_batches) {
+    int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
+                               [BLOCK_INPUT] = slots->input,
+                               [BLOCK_OUTPUT] = slots->output,
+                               [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
+                               [BLOCK_INPUT_GRADIENT] = slots->input_gradient};
+    bool ok = true;
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        stage->blocks[kind] = malloc(((size_t)counts[kind] + 1) * sizeof *stage->blocks[kind]);
+        for (int slot = 0; stage->blocks[kind] && slot < counts[kind]; slot++)
+            stage->blocks[kind][slot] = (struct block_content){.micro_batch = EMPTY};
+        ok = ok && stage->blocks[kind];
+    }
+    stage->weights = malloc(((size_t)slots->weights + 1) * sizeof *stage->weights);
+    for (int slot = 0; stage->weights && slot < slots->weights; slot++)
+        stage->weights[slot] = (struct weight_content){.version = slot == 0 ? 0 : EMPTY};
+    stage->forward = calloc((size_t)micro_batches, sizeof *stage->forward);
+    stage->arriving.capacity = stage->leaving.capacity = micro_batches;
+    stage->arriving.waiting = malloc((size_t)micro_batches * sizeof *stage->arriving.waiting);
+    stage->leaving.waiting = malloc((size_t)micro_batches * sizeof *stage->leaving.waiting);
+    return ok && stage->weights && stage->forward && stage->arriving.waiting && stage->leaving.waiting;
+}
+
+static enum ps_status verify_together(struct verifier *verifier, struct ps_error *error) {
+    const struct ps_programs *programs = verifier->programs;
+    struct interpreter *interpreters = calloc((size_t)programs->workers, sizeof *interpreters);
+    bool ok = interpreters != NULL;
+    for (int stage = 0; stage < programs->stages; stage++)
+        ok = stage_start(&verifier->stages[stage], &programs->slots[stage], programs_micro_batches(programs)) && ok;
+    enum ps_status status = ok ? PS_OK : error_memory(error, "verifier", sizeof *verifier->stages);
+    if (status == PS_OK) status = run_all(verifier, interpreters, error);
+    if (status == PS_OK) status = check_complete(verifier, error);
+    for (int stage = 0; stage < programs->stages; stage++) stage_free(&verifier->stages[stage]);
+    free(interpreters);
+    return status;
+}
+
+enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_error *error) {
+    struct verifier verifier = {.programs = programs};
+    const struct schedule *schedule;
+    TRY(schedule_find(programs->schedule, &schedule, error));
+    TRY(policy_find(programs->policy, &verifier.policy, error));
+    verifier.flush = schedule->flush;
+    TRY(verify_each(programs, error));
+    TRY(version_table_count(programs, &verifier.versions, error));
+    verifier.stages = calloc((size_t)programs->stages, sizeof *verifier.stages);
+    enum ps_status status = verifier.stages ? verify_together(&verifier, error)
+                                            : error_memory(error, "verifier", (size_t)programs->stages * sizeof *verifier.stages);
+    free(verifier.stages);
+    version_table_free(&verifier.versions);
+    return status;
+}
+
+enum ps_status programs_staleness(const struct ps_programs *programs, int stage, int *out, struct ps_error *error) {
+    struct version_table versions;
+    TRY(version_table_count(programs, &versions, error));
+    int staleness = 0;
+    for (int k = 0; k < versions.micro_batches; k++) {
+        size_t cell = (size_t)stage * (size_t)versions.micro_batches + (size_t)k;
+        int s = versions.backward[cell] - versions.forward[cell];
+        if (s > staleness) staleness = s;
+    }
+    version_table_free(&versions);
+    *out = staleness;
+    return PS_OK;
+}

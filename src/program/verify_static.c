@@ -1,0 +1,84 @@
+/* Each instruction alone: numbers in range, on the worker that holds its stage, and every operand that its place demands. */
+#include "program/verify_static.h"
+
+#include <string.h>
+
+enum ps_status verify_refuse(const struct instruction *instruction, int worker, struct ps_error *error, const char *reason) {
+    char text[96];
+    return error_set(error, PS_BAD_INPUT, "worker %d: %s: %s", worker, instruction_text(instruction, text), reason);
+}
+
+static int slot_count(const struct stage_slots *slots, enum block_kind kind) {
+    const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
+                                     [BLOCK_INPUT] = slots->input,
+                                     [BLOCK_OUTPUT] = slots->output,
+                                     [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
+                                     [BLOCK_INPUT_GRADIENT] = slots->input_gradient};
+    return counts[kind];
+}
+
+/* Blocks towards a neighbour exist where there is one. */
+static bool block_belongs(const struct ps_programs *programs, int stage, enum block_kind kind) {
+    if (kind == BLOCK_OUTPUT || kind == BLOCK_OUTPUT_GRADIENT) return stage < programs->stages - 1;
+    if (kind == BLOCK_INPUT_GRADIENT) return stage > 0;
+    return true;
+}
+
+static const char *check_weights(const struct ps_programs *programs, const struct instruction *instruction) {
+    const char *operands = opcode_table[instruction->op].operands;
+    int weights = programs->slots[instruction->stage].weights;
+    if (strchr(operands, '@') && (instruction->slot < 0 || instruction->slot >= weights))
+        return "reads a weight slot that the stage does not have";
+    if (strchr(operands, ':') && (instruction->to < 0 || instruction->to >= weights))
+        return "writes a weight slot that the stage does not have";
+    if (instruction->op == OP_P && instruction->predict_to == NO_SLOT) return "names no slot for the prediction";
+    if (instruction->predict_to == NO_SLOT) return NULL;
+    if (instruction->predict_to >= weights) return "predicts into a weight slot that the stage does not have";
+    if (instruction->predict_to == (instruction->op == OP_U ? instruction->to : instruction->slot))
+        return "predicts over the weights themselves";
+    return instruction->ahead >= 1 ? NULL : "predicts fewer than one update ahead";
+}
+
+static const char *check_blocks(const struct ps_programs *programs, const struct instruction *instruction) {
+    for (const char *operand = opcode_table[instruction->op].operands; *operand; operand++) {
+        enum block_kind kind = operand_block(*operand);
+        if (kind == BLOCK_KINDS) continue;
+        int slot = instruction->block[kind];
+        if (!block_belongs(programs, instruction->stage, kind)) {
+            if (slot != NO_SLOT) return "names a block towards a stage that does not exist";
+        } else if (slot < 0 || slot >= slot_count(&programs->slots[instruction->stage], kind)) {
+            return "names a block that the stage does not have";
+        }
+    }
+    return NULL;
+}
+
+static const char *check_peer(const struct ps_programs *programs, const struct instruction *instruction) {
+    enum action action = opcode_table[instruction->op].action;
+    if (action != ACTION_SEND && action != ACTION_RECEIVE) return NULL;
+    bool downstream = instruction->op == OP_SA || instruction->op == OP_RG;
+    int other = instruction->stage + (downstream ? 1 : -1);
+    if (other < 0 || other >= programs->stages) return "has no stage at the other end";
+    return instruction->peer == programs->stage_worker[other] ? NULL : "names a worker that does not hold the stage at the other end";
+}
+
+static const char *check(const struct ps_programs *programs, int worker, const struct instruction *instruction) {
+    if (instruction->stage < 0 || instruction->stage >= programs->stages) return "names a stage that does not exist";
+    if (programs->stage_worker[instruction->stage] != worker) return "is on a worker that does not hold the stage";
+    int limit = instruction->op == OP_U ? programs->batches : programs_micro_batches(programs);
+    if (instruction->micro_batch < 0 || instruction->micro_batch >= limit) return "is outside the segment";
+    const char *reason = check_weights(programs, instruction);
+    if (!reason) reason = check_blocks(programs, instruction);
+    return reason ? reason : check_peer(programs, instruction);
+}
+
+enum ps_status verify_each(const struct ps_programs *programs, struct ps_error *error) {
+    for (int worker = 0; worker < programs->workers; worker++) {
+        const struct program *program = &programs->worker[worker];
+        for (int i = 0; i < program->count; i++) {
+            const char *reason = check(programs, worker, &program->code[i]);
+            if (reason) return verify_refuse(&program->code[i], worker, error, reason);
+        }
+    }
+    return PS_OK;
+}

@@ -1,0 +1,48 @@
+/* Counting updates: versions and staleness are read off the programs, never guessed by formula. */
+#include <stdlib.h>
+
+#include "program/lower.h"
+
+enum ps_status version_table_count(const struct ps_programs *programs, struct version_table *table, struct ps_error *error) {
+    int micro_batches = programs_micro_batches(programs);
+    size_t cells = (size_t)programs->stages * (size_t)micro_batches;
+    int *block = calloc(2 * cells + (size_t)programs->stages, sizeof *block);
+    if (!block) return error_memory(error, "version table", 2 * cells * sizeof *block);
+    int *forward = block, *backward = block + cells, *newest = block + 2 * cells;
+    for (int worker = 0; worker < programs->workers; worker++) {
+        const struct program *program = &programs->worker[worker];
+        for (int i = 0; i < program->count; i++) {
+            const struct instruction *instruction = &program->code[i];
+            size_t cell = (size_t)instruction->stage * (size_t)micro_batches + (size_t)instruction->micro_batch;
+            if (instruction->op == OP_F) forward[cell] = newest[instruction->stage];
+            if (instruction->op == OP_B) backward[cell] = newest[instruction->stage];
+            if (instruction->op == OP_U) newest[instruction->stage]++;
+        }
+    }
+    *table = (struct version_table){.micro_batches = micro_batches, .forward = forward, .backward = backward};
+    return PS_OK;
+}
+
+void version_table_free(struct version_table *table) {
+    free(table->forward); /* one block holds both */
+    *table = (struct version_table){0};
+}
+
+struct reading_context version_table_context(const struct version_table *table, const struct ps_programs *programs, int stage,
+                                             int micro_batch, bool flush) {
+    const int *forward = table->forward + (size_t)stage * (size_t)table->micro_batches;
+    const int *backward = table->backward + (size_t)stage * (size_t)table->micro_batches;
+    int later = micro_batch + stage / 2;
+    struct reading_context context = {
+        .stage = stage,
+        .stages = programs->stages,
+        .micro_batch = micro_batch,
+        .batch = programs_batch(programs, micro_batch),
+        .forward_version = forward[micro_batch],
+        .backward_version = backward[micro_batch],
+        .first_worker_version = later < table->micro_batches ? backward[later] : programs->batches,
+        .flush = flush,
+    };
+    if (flush) context.first_worker_version = context.backward_version;
+    return context;
+}

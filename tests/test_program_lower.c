@@ -1,0 +1,297 @@
+/*
+ * Lowering: every schedule with every policy, over workers and micro-batches, gives programs that the verifier accepts, with
+ * the number of slots that the papers state; listings read back as they were printed; wrong combinations are refused.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/lower.h"
+#include "program/verify.h"
+#include "support.h"
+
+static bool possible(const struct schedule *schedule, const struct weight_policy *policy, int stages, int micro_batches) {
+    if (policy->needs_flush && !schedule->flush) return false;
+    return !policy->group_of_workers || micro_batches >= stages;
+}
+
+static void check_round_trip(const struct ps_programs *programs) {
+    struct ps_programs *again;
+    char *text = ps_programs_print(programs);
+    assert_non_null(text);
+    assert_ok(ps_programs_parse(text, &again, &test_error));
+    assert_ok(ps_programs_verify(again, &test_error));
+    char *second = ps_programs_print(again);
+    assert_string_equal(text, second);
+    free(text);
+    free(second);
+    ps_programs_destroy(again);
+}
+
+static void test_every_combination_verifies(void **state) {
+    (void)state;
+    int lowered = 0, refused = 0;
+    for (int s = 0; schedule_table[s]; s++)
+        for (int p = 0; policy_table[p]; p++)
+            for (int stages = 1; stages <= 8; stages++)
+                for (int m = 1; m <= 16; m++) {
+                    struct ps_programs *programs;
+                                    bool recompute = (m + stages) % 2;
+                    int batches = 1 + (m * 7 + stages * 3) % 6;
+                    enum ps_status status = lower_straight(schedule_table[s]->name, policy_table[p]->name, stages, m, batches,
+                                                           recompute, &programs, &test_error);
+                    if (!possible(schedule_table[s], policy_table[p], stages, m)) {
+                        assert_int_equal(status, PS_USAGE);
+                        refused++;
+                        continue;
+                    }
+                    if (status != PS_OK)
+                        print_message("%s %s stages %d micro-batches %d batches %d: %s\n", schedule_table[s]->name,
+                                      policy_table[p]->name, stages, m, batches, test_error.message);
+                    assert_int_equal(status, PS_OK);
+                    if (m % 5 == 1) check_round_trip(programs);
+                    struct ps_programs *evaluation;
+                    assert_ok(lower_evaluation(programs, 3, &evaluation, &test_error));
+                    for (int stage = 0; stage < stages; stage++) {
+                        const struct stage_slots *train = &programs->slots[stage], *test = &evaluation->slots[stage];
+                        assert_true(test->weights <= train->weights && test->stash <= train->stash);
+                        assert_true(test->input <= train->input && test->output <= train->output);
+                    }
+                    ps_programs_destroy(evaluation);
+                    ps_programs_destroy(programs);
+                    lowered++;
+                }
+    print_message("%d combinations verified, %d refused\n", lowered, refused);
+    assert_true(lowered > 2000);
+}
+
+static struct ps_programs *lower_ok(const char *schedule, const char *policy, int stages, int m, int batches, bool recompute) {
+    struct ps_programs *programs;
+    assert_ok(lower_straight(schedule, policy, stages, m, batches, recompute, &programs, &test_error));
+    return programs;
+}
+
+/* Copies of the weights and stashes in the steady state, stage p of P (PipeOptim, table of section II). */
+static void test_slots_are_the_papers(void **state) {
+    (void)state;
+    for (int P = 1; P <= 8; P++) {
+        struct ps_programs *stash = lower_ok("1f1b-async", "stash", P, 1, 4 * P, false);
+        struct ps_programs *pipeoptim = lower_ok("1f1b-async", "pipeoptim", P, 1, 4 * P, false);
+        struct ps_programs *latest = lower_ok("1f1b-async", "latest", P, 1, 4 * P, false);
+        struct ps_programs *buffered = lower_ok("1f1b-async", "2bw", P, P, 8, false);
+        struct ps_programs *flush = lower_ok("1f1b", "sync", P, 2 * P, 3, false);
+        struct ps_programs *gpipe = lower_ok("gpipe", "sync", P, 2 * P, 3, false);
+        struct ps_programs *light = lower_ok("1f1b", "sync", P, 2 * P, 3, true);
+        for (int p = 0; p < P; p++) {
+            int staleness;
+                    assert_int_equal(stash->slots[p].weights, P - p);
+            assert_int_equal(stash->slots[p].stash, P - p);
+            assert_int_equal(pipeoptim->slots[p].weights, p == P - 1 ? 1 : 2);
+            assert_int_equal(latest->slots[p].weights, 1);
+            assert_int_equal(buffered->slots[p].weights, 2);
+            assert_int_equal(flush->slots[p].weights, 1);
+            assert_int_equal(flush->slots[p].stash, P - p);
+            assert_int_equal(gpipe->slots[p].stash, 2 * P);
+            assert_int_equal(light->slots[p].stash, 1);
+            assert_ok(programs_staleness(pipeoptim, p, &staleness, &test_error));
+            assert_int_equal(staleness, P - 1 - p);
+            assert_ok(programs_staleness(flush, p, &staleness, &test_error));
+            assert_int_equal(staleness, 0);
+        }
+        struct ps_programs *all[] = {stash, pipeoptim, latest, buffered, flush, gpipe, light};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) ps_programs_destroy(all[i]);
+    }
+}
+
+/* The updates that a stage's predictions look ahead, in order, forward predictions only (the reader follows the prediction). */
+static int collect_ahead(const struct program *program, int *ahead_of_forward, int limit) {
+    int count = 0, predicted = 0;
+    int slot = NO_SLOT;
+    for (int i = 0; i < program->count; i++) {
+        const struct instruction *instruction = &program->code[i];
+        if (instruction->predict_to != NO_SLOT) {
+            predicted = instruction->ahead;
+            slot = instruction->predict_to;
+        }
+        if (instruction->op == OP_F && count < limit) ahead_of_forward[count++] = instruction->slot == slot ? predicted : 0;
+    }
+    return count;
+}
+
+/* s(k) = min(k, P-1-p) for the k-th forward since the pipeline began to fill (SEMANTICS: staleness), also at the end of the
+ * segment, where it does not shrink: updates that stand between the forward and its backward are still those. */
+static void test_pipeoptim_counts_s_while_filling(void **state) {
+    (void)state;
+    enum { P = 5, BATCHES = 13 };
+    struct ps_programs *programs = lower_ok("1f1b-async", "pipeoptim", P, 1, BATCHES, false);
+    for (int p = 0; p < P; p++) {
+        int ahead[BATCHES];
+        assert_int_equal(collect_ahead(&programs->worker[p], ahead, BATCHES), BATCHES);
+        for (int k = 0; k < BATCHES; k++) assert_int_equal(ahead[k], k < P - 1 - p ? k : P - 1 - p);
+    }
+    ps_programs_destroy(programs);
+}
+
+/* SpecTrain's formulas in the steady state: forward floor(p/2) + P-1-p, backward floor(p/2). */
+static void test_spectrain_distances(void **state) {
+    (void)state;
+    enum { P = 6, BATCHES = 30 };
+    struct ps_programs *programs = lower_ok("1f1b-async", "spectrain", P, 1, BATCHES, false);
+    for (int p = 0; p < P; p++) {
+        int predicted = 0, slot = NO_SLOT;
+        for (int i = 0; i < programs->worker[p].count; i++) {
+            const struct instruction *instruction = &programs->worker[p].code[i];
+            if (instruction->predict_to != NO_SLOT) {
+                predicted = instruction->ahead;
+                slot = instruction->predict_to;
+            }
+            int ahead = slot != NO_SLOT && instruction->slot == slot ? predicted : 0, k = instruction->micro_batch;
+            bool steady = k >= P && k < BATCHES - P;
+            if (instruction->op == OP_F && steady) assert_int_equal(ahead, p / 2 + P - 1 - p);
+            if (instruction->op == OP_B && steady) assert_int_equal(ahead, p / 2);
+            if (instruction->op == OP_B) assert_true(ahead <= BATCHES - k);
+        }
+    }
+    ps_programs_destroy(programs);
+}
+
+/* Once the pipeline is full an update and the prediction after it are one instruction. */
+static void test_prediction_is_fused(void **state) {
+    (void)state;
+    struct ps_programs *programs = lower_ok("1f1b-async", "pipeoptim", 4, 1, 40, false);
+    int separate = 0, fused = 0;
+    for (int i = 0; i < programs->worker[0].count; i++) {
+        const struct instruction *instruction = &programs->worker[0].code[i];
+        separate += instruction->op == OP_P;
+        fused += instruction->op == OP_U && instruction->predict_to != NO_SLOT;
+    }
+    assert_int_equal(separate, 3); /* while the pipeline fills */
+    assert_int_equal(fused, 36);
+    ps_programs_destroy(programs);
+}
+
+/* One change to one instruction of a right program; the verifier must name the instruction it hits. */
+static void expect_refused(struct ps_programs *programs, const char *part) {
+    struct ps_error error;
+    assert_int_equal(ps_programs_verify(programs, &error), PS_BAD_INPUT);
+    if (!strstr(error.message, part)) print_message("got: %s\n", error.message);
+    assert_non_null(strstr(error.message, part));
+    ps_programs_destroy(programs);
+}
+
+static struct instruction *nth(struct ps_programs *programs, int worker, enum opcode op, int n) {
+    struct program *program = &programs->worker[worker];
+    for (int i = 0; i < program->count; i++)
+        if (program->code[i].op == op && n-- == 0) return &program->code[i];
+    fail_msg("no such instruction");
+    return NULL;
+}
+
+static void remove_instruction(struct program *program, struct instruction *instruction) {
+    ptrdiff_t index = instruction - program->code;
+    memmove(instruction, instruction + 1, (size_t)(program->count - index - 1) * sizeof *instruction);
+    program->count--;
+}
+
+static void swap(struct instruction *a, struct instruction *b) {
+    struct instruction keep = *a;
+    *a = *b;
+    *b = keep;
+}
+
+static void test_broken_programs_are_refused(void **state) {
+    (void)state;
+    struct ps_programs *programs = lower_ok("1f1b-async", "stash", 3, 1, 8, false);
+    swap(nth(programs, 0, OP_SA, 1), nth(programs, 0, OP_SA, 2));
+    expect_refused(programs, "SA2");
+
+    programs = lower_ok("1f1b-async", "stash", 3, 1, 8, false);
+    remove_instruction(&programs->worker[1], nth(programs, 1, OP_RA, 3));
+    expect_refused(programs, "worker");
+
+    programs = lower_ok("1f1b-async", "stash", 3, 1, 8, false);
+    remove_instruction(&programs->worker[2], nth(programs, 2, OP_SG, 3));
+    expect_refused(programs, "worker");
+
+    programs = lower_ok("1f1b-async", "stash", 3, 1, 8, false);
+    nth(programs, 0, OP_B, 5)->slot = (int16_t)((nth(programs, 0, OP_B, 5)->slot + 1) % 3);
+    expect_refused(programs, "0B5");
+
+    programs = lower_ok("1f1b-async", "pipeoptim", 3, 1, 8, false);
+    nth(programs, 0, OP_U, 4)->ahead = 1;
+    expect_refused(programs, "0F");
+
+    programs = lower_ok("gpipe", "sync", 2, 4, 2, false);
+    nth(programs, 0, OP_F, 3)->block[BLOCK_STASH] = 0;
+    expect_refused(programs, "overwrites a stash");
+
+    programs = lower_ok("gpipe", "sync", 2, 4, 2, false);
+    programs->slots[0].stash = 3;
+    expect_refused(programs, "does not have");
+
+    programs = lower_ok("gpipe", "sync", 2, 4, 2, false);
+    swap(nth(programs, 1, OP_B, 1), nth(programs, 1, OP_B, 2));
+    expect_refused(programs, "order of the micro-batches");
+
+    programs = lower_ok("1f1b", "sync", 2, 4, 2, false);
+    nth(programs, 1, OP_SG, 0)->peer = 1;
+    expect_refused(programs, "1SG0");
+
+    programs = lower_ok("1f1b", "sync", 2, 4, 2, false);
+    remove_instruction(&programs->worker[0], nth(programs, 0, OP_U, 1));
+    expect_refused(programs, "updates");
+}
+
+/* Receives posted only right before their use deadlock under rendezvous: the verifier must see it. */
+static void test_deadlock_is_seen(void **state) {
+    (void)state;
+    struct ps_programs *programs = lower_ok("1f1b-async", "latest", 2, 1, 6, false);
+    struct program *last = &programs->worker[1];
+    /* The last worker waits for gradients' partner first: move its first receive behind everything. */
+    struct instruction first = *nth(programs, 1, OP_RA, 0);
+    remove_instruction(last, nth(programs, 1, OP_RA, 0));
+    assert_ok(program_append(last, &first, &test_error));
+    expect_refused(programs, "worker 1");
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    struct ps_programs *programs;
+    assert_status(lower_straight("1f1b-asinc", "latest", 2, 1, 4, false, &programs, &test_error), PS_USAGE, "1f1b-async");
+    assert_status(lower_straight("gpipe", "stach", 2, 1, 4, false, &programs, &test_error), PS_USAGE, "stash");
+    assert_status(lower_straight("1f1b-async", "sync", 2, 1, 4, false, &programs, &test_error), PS_USAGE, "flush");
+    assert_status(lower_straight("1f1b-async", "2bw", 4, 3, 4, false, &programs, &test_error), PS_USAGE, "micro-batches");
+    assert_status(lower_straight("gpipe", "sync", 4, 0, 4, false, &programs, &test_error), PS_USAGE, "micro-batches");
+    assert_status(lower_straight("gpipe", "sync", 4, 4, 0, false, &programs, &test_error), PS_USAGE, "batches");
+}
+
+static void test_bad_listings(void **state) {
+    (void)state;
+    struct ps_programs *programs = lower_ok("1f1b-async", "pipeoptim", 3, 2, 3, false), *again;
+    char *text = ps_programs_print(programs);
+    size_t length = strlen(text);
+    /* Cut anywhere, it is refused (or, cut after the last instruction's end, still right). */
+    for (size_t cut = 0; cut + 1 < length; cut += 7) {
+        char *part = strndup(text, cut);
+        if (ps_programs_parse(part, &again, &test_error) == PS_OK) {
+            assert_status(ps_programs_verify(again, &test_error), PS_BAD_INPUT, "");
+            ps_programs_destroy(again);
+        } else {
+            assert_int_equal(test_error.status, PS_BAD_INPUT);
+        }
+        free(part);
+    }
+    free(text);
+    ps_programs_destroy(programs);
+    assert_status(ps_programs_parse("penstock-program 2\n", &again, &test_error), PS_BAD_INPUT, "line 1");
+    assert_status(ps_programs_parse("", &again, &test_error), PS_BAD_INPUT, "penstock-program");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_combination_verifies), cmocka_unit_test(test_slots_are_the_papers),
+        cmocka_unit_test(test_pipeoptim_counts_s_while_filling), cmocka_unit_test(test_spectrain_distances),
+        cmocka_unit_test(test_prediction_is_fused), cmocka_unit_test(test_broken_programs_are_refused),
+        cmocka_unit_test(test_deadlock_is_seen), cmocka_unit_test(test_refusals), cmocka_unit_test(test_bad_listings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
