@@ -1,0 +1,144 @@
+/*
+ * Discrete events: each event lets one worker go on with its program until it computes, waits or ends, at one moment of
+ * simulated time. A computation is an event at its end; blocks that arrive wake who waits for them (transfer.c).
+ */
+#include "simulate/engine.h"
+
+#include <assert.h>
+
+static const char *const block_names[BLOCK_KINDS] = {"stash", "input", "output", "output gradient", "input gradient"};
+
+static int64_t duration_of(const struct engine *engine, const struct instruction *instruction) {
+    const struct engine_stage *stage = &engine->stages[instruction->stage];
+    enum action action = opcode_table[instruction->op].action;
+    if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return stage->update_and_predict;
+    return stage->duration[action];
+}
+
+static void start_computing(struct engine *engine, int index) {
+    struct engine_worker *worker = &engine->workers[index];
+    engine->free_cores--;
+    worker->started = engine->now;
+    worker->dependency += worker->started - worker->asked;
+    enum action action = opcode_table[worker->computing->op].action;
+    if (action == ACTION_FORWARD && worker->computing->stage == 0) engine->last_entry = engine->now;
+    event_push(&engine->heap, engine->now + worker->duration, index);
+}
+
+static enum ps_status execute_computation(void *context, int index, const struct instruction *instruction,
+                                          struct ps_error *error) {
+    struct engine *engine = context;
+    (void)error;
+    struct engine_worker *worker = &engine->workers[index];
+    worker->computing = instruction;
+    worker->asked = engine->now;
+    worker->duration = duration_of(engine, instruction);
+    enum action action = opcode_table[instruction->op].action;
+    if (worker->forwards == worker->window && worker->backwards == worker->window) worker->forwards = worker->backwards = 0;
+    worker->forwards += action == ACTION_FORWARD;
+    worker->backwards += action == ACTION_BACKWARD;
+    if (engine->free_cores > 0) {
+        start_computing(engine, index);
+    } else {
+        int workers = engine->work->programs->workers;
+        engine->queue[(engine->queue_first + engine->queue_count++) % workers] = index;
+    }
+    return PS_OK;
+}
+
+static void give_core_to_next(struct engine *engine) {
+    engine->free_cores++;
+    if (engine->queue_count == 0) return;
+    int next = engine->queue[engine->queue_first];
+    engine->queue_first = (engine->queue_first + 1) % engine->work->programs->workers;
+    engine->queue_count--;
+    start_computing(engine, next);
+}
+
+static void note_completion(struct engine *engine, const struct instruction *instruction) {
+    enum action action = opcode_table[instruction->op].action;
+    if (action != ACTION_BACKWARD && action != ACTION_UPDATE) return;
+    int batch = instruction->micro_batch;
+    if (action == ACTION_BACKWARD) batch = programs_batch(engine->work->programs, batch);
+    if (engine->completed[batch] < engine->now) engine->completed[batch] = engine->now;
+}
+
+static void finish_computing(struct engine *engine, int index) {
+    struct engine_worker *worker = &engine->workers[index];
+    engine->timeline.events[worker->event_first + worker->event_count++] = (struct timeline_event){
+        .instruction = *worker->computing,
+        .worker = index,
+        .start_s = engine_seconds(engine, worker->started),
+        .end_s = engine_seconds(engine, engine->now),
+    };
+    worker->busy += worker->duration;
+    note_completion(engine, worker->computing);
+    worker->computing = NULL;
+    give_core_to_next(engine);
+}
+
+static enum ps_status go_on(struct engine *engine, int index, struct ps_error *error) {
+    struct engine_worker *worker = &engine->workers[index];
+    struct interpreter *interpreter = &worker->interpreter;
+    if (worker->computing) finish_computing(engine, index);
+    worker->transferring = false;
+    while (!worker->computing && !worker->transferring) {
+        switch (interpreter_step(interpreter, error)) {
+        case STEP_DONE:
+            break;
+        case STEP_FINISHED:
+            return PS_OK;
+        case STEP_FAILED:
+            return error ? error->status : PS_FAILED;
+        case STEP_WAITING: {
+            const struct instruction *instruction = &interpreter->program->code[interpreter->next];
+            const struct engine_stage *stage = &engine->stages[instruction->stage];
+            transfer_wanted(engine, index, stage->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
+            return PS_OK;
+        }
+        }
+    }
+    return PS_OK;
+}
+
+/* Programs that the verifier would have refused may wait for ever. */
+static enum ps_status check_finished(const struct engine *engine, struct ps_error *error) {
+    for (int w = 0; w < engine->work->programs->workers; w++) {
+        const struct interpreter *interpreter = &engine->workers[w].interpreter;
+        if (interpreter->next == interpreter->program->count) continue;
+        char text[96];
+        instruction_text(&interpreter->program->code[interpreter->next], text);
+        return error_set(error, PS_FAILED, "the programs come to a standstill: worker %d waits at %s for %s block %d", w, text,
+                         block_names[interpreter->waiting_kind], interpreter->waiting_slot);
+    }
+    return PS_OK;
+}
+
+enum ps_status engine_run(struct engine *engine, struct ps_error *error) {
+    const struct ps_programs *programs = engine->work->programs;
+    const struct environment environment = {
+        .context = engine,
+        .settled = transfer_settled,
+        .execute = {[ACTION_FORWARD] = execute_computation,
+                    [ACTION_BACKWARD] = execute_computation,
+                    [ACTION_RECOMPUTE] = execute_computation,
+                    [ACTION_UPDATE] = execute_computation,
+                    [ACTION_PREDICT] = execute_computation,
+                    [ACTION_SEND] = transfer_execute,
+                    [ACTION_RECEIVE] = transfer_execute},
+    };
+    for (int w = 0; w < programs->workers; w++) {
+        interpreter_start(&engine->workers[w].interpreter, &programs->worker[w], &environment, w);
+        event_push(&engine->heap, 0, w);
+    }
+    struct event event;
+    while (event_pop(&engine->heap, &event)) {
+        engine->now = event.time;
+        if (event.subject >= programs->workers)
+            transfer_end(engine, event.subject - programs->workers);
+        else
+            TRY(go_on(engine, event.subject, error));
+    }
+    engine->end = engine->now;
+    return check_finished(engine, error);
+}

@@ -1,0 +1,91 @@
+/*
+ * The simulator's state while it runs: workers, blocks, links, and what was seen so far.
+ *
+ * Time is counted in ticks, a power of two of a second chosen so that no sum over the whole run loses a bit: moments that are
+ * equal compare equal, and the parts of a worker's time add up exactly.
+ */
+#ifndef PENSTOCK_SIMULATE_ENGINE_H
+#define PENSTOCK_SIMULATE_ENGINE_H
+
+#include "program/interpreter.h"
+#include "simulate/event.h"
+#include "simulate/simulate.h"
+
+#define NOBODY (-1)
+
+struct engine_worker {
+    struct interpreter interpreter;
+    const struct instruction *computing; /* NULL: none */
+    int64_t asked, started, duration;    /* of that computation: wanted since, runs since, takes */
+    bool transferring;                   /* without overlap: a transfer takes its time */
+    int waiting;                         /* block; NOBODY */
+    int64_t waiting_since;
+    /* Where it stands in its mini-batch (with flush) or segment: forwards and backwards begun of `window`. */
+    int window, forwards, backwards;
+    int64_t busy, communication, dependency; /* dependency: outside of fill and drain only */
+    int event_first, event_count;            /* its part of the timeline */
+};
+
+/* One slot of one kind of one stage. */
+struct engine_block {
+    int worker;
+    bool moving; /* a transfer was started on it that is not over */
+    int partner; /* block at the other end, once it has come; NOBODY before */
+    int channel, micro_batch;
+    int64_t posted; /* since when it is offered */
+    int next;       /* offered on the same side of the channel; NOBODY */
+};
+
+/* Activations or gradients across one boundary between stages: the blocks offered whose other end has not come. */
+struct engine_channel {
+    int offered[2]; /* first of the list of senders, of receivers */
+    int link;
+    int64_t duration, bytes;
+};
+
+struct engine_stage {
+    int64_t duration[ACTION_COUNT], update_and_predict; /* ticks */
+    int first_block[BLOCK_KINDS];                       /* into engine.blocks */
+    int slots[BLOCK_KINDS];
+};
+
+struct engine {
+    const struct simulation_work *work;
+    double tick_s;
+    int64_t now;
+    bool flush;
+    struct event_heap heap; /* subjects: workers, then (as workers + block) receiving blocks whose transfer ends */
+    struct engine_worker *workers;
+    struct engine_stage *stages;
+    struct engine_channel *channels; /* two to a boundary: activations, gradients */
+    int64_t *link_free;              /* per link: when it has done with what is on it */
+    struct engine_block *blocks;
+    int block_count;
+    int free_cores;
+    int *queue, queue_first, queue_count; /* workers that wait for a core */
+    int64_t *completed;                   /* per mini-batch: end of its last backward or update */
+    int64_t last_entry;                   /* when the first stage began its last forward */
+    int64_t end;
+    struct timeline timeline;
+};
+
+enum ps_status engine_create(struct engine *engine, const struct simulation_work *work, struct ps_error *error);
+void engine_free(struct engine *engine);
+enum ps_status engine_run(struct engine *engine, struct ps_error *error);
+
+/* transfer.c: the transfers' half of the environment. */
+bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot);
+enum ps_status transfer_execute(void *context, int worker, const struct instruction *instruction, struct ps_error *error);
+/* A transfer ends that `block` receives. */
+void transfer_end(struct engine *engine, int block);
+/* The worker has begun to wait for `block`. */
+void transfer_wanted(struct engine *engine, int worker, int block);
+
+static inline double engine_seconds(const struct engine *engine, int64_t ticks) { return (double)ticks * engine->tick_s; }
+
+/* Has the worker not begun its first backward, or begun its last forward, of what drains together? */
+static inline bool engine_fills_or_drains(const struct engine_worker *worker) {
+    return worker->backwards == 0 || worker->forwards == worker->window;
+}
+
+#endif

@@ -1,0 +1,183 @@
+/*
+ * What a simulation tells: runs the programs on the engine and sums up what it saw.
+ *
+ * The period of a schedule with flush is makespan / mini-batches. Without flush it is the slope of the completions while the
+ * pipeline neither fills nor drains: between two mini-batches that end before the last one enters, a multiple of what is under
+ * way at a time apart (pipelines bound by latency deliver in bursts of that many).
+ */
+#include "simulate/simulate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "program/moments.h"
+#include "simulate/engine.h"
+
+/* Micro-batches that one simulation may have: guards against absurd numbers, not against long runs. */
+enum { MICRO_BATCHES_MAX = 1 << 24 };
+
+static int larger(int a, int b) { return a > b ? a : b; }
+
+int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches) {
+    if (schedule->flush) return 2;
+    return larger(8, (4 * workers + micro_batches - 1) / micro_batches);
+}
+
+static double slope(const struct engine *engine, int from, int to) {
+    return engine_seconds(engine, engine->completed[to] - engine->completed[from]) / (to - from);
+}
+
+static double period(const struct engine *engine) {
+    const struct ps_programs *programs = engine->work->programs;
+    int batches = programs->batches, steady = 0;
+    if (engine->flush || batches == 1) return engine_seconds(engine, engine->end) / batches;
+    while (steady < batches && engine->completed[steady] <= engine->last_entry) steady++;
+    int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches;
+    if (steady <= under_way) return slope(engine, 0, batches - 1);
+    int span = larger(1, (steady - 1) / 2 / under_way) * under_way;
+    return slope(engine, steady - 1 - span, steady - 1);
+}
+
+static void sum_up(const struct engine *engine, struct ps_simulation_info *info) {
+    const struct ps_programs *programs = engine->work->programs;
+    int64_t busy = 0;
+    for (int w = 0; w < programs->workers; w++) busy += engine->workers[w].busy;
+    *info = (struct ps_simulation_info){
+        .period_s = period(engine),
+        .makespan_s = engine_seconds(engine, engine->end),
+        .workers = programs->workers,
+        .batches = programs->batches,
+    };
+    if (engine->end > 0) info->bubble = 1 - (double)busy / ((double)engine->end * programs->workers);
+    double samples = (double)larger(1, engine->work->samples) * programs->micro_batches;
+    if (info->period_s > 0) info->throughput_samples_per_s = samples / info->period_s;
+}
+
+/* Splits the idle time as simulate.h says. Parts are counted in ticks, so that they add up to the whole. */
+static void attribute(const struct engine *engine, int index, int64_t most_busy, struct ps_simulation_worker *result) {
+    const struct engine_worker *worker = &engine->workers[index];
+    int64_t waiting = engine->end - worker->busy - worker->communication;
+    int64_t imbalance = most_busy - worker->busy < waiting ? most_busy - worker->busy : waiting;
+    int64_t dependency = worker->dependency > imbalance ? worker->dependency - imbalance : 0;
+    result->busy_s = engine_seconds(engine, worker->busy);
+    result->idle_communication_s = engine_seconds(engine, worker->communication);
+    result->idle_imbalance_s = engine_seconds(engine, imbalance);
+    result->idle_dependency_s = engine_seconds(engine, dependency);
+    result->idle_fill_drain_s = engine_seconds(engine, waiting - imbalance - dependency);
+}
+
+static int weight_copies(const struct ps_programs *programs, int worker) {
+    int copies = 0;
+    for (int s = 0; s < programs->stages; s++)
+        if (programs->stage_worker[s] == worker) copies = larger(copies, programs->slots[s].weights);
+    return copies;
+}
+
+static void describe_workers(const struct engine *engine, const struct stage_sizes *sizes, struct ps_simulation *simulation) {
+    const struct simulation_work *work = engine->work;
+    int64_t most_busy = 0;
+    for (int w = 0; w < work->programs->workers; w++)
+        if (engine->workers[w].busy > most_busy) most_busy = engine->workers[w].busy;
+    for (int w = 0; w < work->programs->workers; w++) {
+        attribute(engine, w, most_busy, &simulation->worker[w]);
+        simulation->memory[w] = programs_memory(work->programs, w, sizes, work->moments);
+        simulation->worker[w].memory_bytes = worker_memory_total(&simulation->memory[w]);
+        simulation->worker[w].weight_copies = weight_copies(work->programs, w);
+    }
+}
+
+static enum ps_status create(struct engine *engine, struct ps_simulation **simulation, struct ps_error *error) {
+    const struct simulation_work *work = engine->work;
+    size_t workers = (size_t)work->programs->workers, stages = (size_t)work->programs->stages;
+    struct ps_simulation *made = calloc(1, sizeof *made);
+    struct stage_sizes *sizes = calloc(stages, sizeof *sizes);
+    if (made) made->worker = calloc(workers, sizeof *made->worker);
+    if (made) made->memory = calloc(workers, sizeof *made->memory);
+    if (!sizes || !made || !made->worker || !made->memory) {
+        free(sizes);
+        ps_simulation_destroy(made);
+        return error_memory(error, "the result of a simulation", workers * (sizeof *made->worker + sizeof *made->memory));
+    }
+    for (size_t s = 0; s < stages; s++) sizes[s] = work->costs[s].size;
+    snprintf(made->title, sizeof made->title, "%s, %s, %d workers", work->programs->schedule, work->programs->policy,
+             work->programs->workers);
+    sum_up(engine, &made->info);
+    describe_workers(engine, sizes, made);
+    made->timeline = engine->timeline;
+    engine->timeline = (struct timeline){0};
+    free(sizes);
+    *simulation = made;
+    return PS_OK;
+}
+
+enum ps_status simulate_programs(const struct simulation_work *work, struct ps_simulation **simulation,
+                                 struct ps_error *error) {
+    if (work->cluster->workers < work->programs->workers)
+        return error_set(error, PS_USAGE, "cluster: has %d of the %d workers that the plan needs", work->cluster->workers,
+                         work->programs->workers);
+    struct engine engine;
+    TRY(engine_create(&engine, work, error));
+    enum ps_status status = engine_run(&engine, error);
+    if (status == PS_OK) status = create(&engine, simulation, error);
+    engine_free(&engine);
+    return status;
+}
+
+static enum ps_status lower_batches(const struct ps_plan *plan, int batches, struct ps_programs **programs,
+                                    struct ps_error *error) {
+    const struct schedule *schedule;
+    TRY(schedule_find(plan->schedule, &schedule, error));
+    if (batches == 0) batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
+    int most = larger(1, MICRO_BATCHES_MAX / plan->micro_batches);
+    if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
+    return lower_plan(plan, batches, programs, error);
+}
+
+static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct ps_programs *programs,
+                                       const struct cost_table *table, const struct ps_cluster *cluster,
+                                       struct ps_simulation **simulation, struct ps_error *error) {
+    struct simulation_work work = {.programs = programs, .cluster = cluster, .samples = plan->micro_batch};
+    TRY(plan_moments(plan, &work.moments, error));
+    struct stage_cost *costs = calloc((size_t)plan->stage_count, sizeof *costs);
+    if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
+    for (int s = 0; s < plan->stage_count; s++) costs[s] = stage_cost(table, plan->stages[s].first, plan->stages[s].last);
+    work.costs = costs;
+    enum ps_status status = simulate_programs(&work, simulation, error);
+    free(costs);
+    if (status != PS_OK) return status;
+    snprintf((*simulation)->title, sizeof(*simulation)->title, "%s: %s, %s, %d workers", plan->model, plan->schedule,
+             plan->weights, plan->workers);
+    return PS_OK;
+}
+
+enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                           int batches, struct ps_simulation **simulation, struct ps_error *error) {
+    const struct cost_table *table;
+    TRY(profile_table(profile, plan->micro_batch, &table, error));
+    TRY(plan_check(plan, table->layer_count, error));
+    if (strcmp(plan->model, profile->model) != 0)
+        log_warn("the plan is for %s, the profile of %s", plan->model, profile->model);
+    struct ps_programs *programs;
+    TRY(lower_batches(plan, batches, &programs, error));
+    enum ps_status status = simulate_lowered(plan, programs, table, cluster, simulation, error);
+    ps_programs_destroy(programs);
+    return status;
+}
+
+struct ps_simulation_info ps_simulation_info(const struct ps_simulation *simulation) {
+    return simulation->info;
+}
+
+struct ps_simulation_worker ps_simulation_worker(const struct ps_simulation *simulation, int worker) {
+    return simulation->worker[worker];
+}
+
+void ps_simulation_destroy(struct ps_simulation *simulation) {
+    if (!simulation) return;
+    timeline_free(&simulation->timeline);
+    free(simulation->worker);
+    free(simulation->memory);
+    free(simulation);
+}

@@ -1,0 +1,59 @@
+/*
+ * Simulation: the interpreter's environment with a clock. The programs that the runtime executes run here in simulated time,
+ * under the cost model: what the profile says of the stages, what the cluster says of devices and links.
+ *
+ * Costs of instructions, divided by the speed of the worker's device:
+ *   F  the stage's forward         B  its backward by input and by weights         R  as F
+ *   U  update_s                    P  update_s x SIMULATE_PREDICT_COST
+ *   U with the prediction in the same pass                     update_s x SIMULATE_UPDATE_PREDICT_COST
+ * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers (one for each
+ * direction) has done with those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end.
+ *
+ * Without overlap (cluster.overlap false) transfers take the workers' own time: the sender is held up at its SEND, whether or
+ * not the other end has come, and the receiver as long when it first needs the block, from the later of its own time and the
+ * sender's start. With cluster.cores set, only so many workers compute at a moment; the others queue in order of arrival.
+ *
+ * Idle time of a worker is split by why it waits (all in one segment; the parts add up to makespan - busy):
+ *   communication  what it needs is on its way: the other end has come, the transfer is queued or runs
+ *   imbalance      the worker that computes most is busy so much longer: it would wait so long in any order
+ *   fill_drain     of the rest, while the pipeline fills (until its first backward) and drains (after its last forward);
+ *                  in schedules with flush it does so in each mini-batch
+ *   dependency     of the rest, in between: for an earlier or later stage, or for a free core
+ */
+#ifndef PENSTOCK_SIMULATE_SIMULATE_H
+#define PENSTOCK_SIMULATE_SIMULATE_H
+
+#include "plan/cluster.h"
+#include "profile/profile.h"
+#include "program/lower.h"
+#include "program/timeline.h"
+
+/* A prediction alone reads and writes about as much as an update; fused with it, it only writes one more block. */
+#define SIMULATE_PREDICT_COST 1.0
+#define SIMULATE_UPDATE_PREDICT_COST 1.25
+
+struct ps_simulation {
+    char title[256]; /* what was simulated, for captions */
+    struct ps_simulation_info info;
+    struct ps_simulation_worker *worker;
+    struct worker_memory *memory; /* per worker: what memory_bytes is made of */
+    struct timeline timeline;     /* computations and transfers */
+};
+
+/* What to simulate; everything is borrowed. */
+struct simulation_work {
+    const struct ps_programs *programs;
+    const struct stage_cost *costs; /* per stage, for one micro-batch at speed 1 */
+    const struct ps_cluster *cluster;
+    int samples; /* of a micro-batch */
+    int moments; /* optimizer state in blocks of the weights (program/moments.h) */
+};
+
+/* PS_USAGE: the cluster has fewer workers than the programs. PS_FAILED: out of memory, or the programs (which have not passed
+ * the verifier then) come to a standstill. */
+enum ps_status simulate_programs(const struct simulation_work *work, struct ps_simulation **simulation, struct ps_error *error);
+
+/* Mini-batches after which the figures of a steady state are known. */
+int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches);
+
+#endif

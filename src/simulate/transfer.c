@@ -1,0 +1,158 @@
+/*
+ * Blocks on their way: offered by SEND and RECEIVE, matched by micro-batch, carried by links, settled when they have arrived.
+ */
+#include <assert.h>
+
+#include "simulate/engine.h"
+
+enum side { SENDER, RECEIVER };
+
+static int block_index(const struct engine *engine, int stage, enum block_kind kind, int slot) {
+    assert(slot >= 0 && slot < engine->stages[stage].slots[kind]);
+    return engine->stages[stage].first_block[kind] + slot;
+}
+
+/* Time spent waiting: before the other end came for the stage there, after it for the transfer. */
+static void account_wait(struct engine *engine, struct engine_worker *worker, int64_t other_end_came) {
+    int64_t since = worker->waiting_since, met = other_end_came > since ? other_end_came : since;
+    worker->communication += engine->now - met;
+    if (!engine_fills_or_drains(worker)) worker->dependency += met - since;
+    worker->waiting = NOBODY;
+}
+
+static void settle(struct engine *engine, int index) {
+    struct engine_block *block = &engine->blocks[index];
+    struct engine_worker *worker = &engine->workers[block->worker];
+    block->moving = false;
+    if (worker->waiting != index) return;
+    account_wait(engine, worker, engine->blocks[block->partner].posted);
+    event_push(&engine->heap, engine->now, block->worker);
+}
+
+bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
+    const struct engine *engine = context;
+    (void)worker;
+    return !engine->blocks[block_index(engine, stage, kind, slot)].moving;
+}
+
+/* Takes the worker's own time for a transfer, from now on. */
+static void occupy(struct engine *engine, int index, int64_t duration) {
+    struct engine_worker *worker = &engine->workers[index];
+    worker->transferring = true;
+    worker->communication += duration;
+    event_push(&engine->heap, engine->now + duration, index);
+}
+
+/* Without overlap a receiver takes the block in when it needs it and the sender has begun; no other block comes here with a
+ * partner. */
+static void receive_in_own_time(struct engine *engine, int index) {
+    struct engine_block *block = &engine->blocks[index];
+    struct engine_worker *worker = &engine->workers[block->worker];
+    if (block->partner == NOBODY || worker->waiting != index) return;
+    account_wait(engine, worker, engine->now);
+    block->moving = false;
+    occupy(engine, block->worker, engine->channels[block->channel].duration);
+}
+
+static void record(struct engine *engine, const struct engine_block *sender, const struct engine_block *receiver, int64_t start,
+                   int64_t end) {
+    const struct engine_channel *channel = &engine->channels[sender->channel];
+    bool gradient = sender->channel % 2 == 1;
+    assert(engine->timeline.transfer_count < engine->timeline.transfer_capacity);
+    engine->timeline.transfers[engine->timeline.transfer_count++] = (struct timeline_transfer){
+        .from = sender->worker,
+        .to = receiver->worker,
+        .stage = sender->channel / 2 + gradient,
+        .micro_batch = sender->micro_batch,
+        .gradient = gradient,
+        .bytes = channel->bytes,
+        .start_s = engine_seconds(engine, start),
+        .end_s = engine_seconds(engine, end),
+    };
+}
+
+/* Both ends have come, now. */
+static void carry(struct engine *engine, int sender_index, int receiver_index) {
+    struct engine_block *sender = &engine->blocks[sender_index], *receiver = &engine->blocks[receiver_index];
+    const struct engine_channel *channel = &engine->channels[sender->channel];
+    sender->partner = receiver_index;
+    receiver->partner = sender_index;
+    if (!engine->work->cluster->overlap) {
+        record(engine, sender, receiver, sender->posted, sender->posted + channel->duration);
+        settle(engine, sender_index);
+        receive_in_own_time(engine, receiver_index);
+        return;
+    }
+    int64_t *done = &engine->link_free[channel->link];
+    int64_t start = *done > engine->now ? *done : engine->now;
+    *done = start + channel->duration;
+    record(engine, sender, receiver, start, *done);
+    if (*done > engine->now)
+        event_push(&engine->heap, *done, engine->work->programs->workers + receiver_index);
+    else
+        transfer_end(engine, receiver_index);
+}
+
+void transfer_end(struct engine *engine, int block) {
+    settle(engine, block);
+    settle(engine, engine->blocks[block].partner);
+}
+
+/* Takes the block out of the list that holds the other end of `block`; NOBODY where it has not come yet. */
+static int take_match(struct engine *engine, int *list, int micro_batch) {
+    for (int *place = list; *place != NOBODY; place = &engine->blocks[*place].next) {
+        int index = *place;
+        if (engine->blocks[index].micro_batch != micro_batch) continue;
+        *place = engine->blocks[index].next;
+        return index;
+    }
+    return NOBODY;
+}
+
+static void offer(struct engine *engine, int index, enum side side) {
+    struct engine_block *block = &engine->blocks[index];
+    struct engine_channel *channel = &engine->channels[block->channel];
+    int other = take_match(engine, &channel->offered[side == SENDER ? RECEIVER : SENDER], block->micro_batch);
+    if (other == NOBODY) {
+        int *place = &channel->offered[side];
+        while (*place != NOBODY) place = &engine->blocks[*place].next;
+        *place = index;
+    } else if (side == SENDER) {
+        carry(engine, index, other);
+    } else {
+        carry(engine, other, index);
+    }
+}
+
+/* The block that a send or a receive is about. */
+static enum block_kind moved_block(enum opcode op) {
+    const char *operand = opcode_table[op].operands;
+    while (operand_block(*operand) == BLOCK_KINDS) operand++;
+    return operand_block(*operand);
+}
+
+enum ps_status transfer_execute(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct engine *engine = context;
+    (void)error;
+    enum block_kind kind = moved_block(instruction->op);
+    enum side side = opcode_table[instruction->op].action == ACTION_SEND ? SENDER : RECEIVER;
+    bool gradient = kind == BLOCK_INPUT_GRADIENT || kind == BLOCK_OUTPUT_GRADIENT;
+    bool before_stage = kind == BLOCK_INPUT || kind == BLOCK_INPUT_GRADIENT;
+    int index = block_index(engine, instruction->stage, kind, instruction->block[kind]);
+    struct engine_block *block = &engine->blocks[index];
+    assert(!block->moving);
+    block->moving = true;
+    block->partner = block->next = NOBODY;
+    block->micro_batch = instruction->micro_batch;
+    block->posted = engine->now;
+    block->channel = 2 * (instruction->stage - before_stage) + gradient;
+    offer(engine, index, side);
+    if (side == SENDER && !engine->work->cluster->overlap) occupy(engine, worker, engine->channels[block->channel].duration);
+    return PS_OK;
+}
+
+void transfer_wanted(struct engine *engine, int worker, int block) {
+    engine->workers[worker].waiting = block;
+    engine->workers[worker].waiting_since = engine->now;
+    if (!engine->work->cluster->overlap) receive_in_own_time(engine, block);
+}

@@ -1,0 +1,46 @@
+/* The event heap against sorting: earliest first, and of the same moment first come, first served. */
+#include <stdlib.h>
+
+#include "simulate/event.h"
+#include "support.h"
+
+static void test_order(void **state) {
+    (void)state;
+    enum { ROUNDS = 200, CAPACITY = 64 };
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        struct random_key key = test_key(round);
+        struct event_heap heap;
+        struct event event, before = {.time = -1};
+        int64_t pending[CAPACITY]; /* time of each subject; -1: not in the heap */
+        int pushed = 0, popped = 0;
+        assert_ok(event_heap_create(&heap, CAPACITY, &test_error));
+        /* Subjects are numbered in the order they come, so equal times must leave in the order of subjects. */
+        while (popped < CAPACITY) {
+            bool push = pushed < CAPACITY && (pushed == popped || random_below(key, (uint64_t)(pushed + popped), 3) > 0);
+            if (push) {
+                int64_t now = before.time > 0 ? before.time : 0;
+                pending[pushed] = now + (int64_t)random_below(key, 1000 + (uint64_t)pushed, 5);
+                event_push(&heap, pending[pushed], pushed);
+                pushed++;
+                continue;
+            }
+            assert_true(event_pop(&heap, &event));
+            popped++;
+            assert_int_equal(event.time, pending[event.subject]);
+            assert_true(event.time >= before.time);
+            for (int subject = 0; subject < pushed; subject++) {
+                assert_true(pending[subject] < 0 || pending[subject] >= event.time);
+                if (subject < event.subject) assert_true(pending[subject] != event.time);
+            }
+            pending[event.subject] = -1;
+            before = event;
+        }
+        assert_false(event_pop(&heap, &event));
+        event_heap_free(&heap);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

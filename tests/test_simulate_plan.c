@@ -1,0 +1,210 @@
+/* ps_simulate: a plan, a profile and a cluster in; figures, table, JSON, picture and trace out. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "simulate/simulate.h"
+#include "support.h"
+
+enum { LAYERS = 6, MIB = 1 << 20 };
+
+/* Six equal layers of 0.25 s forward and 0.5 s backward with 1 MiB of parameters each. */
+static struct ps_profile *make_profile(void) {
+    struct ps_profile *profile;
+    assert_ok(profile_create(1, LAYERS, &profile, &test_error));
+    strcpy(profile->model, "six");
+    profile->tables[0].micro_batch = 16;
+    profile->tables[0].input_bytes = 1024;
+    for (int l = 0; l < LAYERS; l++)
+        profile->tables[0].layers[l] = (struct layer_cost){
+            .kind = "linear",
+            .time = {.forward_s = 0.25, .backward_input_s = 0.25, .backward_weight_s = 0.25},
+            .size = {.parameter_bytes = MIB, .output_bytes = 1024, .value_bytes = 1024, .stash_bytes = 1024},
+        };
+    return profile;
+}
+
+static struct ps_plan *make_plan(const char *schedule, const char *weights, int micro_batches, int first_cut, int second_cut) {
+    struct ps_plan *plan;
+    assert_ok(plan_create(3, 3, &plan, &test_error));
+    strcpy(plan->model, "six");
+    strcpy(plan->schedule, schedule);
+    strcpy(plan->weights, weights);
+    plan->micro_batch = 16;
+    plan->micro_batches = micro_batches;
+    assert_ok(plan_stage_set(plan, 0, 0, first_cut, 0, &test_error));
+    assert_ok(plan_stage_set(plan, 1, first_cut + 1, second_cut, 1, &test_error));
+    assert_ok(plan_stage_set(plan, 2, second_cut + 1, LAYERS - 1, 2, &test_error));
+    return plan;
+}
+
+static struct ps_cluster *make_cluster(int workers) {
+    struct ps_cluster_options options = {.workers = workers};
+    struct ps_cluster *cluster;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    return cluster;
+}
+
+static void test_figures(void **state) {
+    (void)state;
+    struct ps_profile *profile = make_profile();
+    struct ps_cluster *cluster = make_cluster(3);
+    struct ps_simulation *simulation;
+
+    struct ps_plan *plan = make_plan("1f1b", "sync", 4, 1, 3);
+    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+    struct ps_simulation_info info = ps_simulation_info(simulation);
+    assert_true(info.period_s == 6 * 1.5); /* (M + P - 1)(F + B) */
+    assert_true(info.throughput_samples_per_s == 4 * 16 / 9.0);
+    assert_true(fabs(info.bubble - 2.0 / 6) <= 1e-12);
+    assert_int_equal(info.workers, 3);
+    assert_int_equal(info.batches, 2);
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+
+    /* Asynchronously the stage of three layers sets the period; sgdm and two copies of the weights at the first two stages. */
+    plan = make_plan("1f1b-async", "pipeoptim", 1, 0, 2);
+    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+    assert_true(ps_simulation_info(simulation).period_s == 3 * 0.75);
+    static const int layers[] = {1, 2, 3}, copies[] = {2, 2, 1};
+    for (int w = 0; w < 3; w++) {
+        assert_int_equal(ps_simulation_worker(simulation, w).weight_copies, copies[w]);
+        assert_int_equal(simulation->memory[w].weights, copies[w] * layers[w] * MIB);
+        assert_int_equal(simulation->memory[w].optimizer, layers[w] * MIB);
+    }
+    ps_simulation_destroy(simulation);
+
+    /* Adam has two moments; recomputation runs every forward twice. */
+    strcpy(plan->optimizer, "adam");
+    for (int s = 0; s < 3; s++) plan->stages[s].recompute = true;
+    assert_ok(ps_simulate(plan, profile, cluster, 20, &simulation, &test_error));
+    assert_int_equal(ps_simulation_info(simulation).batches, 20);
+    assert_true(ps_simulation_info(simulation).period_s == 3 * 1.0);
+    assert_int_equal(simulation->memory[2].optimizer, 2 * 3 * MIB);
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+/* More batches change the makespan, not the period. */
+static void test_period_does_not_depend_on_the_length(void **state) {
+    (void)state;
+    struct ps_profile *profile = make_profile();
+    struct ps_cluster *cluster = make_cluster(3);
+    for (int cut = 0; cut < 3; cut++) {
+        struct ps_plan *plan = make_plan("1f1b-async", "stash", 1, cut, 3 + (cut + 1) / 2);
+        double usual_s = 0;
+        for (int batches = 0; batches <= 40; batches += batches < 12 ? 12 : 7) {
+            struct ps_simulation *simulation;
+            assert_ok(ps_simulate(plan, profile, cluster, batches, &simulation, &test_error));
+            if (batches == 0) usual_s = ps_simulation_info(simulation).period_s;
+            assert_true(ps_simulation_info(simulation).period_s == usual_s);
+            ps_simulation_destroy(simulation);
+        }
+        ps_plan_destroy(plan);
+    }
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+static void check_fields(json_t *object, const char *const *names, size_t count) {
+    assert_int_equal(json_object_size(object), count);
+    for (size_t i = 0; i < count; i++)
+        if (!json_object_get(object, names[i])) fail_msg("no field %s", names[i]);
+}
+
+static void test_what_is_shown(void **state) {
+    (void)state;
+    static const char *const fields[] = {"period_s", "makespan_s", "throughput_samples_per_s", "bubble", "batches", "workers"};
+    static const char *const worker_fields[] = {"busy_s", "idle_s", "memory_bytes", "weight_copies"};
+    static const char *const idle_fields[] = {"fill_drain", "dependency", "communication", "imbalance"};
+    struct ps_profile *profile = make_profile();
+    struct ps_cluster *cluster = make_cluster(3);
+    struct ps_plan *plan = make_plan("1f1b-async", "pipeoptim", 1, 0, 2);
+    struct ps_simulation *simulation;
+    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+
+    char *text = ps_simulation_json(simulation);
+    json_t *root = json_loads(text, 0, NULL), *worker;
+    assert_non_null(root);
+    check_fields(root, fields, 6);
+    assert_int_equal(json_array_size(json_object_get(root, "workers")), 3);
+    size_t w;
+    json_array_foreach(json_object_get(root, "workers"), w, worker) {
+        check_fields(worker, worker_fields, 4);
+        json_t *idle = json_object_get(worker, "idle_s");
+        check_fields(idle, idle_fields, 4);
+        double sum_s = json_number_value(json_object_get(worker, "busy_s"));
+        for (int i = 0; i < 4; i++) sum_s += json_number_value(json_object_get(idle, idle_fields[i]));
+        assert_true(sum_s == json_number_value(json_object_get(root, "makespan_s")));
+    }
+    json_decref(root);
+    free(text);
+
+    text = ps_simulation_table(simulation);
+    assert_non_null(strstr(text, "six: 1f1b-async, pipeoptim, 3 workers"));
+    assert_non_null(strstr(text, "period      2.25 s for a mini-batch"));
+    assert_non_null(strstr(text, "throughput  7.11 samples/s"));
+    free(text);
+
+    char directory[4096], path[4096], *data;
+    size_t size;
+    test_directory_make(directory);
+    assert_ok(ps_simulation_write_svg(simulation, file_join(path, directory, "a.svg"), &test_error));
+    assert_ok(file_read(path, MIB, &data, &size, &test_error));
+    assert_non_null(strstr(data, "% busy, "));
+    free(data);
+    assert_ok(ps_simulation_write_trace(simulation, file_join(path, directory, "a.json"), &test_error));
+    assert_ok(file_read(path, MIB, &data, &size, &test_error));
+    json_t *trace = json_loads(data, 0, NULL);
+    assert_non_null(json_object_get(trace, "traceEvents"));
+    json_decref(trace);
+    free(data);
+    assert_int_equal(ps_simulation_write_svg(simulation, file_join(path, directory, "no/such/a.svg"), &test_error), PS_IO);
+    test_directory_remove(directory);
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    struct ps_profile *profile = make_profile();
+    struct ps_cluster *cluster = make_cluster(2);
+    struct ps_plan *plan = make_plan("1f1b-async", "pipeoptim", 1, 0, 2);
+    struct ps_simulation *simulation = NULL;
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "2 of the 3 workers");
+    assert_status(ps_simulate(plan, profile, cluster, -1, &simulation, &test_error), PS_USAGE, "batches: -1");
+    plan->micro_batches = 1 << 20;
+    assert_status(ps_simulate(plan, profile, cluster, 1000, &simulation, &test_error), PS_USAGE, "batches: 1000");
+    plan->micro_batches = 1;
+    plan->micro_batch = 3;
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "3");
+    plan->micro_batch = 16;
+    strcpy(plan->weights, "spectrain");
+    strcpy(plan->optimizer, "adam");
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "spectrain");
+    strcpy(plan->optimizer, "sgdn");
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "did you mean 'sgd");
+    plan->stages[2].last = LAYERS;
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_BAD_INPUT,
+                  "past the model's last layer");
+    assert_null(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_period_does_not_depend_on_the_length),
+        cmocka_unit_test(test_what_is_shown),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,315 @@
+/* Transfers, links and cores in small cases computed by hand. Forward 1 s, backward 2 s unless said otherwise. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "simulate/simulate.h"
+#include "support.h"
+
+enum { STAGES_MAX = 8, BLOCK_BYTES = 64 };
+
+struct pipeline {
+    struct ps_programs *programs;
+    struct ps_cluster *cluster;
+    struct stage_cost costs[STAGES_MAX];
+    struct ps_simulation *simulation;
+};
+
+static void pipeline_make(struct pipeline *pipeline, const char *schedule, int stages, int micro_batches, double latency_s) {
+    struct ps_cluster_options options = {.workers = stages, .latency_s = latency_s};
+    *pipeline = (struct pipeline){0};
+    for (int s = 0; s < stages; s++)
+        pipeline->costs[s] = (struct stage_cost){
+            .time = {.forward_s = 1, .backward_input_s = 1, .backward_weight_s = 1},
+            .size = {.input_bytes = BLOCK_BYTES, .output_bytes = s + 1 < stages ? BLOCK_BYTES : 0},
+        };
+    assert_ok(ps_cluster_uniform(&options, &pipeline->cluster, &test_error));
+    assert_ok(lower_straight(schedule, "sync", stages, micro_batches, 1, false, &pipeline->programs, &test_error));
+}
+
+static enum ps_status pipeline_try(struct pipeline *pipeline) {
+    struct simulation_work work = {
+        .programs = pipeline->programs, .costs = pipeline->costs, .cluster = pipeline->cluster, .samples = 1, .moments = 0};
+    ps_simulation_destroy(pipeline->simulation);
+    pipeline->simulation = NULL;
+    return simulate_programs(&work, &pipeline->simulation, &test_error);
+}
+
+static double pipeline_run(struct pipeline *pipeline) {
+    assert_ok(pipeline_try(pipeline));
+    return pipeline->simulation->info.makespan_s;
+}
+
+static void pipeline_free(struct pipeline *pipeline) {
+    ps_simulation_destroy(pipeline->simulation);
+    ps_programs_destroy(pipeline->programs);
+    ps_cluster_destroy(pipeline->cluster);
+}
+
+static void assert_start(const struct pipeline *pipeline, enum opcode op, int stage, int micro_batch, double start_s) {
+    const struct timeline *timeline = &pipeline->simulation->timeline;
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct instruction *instruction = &timeline->events[i].instruction;
+        if (instruction->op != op || instruction->stage != stage || instruction->micro_batch != micro_batch) continue;
+        if (timeline->events[i].start_s != start_s)
+            fail_msg("%d%s%d starts at %g s, not at %g s", stage, opcode_table[op].text, micro_batch,
+                     timeline->events[i].start_s, start_s);
+        return;
+    }
+    fail_msg("%d%s%d is not in the timeline", stage, opcode_table[op].text, micro_batch);
+}
+
+static void assert_transfer(const struct pipeline *pipeline, int stage, bool gradient, int micro_batch, double start_s,
+                            double end_s) {
+    const struct timeline *timeline = &pipeline->simulation->timeline;
+    for (int i = 0; i < timeline->transfer_count; i++) {
+        const struct timeline_transfer *transfer = &timeline->transfers[i];
+        if (transfer->stage != stage || transfer->gradient != gradient || transfer->micro_batch != micro_batch) continue;
+        assert_true(transfer->start_s == start_s);
+        assert_true(transfer->end_s == end_s);
+        assert_int_equal(transfer->from, stage);
+        assert_int_equal(transfer->to, gradient ? stage - 1 : stage + 1);
+        assert_int_equal(transfer->bytes, BLOCK_BYTES);
+        return;
+    }
+    fail_msg("no transfer of stage %d, micro-batch %d", stage, micro_batch);
+}
+
+/* Latency and bandwidth: 0.25 s + 64 bytes at 128 bytes/s. There and back, nothing to hide behind. */
+static void test_one_micro_batch(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "naive", 2, 1, 0.25);
+    pipeline.cluster->links[0].bandwidth_bytes_per_s = 128;
+    for (int overlap = 0; overlap < 2; overlap++) {
+        pipeline.cluster->overlap = overlap;
+        assert_true(pipeline_run(&pipeline) == 7.5);
+        assert_transfer(&pipeline, 0, false, 0, 1, 1.75);
+        assert_start(&pipeline, OP_F, 1, 0, 1.75);
+        assert_transfer(&pipeline, 1, true, 0, 4.75, 5.5);
+        assert_start(&pipeline, OP_B, 0, 0, 5.5);
+        /* Without overlap sending takes the worker's time, too. */
+        for (int w = 0; w < 2; w++) assert_true(pipeline.simulation->worker[w].idle_communication_s == (overlap ? 0.75 : 1.5));
+    }
+    pipeline_free(&pipeline);
+}
+
+static void test_overlap_hides_transfers(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "gpipe", 2, 2, 0.75);
+    assert_true(pipeline_run(&pipeline) == 10.5);
+    assert_start(&pipeline, OP_F, 0, 1, 1);
+    assert_start(&pipeline, OP_F, 1, 1, 2.75);
+    assert_start(&pipeline, OP_B, 0, 0, 6.5);
+    assert_start(&pipeline, OP_B, 0, 1, 8.5);
+    /* Worker 1 only waits for the first activation, 1 s for the forward and 0.75 s for the transfer. */
+    assert_true(pipeline.simulation->worker[1].idle_communication_s == 0.75);
+    pipeline_free(&pipeline);
+}
+
+/* Each end spends 0.75 s on each transfer; the receiver from when it needs the block and the sender has begun. */
+static void test_transfers_take_the_workers_time(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "gpipe", 2, 2, 0.75);
+    pipeline.cluster->overlap = false;
+    assert_true(pipeline_run(&pipeline) == 12);
+    assert_start(&pipeline, OP_F, 0, 1, 1.75);
+    assert_start(&pipeline, OP_F, 1, 0, 1.75);
+    assert_start(&pipeline, OP_F, 1, 1, 3.5);
+    assert_start(&pipeline, OP_B, 1, 1, 7.25);
+    assert_start(&pipeline, OP_B, 0, 0, 7.25);
+    assert_start(&pipeline, OP_B, 0, 1, 10);
+    for (int w = 0; w < 2; w++) assert_true(pipeline.simulation->worker[w].idle_communication_s == 3);
+    pipeline_free(&pipeline);
+
+    /* The second activation has long been sent when worker 1 needs it: taking it in still costs its time. */
+    pipeline_make(&pipeline, "1f1b", 2, 2, 0.75);
+    pipeline.cluster->overlap = false;
+    assert_true(pipeline_run(&pipeline) == 12);
+    assert_start(&pipeline, OP_B, 1, 0, 2.75);
+    assert_start(&pipeline, OP_F, 1, 1, 6.25);
+    assert_start(&pipeline, OP_B, 0, 0, 5.5);
+    pipeline_free(&pipeline);
+}
+
+/* A link carries one block at a time, in the order they came; the sender's third forward waits for its output block. */
+static void test_slow_link(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "gpipe", 2, 3, 2);
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 0, false, 0, 1, 3);
+    assert_transfer(&pipeline, 0, false, 1, 3, 5);
+    assert_transfer(&pipeline, 0, false, 2, 5, 7);
+    assert_start(&pipeline, OP_F, 0, 1, 1);
+    assert_start(&pipeline, OP_F, 0, 2, 3);
+    assert_start(&pipeline, OP_F, 1, 2, 7);
+    pipeline_free(&pipeline);
+}
+
+/* A transfer begins when the receiver has an empty block, too: worker 1 posts one receive ahead. */
+static void test_slow_receiver(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "gpipe", 2, 5, 0.5);
+    pipeline.costs[1].time.forward_s = 4;
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 0, false, 0, 1, 1.5);
+    assert_transfer(&pipeline, 0, false, 1, 2, 2.5);
+    assert_transfer(&pipeline, 0, false, 2, 5.5, 6);
+    assert_start(&pipeline, OP_F, 0, 3, 3);
+    assert_start(&pipeline, OP_F, 0, 4, 6);
+    pipeline_free(&pipeline);
+}
+
+/* The two directions between two workers are two links; each may have figures of its own, the last that matches counts. */
+static void test_links_of_their_own(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    struct cluster_link links[] = {{-1, -1, 0, 0.5}, {1, 0, 0, 4}};
+    pipeline_make(&pipeline, "naive", 3, 1, 0);
+    free(pipeline.cluster->links);
+    pipeline.cluster->links = links;
+    pipeline.cluster->link_count = 2;
+    assert_true(pipeline_run(&pipeline) == 3 * 3 + 0.5 + 0.5 + 0.5 + 4);
+    assert_transfer(&pipeline, 0, false, 0, 1, 1.5);
+    assert_transfer(&pipeline, 2, true, 0, 6, 6.5);
+    assert_transfer(&pipeline, 1, true, 0, 8.5, 12.5);
+    pipeline.cluster->links = NULL;
+    pipeline_free(&pipeline);
+}
+
+/* Activations and gradients travel at the same time: one forward and one backward per period, each beside its transfer. */
+static void test_directions_do_not_disturb_each_other(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "naive", 2, 1, 0);
+    ps_programs_destroy(pipeline.programs);
+    assert_ok(lower_straight("1f1b-async", "latest", 2, 1, 40, false, &pipeline.programs, &test_error));
+    struct cluster_link link = {-1, -1, 0, 2.5};
+    pipeline.cluster->links[0] = link;
+    pipeline.cluster->link_count = 1;
+    pipeline_run(&pipeline);
+    /* A batch's round trip between the workers: F, transfer, F, B, transfer, B = 1 + 2.5 + 3 + 2.5 + 2, two batches under way. */
+    assert_true(pipeline.simulation->info.period_s == 11.0 / 2);
+    pipeline_free(&pipeline);
+}
+
+static void append(struct program *program, enum opcode op, int stage) {
+    struct instruction instruction = instruction_make(op, stage, 0);
+    enum action action = opcode_table[op].action;
+    if (action == ACTION_FORWARD || action == ACTION_RECEIVE) instruction.block[BLOCK_INPUT] = 0;
+    if (action == ACTION_FORWARD || action == ACTION_SEND) instruction.block[BLOCK_OUTPUT] = 0;
+    assert_ok(program_append(program, &instruction, &test_error));
+}
+
+/* Two stages of one worker send to the same other worker: one link, one after the other. */
+static void test_stages_share_a_link(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "naive", 4, 1, 2);
+    ps_programs_destroy(pipeline.programs);
+    assert_ok(programs_create(2, 4, &pipeline.programs, &test_error));
+    strcpy(pipeline.programs->schedule, "naive");
+    pipeline.programs->micro_batches = pipeline.programs->batches = 1;
+    for (int stage = 0; stage < 4; stage++) pipeline.programs->stage_worker[stage] = stage % 2;
+    struct program *sender = &pipeline.programs->worker[0], *receiver = &pipeline.programs->worker[1];
+    for (int stage = 0; stage < 4; stage += 2) {
+        append(sender, OP_F, stage);
+        append(sender, OP_SA, stage);
+        append(receiver, OP_RA, stage + 1);
+    }
+    append(receiver, OP_F, 1);
+    append(receiver, OP_F, 3);
+    pipeline_run(&pipeline);
+    assert_start(&pipeline, OP_F, 2, 0, 1);
+    assert_start(&pipeline, OP_F, 1, 0, 3);
+    assert_start(&pipeline, OP_F, 3, 0, 5);
+    pipeline_free(&pipeline);
+}
+
+static int computing_at(const struct timeline *timeline, double time_s) {
+    int count = 0;
+    for (int i = 0; i < timeline->event_count; i++)
+        count += timeline->events[i].start_s <= time_s && time_s < timeline->events[i].end_s;
+    return count;
+}
+
+static void test_cores(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "1f1b", 4, 8, 0);
+    double alone_s = pipeline_run(&pipeline), before_s = 1e9, work_s = 4 * 8 * 3;
+    assert_true(alone_s == 11 * 3);
+    for (int cores = 1; cores <= 5; cores++) {
+        pipeline.cluster->cores = cores;
+        double makespan_s = pipeline_run(&pipeline);
+        const struct timeline *timeline = &pipeline.simulation->timeline;
+        int most = 0;
+        for (int i = 0; i < timeline->event_count; i++) {
+            int count = computing_at(timeline, timeline->events[i].start_s);
+            if (count > most) most = count;
+        }
+        assert_int_equal(most, cores < 4 ? cores : 4);
+        assert_true(makespan_s <= before_s && makespan_s >= work_s / cores);
+        before_s = makespan_s;
+        if (cores == 1) assert_true(makespan_s == work_s);
+        if (cores >= 4) assert_true(makespan_s == alone_s);
+    }
+    pipeline_free(&pipeline);
+}
+
+/* Three workers become ready in turn while the one core is taken: they get it in that order. */
+static void test_core_queue(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "gpipe", 2, 3, 0);
+    pipeline.cluster->cores = 1;
+    pipeline_run(&pipeline);
+    /* Worker 0 asks again the moment it is done, but worker 1 is in the queue before it from then on. */
+    assert_start(&pipeline, OP_F, 0, 0, 0);
+    assert_start(&pipeline, OP_F, 0, 1, 1);
+    assert_start(&pipeline, OP_F, 1, 0, 2);
+    assert_start(&pipeline, OP_F, 0, 2, 3);
+    assert_start(&pipeline, OP_F, 1, 1, 4);
+    for (int w = 0; w < 2; w++) assert_true(pipeline.simulation->worker[w].idle_dependency_s > 0);
+    pipeline.cluster->cores = 2;
+    pipeline_run(&pipeline);
+    for (int w = 0; w < 2; w++) assert_true(pipeline.simulation->worker[w].idle_dependency_s == 0);
+    pipeline_free(&pipeline);
+}
+
+static void test_standstill_and_small_cluster(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "gpipe", 2, 2, 0);
+    struct program *program = &pipeline.programs->worker[0];
+    for (int i = 0; i < program->count; i++)
+        if (program->code[i].op == OP_SA && program->code[i].micro_batch == 1) {
+            memmove(&program->code[i], &program->code[i + 1], (size_t)(program->count - i - 1) * sizeof *program->code);
+            program->count--;
+        }
+    assert_int_equal(pipeline_try(&pipeline), PS_FAILED);
+    assert_status(pipeline_try(&pipeline), PS_FAILED, "standstill: worker 0 waits at 0B0");
+    pipeline.cluster->workers = 1;
+    assert_status(pipeline_try(&pipeline), PS_USAGE, "has 1 of the 2 workers");
+    pipeline_free(&pipeline);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_micro_batch),
+        cmocka_unit_test(test_overlap_hides_transfers),
+        cmocka_unit_test(test_transfers_take_the_workers_time),
+        cmocka_unit_test(test_slow_link),
+        cmocka_unit_test(test_slow_receiver),
+        cmocka_unit_test(test_links_of_their_own),
+        cmocka_unit_test(test_directions_do_not_disturb_each_other),
+        cmocka_unit_test(test_stages_share_a_link),
+        cmocka_unit_test(test_cores),
+        cmocka_unit_test(test_core_queue),
+        cmocka_unit_test(test_standstill_and_small_cluster),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
