@@ -1,0 +1,295 @@
+/* ps_plan_find: what it chooses where the options leave it open, that it is the best of its methods, and how it refuses. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/partitioner.h"
+#include "program/lower.h"
+#include "program/moments.h"
+#include "search/search.h"
+#include "support.h"
+
+enum { KIB = 1024 };
+
+static struct ps_profile *random_profile(struct random_key key, int layers) {
+    struct ps_profile *profile;
+    assert_ok(profile_create(1, layers, &profile, &test_error));
+    strcpy(profile->model, "random");
+    profile->tables[0].micro_batch = 4;
+    profile->tables[0].input_bytes = 64 * KIB;
+    int64_t before = 64 * KIB;
+    for (int l = 0; l < layers; l++) {
+        uint64_t base = 10 * (uint64_t)l;
+        int64_t output = 64 * (1 + (int64_t)random_below(key, base, 2000));
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        layer->time =
+            (struct layer_times){1e-3 * (double)random_uniform(key, base + 1), 1e-3 * (double)random_uniform(key, base + 2),
+                                 1e-3 * (double)random_uniform(key, base + 3), 1e-5};
+        layer->size = (struct layer_sizes){.parameter_bytes = 64 * (int64_t)random_below(key, base + 4, 5000),
+                                           .output_bytes = output,
+                                           .value_bytes = output,
+                                           .stash_bytes = before + output};
+        before = output;
+    }
+    return profile;
+}
+
+static struct ps_cluster *make_cluster(int workers, int64_t memory_bytes, double bandwidth_bytes_per_s) {
+    struct ps_cluster_options options = {
+        .workers = workers, .memory_bytes = memory_bytes, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+    struct ps_cluster *cluster;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    return cluster;
+}
+
+static void test_choices(void **state) {
+    (void)state;
+    static const struct {
+        const char *schedule, *weights, *chosen_schedule, *chosen_weights;
+        int micro_batches; /* chosen, for 4 workers */
+    } cases[] = {
+        {NULL, NULL, "1f1b-async", "pipeoptim", 1},
+        {"auto", "auto", "1f1b-async", "pipeoptim", 1},
+        {NULL, "sync", "1f1b", "sync", 8},
+        {NULL, "stash", "1f1b-async", "stash", 1},
+        {"gpipe", NULL, "gpipe", "sync", 8},
+        {"naive", "auto", "naive", "sync", 1},
+        {"1f1b-async", NULL, "1f1b-async", "pipeoptim", 1},
+        {NULL, "2bw", "1f1b-async", "2bw", 4},
+        {"1f1b", "latest", "1f1b", "latest", 8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_plan_options options = {.schedule = cases[i].schedule, .weights = cases[i].weights};
+        struct search_choice choice;
+        assert_ok(search_choose(&options, 4, &choice, &test_error));
+        assert_string_equal(choice.schedule->name, cases[i].chosen_schedule);
+        assert_string_equal(choice.policy->name, cases[i].chosen_weights);
+        assert_int_equal(choice.micro_batches, cases[i].micro_batches);
+        options.micro_batches = 5;
+        assert_ok(search_choose(&options, 4, &choice, &test_error));
+        assert_int_equal(choice.micro_batches, 5);
+    }
+}
+
+static struct ps_plan *find(const struct ps_profile *profile, const struct ps_cluster *cluster, const char *method,
+                            const char *weights) {
+    struct ps_plan_options options = {.method = method, .weights = weights};
+    struct ps_plan *plan;
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    return plan;
+}
+
+/* The plan is what its prediction says: simulated again it takes the same time and memory. */
+static void check_prediction(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    struct ps_simulation *simulation;
+    assert_true(predicted->known);
+    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+    struct ps_simulation_info info = ps_simulation_info(simulation);
+    assert_true(predicted->period_s == info.period_s);
+    assert_true(predicted->throughput_samples_per_s == info.throughput_samples_per_s);
+    assert_true(predicted->bubble == info.bubble);
+    assert_true(predicted->solve_s >= 0);
+    assert_true(predicted->lower_bound_s > 0 && predicted->lower_bound_s <= predicted->objective_s);
+    assert_true(fabs(predicted->gap - (predicted->objective_s / predicted->lower_bound_s - 1)) <= 1e-12);
+    double load_s = 0, total_s = 0;
+    for (int w = 0; w < plan->workers; w++) {
+        assert_int_equal(worker_memory_total(&predicted->memory[w]), ps_simulation_worker(simulation, w).memory_bytes);
+        load_s += predicted->load_s[w];
+    }
+    for (int l = 0; l < profile->tables[0].layer_count; l++) {
+        const struct layer_times *time = &profile->tables[0].layers[l].time;
+        total_s += time->forward_s + time->backward_input_s + time->backward_weight_s;
+    }
+    assert_true(fabs(load_s - total_s) <= 1e-9);
+    ps_simulation_destroy(simulation);
+}
+
+static void test_best_of_its_methods(void **state) {
+    (void)state;
+    for (uint64_t round = 0; round < 60; round++) {
+        struct random_key key = test_key(round);
+        int workers = 1 + (int)random_below(key, 1000, 6), layers = workers + (int)random_below(key, 1001, 12);
+        struct ps_profile *profile = random_profile(key, layers);
+        struct ps_cluster *cluster =
+            make_cluster(workers, 0, round % 3 == 0 ? 0 : 1e7 + 1e9 * (double)random_uniform(key, 1002));
+        const char *weights = round % 2 ? "sync" : NULL;
+        struct ps_plan *plan = find(profile, cluster, NULL, weights);
+        assert_string_equal(plan->model, "random");
+        assert_int_equal(plan->micro_batch, 4);
+        check_prediction(plan, profile, cluster);
+        bool named = false;
+        for (int m = 0; partitioner_table[m]; m++) {
+            struct ps_plan *other = find(profile, cluster, partitioner_table[m]->name, weights);
+            assert_string_equal(other->method, partitioner_table[m]->name);
+            check_prediction(other, profile, cluster);
+            assert_true(plan->predicted.period_s <= other->predicted.period_s * (1 + 1e-9));
+            named = named || strcmp(plan->method, other->method) == 0;
+            ps_plan_destroy(other);
+        }
+        assert_true(named);
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
+static int64_t most_memory(const struct ps_plan *plan) {
+    int64_t most = 0;
+    for (int w = 0; w < plan->workers; w++) {
+        int64_t bytes = worker_memory_total(&plan->predicted.memory[w]);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+/* Tightens the limit to just below what the last plan took until nothing fits: every plan keeps the limit that it was given, gets
+ * no faster, and the refusal says who needs what. */
+static void test_memory_limits(void **state) {
+    (void)state;
+    for (uint64_t round = 0; round < 20; round++) {
+        struct random_key key = test_key(1000 + round);
+        struct ps_profile *profile = random_profile(key, 12);
+        struct ps_plan_options options = {.method = "pipedream"};
+        struct ps_plan *plan = NULL;
+        int64_t limit = 0;
+        double objective_s = 0;
+        enum ps_status status;
+        int plans = 0;
+        for (;;) {
+            struct ps_cluster *cluster = make_cluster(4, limit, 0);
+            struct ps_plan *next;
+            status = ps_plan_find(profile, cluster, &options, &next, &test_error);
+            ps_cluster_destroy(cluster);
+            if (status != PS_OK) break;
+            ps_plan_destroy(plan);
+            plan = next;
+            plans++;
+            assert_true(limit == 0 || most_memory(plan) <= limit);
+            assert_true(plan->predicted.objective_s >= objective_s);
+            objective_s = plan->predicted.objective_s;
+            limit = most_memory(plan) - 1;
+        }
+        assert_true(plans > 0);
+        assert_int_equal(status, PS_NO_PLAN);
+        assert_non_null(strstr(test_error.message, "worker "));
+        assert_non_null(strstr(test_error.hint, "optimizer"));
+        memset(&test_error, 0, sizeof test_error);
+        ps_plan_destroy(plan);
+        ps_profile_destroy(profile);
+    }
+}
+
+static void test_refusal_by_every_method(void **state) {
+    (void)state;
+    struct ps_profile *profile = random_profile(test_key(1), 8);
+    struct ps_cluster *cluster = make_cluster(4, 64 * KIB, 0);
+    struct ps_plan_options options = {0};
+    struct ps_plan *plan = NULL;
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "has 64.0 KiB");
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "recompute");
+    assert_int_equal(ps_plan_find(profile, cluster, &options, &plan, NULL), PS_NO_PLAN);
+    ps_cluster_destroy(cluster);
+    cluster = make_cluster(9, 0, 0);
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "9 workers");
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "(8)");
+    assert_null(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+static void test_wrong_options(void **state) {
+    (void)state;
+    static const struct {
+        struct ps_plan_options options;
+        const char *said;
+    } cases[] = {
+        {{.method = "pipedreem"}, "did you mean 'pipedream'"},
+        {{.schedule = "gpip"}, "did you mean 'gpipe'"},
+        {{.weights = "pipeoptin"}, "did you mean 'pipeoptim'"},
+        {{.optimizer = "sgdn"}, "did you mean 'sgd"},
+        {{.schedule = "1f1b-async", .weights = "sync"}, "does not flush"},
+        {{.weights = "2bw", .micro_batches = 2}, "at least as many as stages (3)"},
+        {{.weights = "spectrain", .optimizer = "adam"}, "sgdm"},
+        {{.micro_batches = -1}, "-1"},
+        {{.micro_batch = 5}, "5"},
+    };
+    struct ps_profile *profile = random_profile(test_key(2), 8);
+    struct ps_cluster *cluster = make_cluster(3, 0, 0);
+    struct ps_plan *plan = NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_status(ps_plan_find(profile, cluster, &cases[i].options, &plan, &test_error), PS_USAGE, cases[i].said);
+    assert_null(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+static void test_options_reach_the_plan(void **state) {
+    (void)state;
+    struct ps_profile *profile = random_profile(test_key(3), 8);
+    struct ps_cluster *cluster = make_cluster(3, 0, 0);
+    struct ps_plan_options options = {.method = "uniform",
+                                      .schedule = "gpipe",
+                                      .weights = "sync",
+                                      .optimizer = "adam",
+                                      .micro_batches = 6,
+                                      .recompute = true,
+                                      .paper_prediction = true};
+    struct ps_plan *plan, *lighter;
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    assert_string_equal(plan->schedule, "gpipe");
+    assert_string_equal(plan->weights, "sync");
+    assert_string_equal(plan->optimizer, "adam");
+    assert_int_equal(plan->micro_batches, 6);
+    assert_true(plan->paper_prediction);
+    static const int last[] = {2, 5, 7};
+    for (int s = 0; s < 3; s++) {
+        assert_true(plan->stages[s].recompute);
+        assert_int_equal(plan->stages[s].last, last[s]);
+        assert_int_equal(plan->predicted.memory[s].optimizer, 2 * plan->predicted.memory[s].gradients);
+    }
+    options.optimizer = "sgd";
+    assert_ok(ps_plan_find(profile, cluster, &options, &lighter, &test_error));
+    for (int s = 0; s < 3; s++) assert_int_equal(lighter->predicted.memory[s].optimizer, 0);
+    ps_plan_destroy(lighter);
+    options.recompute = false;
+    assert_ok(ps_plan_find(profile, cluster, &options, &lighter, &test_error));
+    for (int s = 0; s < 3; s++) assert_true(lighter->predicted.memory[s].stash > plan->predicted.memory[s].stash);
+    assert_true(lighter->predicted.period_s < plan->predicted.period_s);
+    ps_plan_destroy(lighter);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+/* The optimizer's own state, and what the prediction keeps beside it. */
+static void test_moments(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy, *optimizer;
+        int moments;
+    } cases[] = {
+        {"sync", "sgd", 0},       {"stash", "sgdm", 1},     {"latest", "adamw", 2},   {"pipeoptim", "sgd", 1},
+        {"pipeoptim", "sgdm", 1}, {"pipeoptim", "adam", 2}, {"spectrain", "sgdm", 1}, {"xpipe", "sgd", 2},
+        {"xpipe", "sgdm", 3},     {"xpipe", "adam", 2},
+    };
+    int moments;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_ok(policy_moments(cases[i].policy, cases[i].optimizer, &moments, &test_error));
+        assert_int_equal(moments, cases[i].moments);
+    }
+    assert_status(policy_moments("spectrain", "adam", &moments, &test_error), PS_USAGE, "cannot run with optimizer adam");
+    assert_status(policy_moments("spectrain", "sgd", &moments, &test_error), PS_USAGE, "cannot run with optimizer sgd");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choices),       cmocka_unit_test(test_best_of_its_methods),
+        cmocka_unit_test(test_memory_limits), cmocka_unit_test(test_refusal_by_every_method),
+        cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_options_reach_the_plan),
+        cmocka_unit_test(test_moments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
