@@ -1,0 +1,187 @@
+/*
+ * A timeline in Chrome's trace event format, which Perfetto and chrome://tracing open: process 0 holds the workers, process 1 the
+ * links, one thread each; arrows lead from the computation that made a block over its transfer to the one that reads it.
+ * Times are microseconds.
+ *
+ * Format: "Trace Event Format" (Chromium project); complete events (X), flow events (s, t, f), metadata (M).
+ */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "report/report.h"
+
+enum { PROCESS_WORKERS, PROCESS_LINKS };
+
+static const char *const categories[ACTION_COUNT] = {
+    [ACTION_FORWARD] = "forward", [ACTION_BACKWARD] = "backward", [ACTION_RECOMPUTE] = "recompute", [ACTION_UPDATE] = "update",
+    [ACTION_PREDICT] = "predict", [ACTION_SEND] = "send",         [ACTION_RECEIVE] = "receive",
+};
+
+/* Where the forward and the backward of each stage and micro-batch stand in the timeline; -1: nowhere. */
+struct computations {
+    int stages, first_micro_batch, micro_batches;
+    int *place; /* stages x micro_batches x (forward, backward) */
+};
+
+struct tracing {
+    struct text text;
+    const struct timeline *timeline;
+    struct computations computations;
+    bool begun;
+};
+
+static double microseconds(double seconds) { return seconds * 1e6; }
+
+/* Starts the next event. */
+static struct text *next(struct tracing *tracing) {
+    text_add(&tracing->text, tracing->begun ? ",\n" : "\n");
+    tracing->begun = true;
+    return &tracing->text;
+}
+
+/* Any string as JSON, quotes included. */
+static void add_string(struct text *text, const char *words) {
+    json_t *string = json_string(words);
+    char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    text_add(text, "%s", quoted ? quoted : "\"\"");
+    free(quoted);
+    json_decref(string);
+}
+
+static void add_name(struct tracing *tracing, int process, int thread, const char *name) {
+    struct text *text = next(tracing);
+    text_add(text, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":",
+             thread < 0 ? "process_name" : "thread_name", process, thread < 0 ? 0 : thread);
+    add_string(text, name);
+    text_add(text, "}}");
+    if (thread >= 0)
+        text_add(next(tracing),
+                 "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%d,\"tid\":%d,\"args\":{\"sort_index\":%d}}", process,
+                 thread, thread);
+}
+
+static void add_slot(struct text *text, const char *name, int value) {
+    if (value != NO_SLOT) text_add(text, ",\"%s\":%d", name, value);
+}
+
+static void add_event(struct tracing *tracing, const struct timeline_event *event) {
+    const struct instruction *instruction = &event->instruction;
+    const struct opcode_info *info = &opcode_table[instruction->op];
+    struct text *text = next(tracing);
+    text_add(text, "{\"ph\":\"X\",\"name\":\"%s%d\",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f", info->text,
+             instruction->micro_batch, categories[info->action], PROCESS_WORKERS, event->worker, microseconds(event->start_s),
+             microseconds(event->end_s - event->start_s));
+    text_add(text, ",\"args\":{\"stage\":%d,\"micro_batch\":%d", instruction->stage, instruction->micro_batch);
+    add_slot(text, "slot", instruction->slot);
+    add_slot(text, "to", instruction->to);
+    add_slot(text, "predict_to", instruction->predict_to);
+    if (instruction->predict_to != NO_SLOT) text_add(text, ",\"ahead\":%d", instruction->ahead);
+    text_add(text, "}}");
+}
+
+static bool is_pass(const struct timeline_event *event) {
+    enum action action = opcode_table[event->instruction.op].action;
+    return action == ACTION_FORWARD || action == ACTION_BACKWARD;
+}
+
+static int *computation(const struct computations *computations, int stage, int micro_batch, bool backward) {
+    int place = micro_batch - computations->first_micro_batch;
+    if (stage < 0 || stage >= computations->stages || place < 0 || place >= computations->micro_batches) return NULL;
+    return &computations->place[2 * ((size_t)stage * (size_t)computations->micro_batches + (size_t)place) + backward];
+}
+
+/* The table covers the micro-batches that the timeline shows, which may be a late part of a long run. */
+static bool find_computations(const struct timeline *timeline, struct computations *computations) {
+    int first = INT_MAX, last = -1;
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct instruction *instruction = &timeline->events[i].instruction;
+        if (!is_pass(&timeline->events[i])) continue;
+        if (instruction->stage >= computations->stages) computations->stages = instruction->stage + 1;
+        if (instruction->micro_batch < first) first = instruction->micro_batch;
+        if (instruction->micro_batch > last) last = instruction->micro_batch;
+    }
+    computations->first_micro_batch = first;
+    computations->micro_batches = last < first ? 0 : last - first + 1;
+    size_t count = 2 * (size_t)computations->stages * (size_t)computations->micro_batches;
+    computations->place = malloc((count + 1) * sizeof *computations->place);
+    if (!computations->place) return false;
+    for (size_t i = 0; i < count; i++) computations->place[i] = -1;
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct instruction *instruction = &timeline->events[i].instruction;
+        bool backward = opcode_table[instruction->op].action == ACTION_BACKWARD;
+        if (is_pass(&timeline->events[i]))
+            *computation(computations, instruction->stage, instruction->micro_batch, backward) = i;
+    }
+    return true;
+}
+
+static void add_flow(struct tracing *tracing, const char *phase, int id, int process, int thread, double start_s,
+                     double end_s) {
+    /* The middle of a box lies inside of it, which is how viewers find what an arrow joins. */
+    text_add(next(tracing),
+             "{\"ph\":\"%s\",%s\"name\":\"transfer\",\"cat\":\"transfer\",\"id\":%d,\"pid\":%d,\"tid\":%d,\"ts\":%.3f}", phase,
+             *phase == 'f' ? "\"bp\":\"e\"," : "", id, process, thread, microseconds((start_s + end_s) / 2));
+}
+
+static void add_transfer(struct tracing *tracing, int id) {
+    const struct timeline_transfer *transfer = &tracing->timeline->transfers[id];
+    int link = transfer->from * tracing->timeline->workers + transfer->to;
+    text_add(next(tracing),
+             "{\"ph\":\"X\",\"name\":\"%s %d\",\"cat\":\"transfer\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
+             transfer->gradient ? "gradient" : "activation", transfer->micro_batch, PROCESS_LINKS, link,
+             microseconds(transfer->start_s), microseconds(transfer->end_s - transfer->start_s));
+    text_add(&tracing->text, ",\"args\":{\"stage\":%d,\"micro_batch\":%d,\"bytes\":%lld}}", transfer->stage,
+             transfer->micro_batch, (long long)transfer->bytes);
+    const int *from = computation(&tracing->computations, transfer->stage, transfer->micro_batch, transfer->gradient);
+    int reader = transfer->gradient ? transfer->stage - 1 : transfer->stage + 1;
+    const int *to = computation(&tracing->computations, reader, transfer->micro_batch, transfer->gradient);
+    if (!from || !to || *from < 0 || *to < 0) return;
+    const struct timeline_event *maker = &tracing->timeline->events[*from], *taker = &tracing->timeline->events[*to];
+    add_flow(tracing, "s", id, PROCESS_WORKERS, maker->worker, maker->start_s, maker->end_s);
+    add_flow(tracing, "t", id, PROCESS_LINKS, link, transfer->start_s, transfer->end_s);
+    add_flow(tracing, "f", id, PROCESS_WORKERS, taker->worker, taker->start_s, taker->end_s);
+}
+
+static bool name_threads(struct tracing *tracing, const struct timeline_caption *caption) {
+    const struct timeline *timeline = tracing->timeline;
+    int workers = timeline->workers;
+    char name[64];
+    add_name(tracing, PROCESS_WORKERS, -1, "workers");
+    for (int w = 0; w < workers; w++) {
+        struct text label = {0};
+        text_add(&label, "worker %d%s%s", w, caption->notes ? ": " : "", caption->notes ? caption->notes[w] : "");
+        if (!label.failed) add_name(tracing, PROCESS_WORKERS, w, label.data);
+        text_free(&label);
+    }
+    bool *named = calloc((size_t)workers * (size_t)workers + 1, sizeof *named);
+    if (!named) return false;
+    if (timeline->transfer_count > 0) add_name(tracing, PROCESS_LINKS, -1, "links");
+    for (int i = 0; i < timeline->transfer_count; i++) {
+        const struct timeline_transfer *transfer = &timeline->transfers[i];
+        int link = transfer->from * workers + transfer->to;
+        if (named[link]) continue;
+        named[link] = true;
+        snprintf(name, sizeof name, "%d to %d", transfer->from, transfer->to);
+        add_name(tracing, PROCESS_LINKS, link, name);
+    }
+    free(named);
+    return true;
+}
+
+char *report_timeline_trace(const struct timeline *timeline, const struct timeline_caption *caption) {
+    struct tracing tracing = {.timeline = timeline};
+    text_add(&tracing.text, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":");
+    add_string(&tracing.text, caption->title);
+    text_add(&tracing.text, "},\"traceEvents\":[");
+    if (find_computations(timeline, &tracing.computations) && name_threads(&tracing, caption)) {
+        for (int i = 0; i < timeline->event_count; i++) add_event(&tracing, &timeline->events[i]);
+        for (int i = 0; i < timeline->transfer_count; i++) add_transfer(&tracing, i);
+    } else {
+        tracing.text.failed = true;
+    }
+    free(tracing.computations.place);
+    text_add(&tracing.text, "\n]}\n");
+    return text_take(&tracing.text);
+}

@@ -1,0 +1,227 @@
+/*
+ * A timeline as a picture: rows are workers, boxes computations with the number of their micro-batch where it fits, updates and
+ * predictions thin marks, what is idle shows the row's grey. Sends and receives are left out: the gaps are what they leave.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "report/report.h"
+
+/* Pixels. */
+#define MARGIN 12.0
+#define LABEL_WIDTH 66.0
+#define TOP 58.0
+#define AXIS_HEIGHT 34.0
+#define CHARACTER_WIDTH 6.2 /* of the small text, about */
+#define BOX_WIDTH 24.0      /* that a usual box should get */
+#define PLOT_WIDTH_MIN 640.0
+#define PLOT_WIDTH_MAX 2400.0
+#define MARK_WIDTH 1.4 /* at least, and less where boxes are small */
+#define TICK_DISTANCE 90.0
+
+/* How each action is drawn; those without a name are not. */
+static const struct style {
+    const char *name, *colour;
+    bool mark; /* drawn over the boxes, however short */
+} styles[ACTION_COUNT] = {
+    [ACTION_FORWARD] = {.name = "forward", .colour = "#8fbcf4"},
+    [ACTION_BACKWARD] = {.name = "backward", .colour = "#93d3a2"},
+    [ACTION_RECOMPUTE] = {.name = "recompute", .colour = "#f7d188"},
+    [ACTION_UPDATE] = {.name = "update", .colour = "#3b4252", .mark = true},
+    [ACTION_PREDICT] = {.name = "predict", .colour = "#a355c9", .mark = true},
+};
+
+struct drawing {
+    struct text text;
+    const struct timeline *timeline;
+    const struct timeline_caption *caption;
+    double span_s;                /* of the whole timeline */
+    double left, width;           /* of the plot */
+    double box_width;             /* of a usual box */
+    double row_pitch, row_height; /* rows begin at TOP */
+    double total_width, total_height;
+    bool used[ACTION_COUNT];
+};
+
+static enum action action_of(const struct timeline_event *event) { return opcode_table[event->instruction.op].action; }
+
+static bool is_box(const struct timeline_event *event) {
+    const struct style *style = &styles[action_of(event)];
+    return style->name && !style->mark;
+}
+
+static void add_escaped(struct text *text, const char *words) {
+    for (; *words; words++) {
+        switch (*words) {
+        case '&':
+            text_add(text, "&amp;");
+            break;
+        case '<':
+            text_add(text, "&lt;");
+            break;
+        case '>':
+            text_add(text, "&gt;");
+            break;
+        case '"':
+            text_add(text, "&quot;");
+            break;
+        default:
+            text_add_raw(text, (unsigned char)*words < ' ' ? " " : words, 1);
+        }
+    }
+}
+
+static double x_of(const struct drawing *drawing, double seconds) {
+    return drawing->left + (drawing->span_s > 0 ? seconds / drawing->span_s * drawing->width : 0);
+}
+
+static double row_y(const struct drawing *drawing, int worker) { return TOP + worker * drawing->row_pitch; }
+
+/* Wide enough for the numbers in usual boxes, within limits. */
+static void choose_width(struct drawing *drawing) {
+    const struct timeline *timeline = drawing->timeline;
+    double sum_s = 0;
+    int boxes = 0;
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct timeline_event *event = &timeline->events[i];
+        if (!is_box(event)) continue;
+        sum_s += event->end_s - event->start_s;
+        boxes++;
+    }
+    double share = sum_s > 0 ? sum_s / boxes / drawing->span_s : 1;
+    drawing->width = fmin(fmax(BOX_WIDTH / share, PLOT_WIDTH_MIN), PLOT_WIDTH_MAX);
+    drawing->box_width = share * drawing->width;
+}
+
+static void lay_out(struct drawing *drawing) {
+    const struct timeline *timeline = drawing->timeline;
+    for (int i = 0; i < timeline->event_count; i++) {
+        drawing->span_s = fmax(drawing->span_s, timeline->events[i].end_s);
+        drawing->used[action_of(&timeline->events[i])] = true;
+    }
+    size_t longest = 0;
+    for (int w = 0; drawing->caption->notes && w < timeline->workers; w++) {
+        size_t length = strlen(drawing->caption->notes[w]);
+        if (length > longest) longest = length;
+    }
+    drawing->left = MARGIN + LABEL_WIDTH;
+    choose_width(drawing);
+    drawing->row_pitch = timeline->workers <= 16 ? 30 : timeline->workers <= 32 ? 22 : 16;
+    drawing->row_height = drawing->row_pitch - (timeline->workers <= 32 ? 4 : 2);
+    drawing->total_width = drawing->left + drawing->width + 2 * MARGIN + (double)longest * CHARACTER_WIDTH;
+    drawing->total_height = TOP + timeline->workers * drawing->row_pitch + AXIS_HEIGHT;
+}
+
+static void draw_head(struct drawing *drawing) {
+    struct text *text = &drawing->text;
+    text_add(text,
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+             "font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"11\" fill=\"#2e3440\">\n<style>\n",
+             drawing->total_width, drawing->total_height, drawing->total_width, drawing->total_height);
+    for (int action = 0; action < ACTION_COUNT; action++)
+        if (drawing->used[action] && styles[action].name)
+            text_add(text, ".%s { fill: %s }\n", styles[action].name, styles[action].colour);
+    text_add(text, ".n { text-anchor: middle }\n.grid { stroke: #d8dee9; stroke-width: 1 }\n</style>\n<title>");
+    add_escaped(text, drawing->caption->title);
+    text_add(text, "</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n");
+    text_add(text, "<text x=\"%.0f\" y=\"24\" font-size=\"15\" font-weight=\"bold\">", MARGIN);
+    add_escaped(text, drawing->caption->title);
+    text_add(text, "</text>\n");
+    double x = drawing->left;
+    for (int action = 0; action < ACTION_COUNT; action++) {
+        const struct style *style = &styles[action];
+        if (!drawing->used[action] || !style->name) continue;
+        double width = style->mark ? 3 : 12;
+        text_add(text, "<rect class=\"%s\" x=\"%.1f\" y=\"37\" width=\"%.0f\" height=\"12\"/>", style->name, x, width);
+        text_add(text, "<text x=\"%.1f\" y=\"47\">%s</text>\n", x + width + 5, style->name);
+        x += width + 5 + (double)strlen(style->name) * CHARACTER_WIDTH + 16;
+    }
+}
+
+/* 1, 2 or 5 times a power of ten, at least `least`. */
+static double round_step(double least) {
+    double power = pow(10, floor(log10(least)));
+    double steps = least / power;
+    return power * (steps <= 1 ? 1 : steps <= 2 ? 2 : steps <= 5 ? 5 : 10);
+}
+
+static void draw_axis(struct drawing *drawing) {
+    static const struct {
+        double size;
+        const char *name;
+    } units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+    if (drawing->span_s <= 0) return;
+    double step = round_step(drawing->span_s * TICK_DISTANCE / drawing->width);
+    size_t unit = 0;
+    while (unit + 1 < sizeof units / sizeof units[0] && drawing->span_s < units[unit].size) unit++;
+    double bottom = row_y(drawing, drawing->timeline->workers);
+    for (int tick = 0; tick * step <= drawing->span_s * (1 + 1e-9); tick++) {
+        double x = x_of(drawing, tick * step);
+        text_add(&drawing->text, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>", x, TOP - 4, bottom + 4);
+        text_add(&drawing->text, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">%.6g %s</text>\n", x, bottom + 18,
+                 tick * step / units[unit].size, units[unit].name);
+    }
+}
+
+static void draw_row(struct drawing *drawing, int worker) {
+    struct text *text = &drawing->text;
+    double y = row_y(drawing, worker), middle = y + drawing->row_height / 2 + 4;
+    text_add(text, "<text x=\"%.0f\" y=\"%.1f\">worker %d</text>", MARGIN, middle, worker);
+    text_add(text, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"#eceff4\"/>", drawing->left, y,
+             drawing->width, drawing->row_height);
+    if (drawing->caption->notes) {
+        text_add(text, "<text x=\"%.1f\" y=\"%.1f\">", drawing->left + drawing->width + MARGIN, middle);
+        add_escaped(text, drawing->caption->notes[worker]);
+        text_add(text, "</text>");
+    }
+    text_add(text, "\n");
+}
+
+/* The largest of a few sizes in which a number fits a box; 0: none does. */
+static double font_size(double width, int number) {
+    static const double sizes[] = {11, 8, 5};
+    int digits = 1;
+    for (; number >= 10; number /= 10) digits++;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (width >= sizes[i] * (0.6 * digits + 0.1)) return sizes[i];
+    return 0;
+}
+
+static void draw_event(struct drawing *drawing, const struct timeline_event *event) {
+    struct text *text = &drawing->text;
+    const struct instruction *instruction = &event->instruction;
+    const struct style *style = &styles[action_of(event)];
+    double x = x_of(drawing, event->start_s), width = x_of(drawing, event->end_s) - x;
+    double y = row_y(drawing, event->worker);
+    /* Neighbours stay apart where there is room for it; marks can be seen however short they are. */
+    double mark = fmin(MARK_WIDTH, 0.1 * drawing->box_width);
+    double shown = style->mark ? fmax(width, mark) : width > 3 ? width - 0.6 : width;
+    text_add(text, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"", style->name, x, y, shown,
+             drawing->row_height);
+    double font = style->mark ? 0 : font_size(width, instruction->micro_batch);
+    if (font == 0) {
+        text_add(text, "/>\n");
+        return;
+    }
+    char start[32], length[32];
+    text_add(text, "><title>%s%d, stage %d: at %s for %s</title></rect>", opcode_table[instruction->op].text,
+             instruction->micro_batch, instruction->stage, text_seconds(event->start_s, start),
+             text_seconds(event->end_s - event->start_s, length));
+    text_add(text, "<text class=\"n\" x=\"%.2f\" y=\"%.2f\" font-size=\"%g\">%d</text>\n", x + width / 2,
+             y + drawing->row_height / 2 + 0.36 * font, font, instruction->micro_batch);
+}
+
+char *report_timeline_svg(const struct timeline *timeline, const struct timeline_caption *caption) {
+    struct drawing drawing = {.timeline = timeline, .caption = caption};
+    lay_out(&drawing);
+    draw_head(&drawing);
+    for (int w = 0; w < timeline->workers; w++) draw_row(&drawing, w);
+    draw_axis(&drawing);
+    for (int i = 0; i < timeline->event_count; i++)
+        if (is_box(&timeline->events[i])) draw_event(&drawing, &timeline->events[i]);
+    for (int i = 0; i < timeline->event_count; i++)
+        if (styles[action_of(&timeline->events[i])].mark) draw_event(&drawing, &timeline->events[i]);
+    text_add(&drawing.text, "</svg>\n");
+    return text_take(&drawing.text);
+}

@@ -1,0 +1,279 @@
+/* Pictures and traces of timelines: well-formed whatever the names, and with everything in them that the timeline holds. */
+#include <ctype.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/report.h"
+#include "simulate/simulate.h"
+#include "support.h"
+
+#define NASTY "<a> & \"b\" \\ ]]> \t'c' \xc3\xa9"
+
+static struct ps_simulation *make_simulation(const char *schedule, const char *policy, int stages, int batches,
+                                             bool recompute) {
+    struct ps_cluster_options options = {.workers = stages, .latency_s = 1e-4};
+    struct stage_cost *costs = calloc((size_t)stages, sizeof *costs);
+    struct ps_cluster *cluster;
+    struct ps_programs *programs;
+    struct ps_simulation *simulation;
+    assert_non_null(costs);
+    for (int s = 0; s < stages; s++)
+        costs[s] = (struct stage_cost){.time = {1e-3, 1e-3, 1e-3, 1e-4},
+                                       .size = {.input_bytes = 640, .output_bytes = s + 1 < stages ? 640 : 0}};
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(lower_straight(schedule, policy, stages, 2, batches, recompute, &programs, &test_error));
+    struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 4};
+    assert_ok(simulate_programs(&work, &simulation, &test_error));
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+    free(costs);
+    return simulation;
+}
+
+/* ------------------------------------------------------------------ XML */
+
+/* Entities are the five known ones or numbers; '<' stands only for tags. */
+static const char *xml_text(const char *at, char end) {
+    while (*at && *at != end) {
+        assert_true((unsigned char)*at >= ' ' || *at == '\n');
+        if (end != '<') assert_true(*at != '<');
+        if (*at == '&') {
+            size_t length = strcspn(at, ";<\" \n");
+            assert_true(at[length] == ';' && length > 2 && length < 8);
+        }
+        at++;
+    }
+    return at;
+}
+
+static const char *xml_name(const char *at, char name[32]) {
+    size_t length = 0;
+    while (isalnum((unsigned char)at[length]) || at[length] == '-' || at[length] == ':') length++;
+    assert_in_range(length, 1, 31);
+    memcpy(name, at, length);
+    name[length] = '\0';
+    return at + length;
+}
+
+/* Parses all of `text`: tags nest, attributes are quoted; counts the elements called `wanted`. */
+static int xml_count(const char *text, const char *wanted) {
+    char open[16][32], name[32], attribute[32];
+    int depth = 0, count = 0, roots = 0;
+    for (const char *at = text; *at; at = xml_text(at, '<')) {
+        assert_int_equal(*at++, '<');
+        bool closing = *at == '/';
+        at = xml_name(at + closing, name);
+        if (closing) {
+            assert_true(depth > 0);
+            assert_string_equal(name, open[--depth]);
+        } else {
+            count += strcmp(name, wanted) == 0;
+            roots += depth == 0;
+            while (*at == ' ') {
+                at = xml_name(at + 1, attribute);
+                assert_int_equal(*at++, '=');
+                assert_int_equal(*at++, '"');
+                at = xml_text(at, '"');
+                assert_int_equal(*at++, '"');
+            }
+            if (*at == '/') {
+                at++;
+            } else {
+                assert_true(depth < 16);
+                strcpy(open[depth++], name);
+            }
+        }
+        assert_int_equal(*at++, '>');
+    }
+    assert_int_equal(depth, 0);
+    assert_int_equal(roots, 1);
+    return count;
+}
+
+static int occurrences(const char *text, const char *part) {
+    int count = 0;
+    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part)) count++;
+    return count;
+}
+
+/* A box for each computation, a mark for each update and prediction, a background for each row, and the legend. */
+static void test_picture_holds_everything(void **state) {
+    (void)state;
+    static const int workers[] = {1, 2, 5, 17, 64};
+    for (size_t i = 0; i < sizeof workers / sizeof workers[0]; i++) {
+        struct ps_simulation *simulation = make_simulation("1f1b-async", "pipeoptim", workers[i], 6, true);
+        struct timeline_caption caption = {.title = "a title"};
+        char *svg = report_timeline_svg(&simulation->timeline, &caption);
+        assert_non_null(svg);
+        int legend = workers[i] > 1 ? 5 : 4; /* one worker predicts nothing */
+        assert_int_equal(xml_count(svg, "rect"), 1 + legend + workers[i] + simulation->timeline.event_count);
+        assert_int_equal(occurrences(svg, ">worker "), workers[i]);
+        int updates = 0;
+        for (int e = 0; e < simulation->timeline.event_count; e++)
+            updates += simulation->timeline.events[e].instruction.op == OP_U;
+        assert_int_equal(updates, 6 * workers[i]);
+        assert_int_equal(occurrences(svg, "class=\"update\""), updates + 1);
+        free(svg);
+        ps_simulation_destroy(simulation);
+    }
+}
+
+/* Where boxes are wide enough they carry the number of their micro-batch. */
+static void test_numbers(void **state) {
+    (void)state;
+    struct ps_simulation *simulation = make_simulation("gpipe", "sync", 2, 1, false);
+    struct timeline_caption caption = {.title = ""};
+    char *svg = report_timeline_svg(&simulation->timeline, &caption);
+    assert_int_equal(occurrences(svg, ">0</text>"), 4);
+    assert_int_equal(occurrences(svg, ">1</text>"), 4);
+    assert_int_equal(occurrences(svg, "<title>F1, stage 1: at 2.10 ms for 1.00 ms</title>"), 1);
+    free(svg);
+    ps_simulation_destroy(simulation);
+}
+
+static void test_names_are_escaped(void **state) {
+    (void)state;
+    struct ps_simulation *simulation = make_simulation("gpipe", "sync", 2, 1, false);
+    const char *notes[] = {NASTY, NASTY};
+    struct timeline_caption caption = {.title = NASTY, .notes = notes};
+    char *svg = report_timeline_svg(&simulation->timeline, &caption);
+    assert_true(xml_count(svg, "text") > 0);
+    assert_int_equal(occurrences(svg, "&lt;a&gt; &amp; &quot;b&quot; \\ ]]&gt;  'c' \xc3\xa9"), 4);
+    free(svg);
+    ps_simulation_destroy(simulation);
+}
+
+/* Nothing in it, or no time passed: still a picture. */
+static void test_empty_timelines(void **state) {
+    (void)state;
+    struct timeline_event event = {.instruction = instruction_make(OP_F, 0, 0)};
+    struct timeline timelines[] = {{.workers = 2}, {.workers = 1, .events = &event, .event_count = 1}};
+    for (int i = 0; i < 2; i++) {
+        struct timeline_caption caption = {.title = "empty"};
+        char *svg = report_timeline_svg(&timelines[i], &caption);
+        assert_null(strstr(svg, "nan"));
+        assert_null(strstr(svg, "inf"));
+        assert_int_equal(xml_count(svg, "svg"), 1);
+        char *trace = report_timeline_trace(&timelines[i], &caption);
+        json_t *root = json_loads(trace, 0, NULL);
+        assert_non_null(root);
+        json_decref(root);
+        free(trace);
+        free(svg);
+    }
+}
+
+/* ---------------------------------------------------------------- traces */
+
+static const char *text_of(const json_t *event, const char *field) { return json_string_value(json_object_get(event, field)); }
+static int int_of(const json_t *event, const char *field) { return (int)json_integer_value(json_object_get(event, field)); }
+
+struct tally {
+    int computations, transfers, names, flows[3];
+};
+
+static void check_event(const json_t *event, const struct timeline *timeline, struct tally *tally) {
+    const char *phase = text_of(event, "ph");
+    assert_non_null(phase);
+    assert_non_null(text_of(event, "name"));
+    assert_true(json_is_integer(json_object_get(event, "pid")) && json_is_integer(json_object_get(event, "tid")));
+    if (*phase == 'X') {
+        assert_true(json_number_value(json_object_get(event, "ts")) >= 0);
+        assert_true(json_number_value(json_object_get(event, "dur")) >= 0);
+        json_t *args = json_object_get(event, "args");
+        assert_true(json_is_integer(json_object_get(args, "stage")) && json_is_integer(json_object_get(args, "micro_batch")));
+        if (int_of(event, "pid") == 0)
+            tally->computations++;
+        else
+            tally->transfers++;
+    } else if (*phase == 'M') {
+        tally->names += strcmp(text_of(event, "name"), "thread_name") == 0;
+    } else {
+        const char *place = strchr("stf", *phase);
+        assert_non_null(place);
+        tally->flows[place - "stf"]++;
+        assert_in_range(int_of(event, "id"), 0, timeline->transfer_count - 1);
+        const struct timeline_transfer *transfer = &timeline->transfers[int_of(event, "id")];
+        if (*phase == 's') assert_int_equal(int_of(event, "tid"), transfer->from);
+        if (*phase == 'f') assert_int_equal(int_of(event, "tid"), transfer->to);
+    }
+}
+
+static json_t *find_event(json_t *events, const char *name, int worker) {
+    size_t index;
+    json_t *event;
+    json_array_foreach(events, index, event) {
+        if (*text_of(event, "ph") == 'X' && strcmp(text_of(event, "name"), name) == 0 && int_of(event, "pid") == 0 &&
+            int_of(event, "tid") == worker)
+            return event;
+    }
+    return NULL;
+}
+
+static void test_trace(void **state) {
+    (void)state;
+    struct ps_simulation *simulation = make_simulation("1f1b-async", "pipeoptim", 4, 8, false);
+    const char *notes[] = {NASTY, "b", "c", "d"};
+    struct timeline_caption caption = {.title = NASTY, .notes = notes};
+    char *trace = report_timeline_trace(&simulation->timeline, &caption);
+    json_error_t problem;
+    json_t *root = json_loads(trace, JSON_REJECT_DUPLICATES, &problem);
+    if (!root) fail_msg("line %d: %s", problem.line, problem.text);
+    assert_string_equal(text_of(json_object_get(root, "otherData"), "title"), NASTY);
+    json_t *events = json_object_get(root, "traceEvents"), *event;
+    size_t index;
+    struct tally tally = {0};
+    json_array_foreach(events, index, event) check_event(event, &simulation->timeline, &tally);
+    assert_int_equal(tally.computations, simulation->timeline.event_count);
+    /* 16 micro-batches cross 3 boundaries in both directions, each with an arrow in three parts. */
+    assert_int_equal(simulation->timeline.transfer_count, 2 * 3 * 16);
+    assert_int_equal(tally.transfers, 2 * 3 * 16);
+    for (int part = 0; part < 3; part++) assert_int_equal(tally.flows[part], 2 * 3 * 16);
+    assert_int_equal(tally.names, 4 + 6);
+
+    const struct timeline_event *first = &simulation->timeline.events[0];
+    json_t *forward = find_event(events, "F0", 0);
+    assert_non_null(forward);
+    assert_true(fabs(json_number_value(json_object_get(forward, "dur")) - (1e6 * (first->end_s - first->start_s))) <= 1e-3);
+    assert_int_equal(int_of(json_object_get(forward, "args"), "slot"), first->instruction.slot);
+    assert_null(json_object_get(json_object_get(forward, "args"), "ahead"));
+    json_t *update = find_event(events, "U3", 1);
+    assert_non_null(update);
+    assert_string_equal(text_of(update, "cat"), "update");
+    assert_true(int_of(json_object_get(update, "args"), "ahead") > 0);
+    json_decref(root);
+    free(trace);
+    ps_simulation_destroy(simulation);
+}
+
+/* A piece from late in a long run, with micro-batch numbers to match, costs no more than an early one. */
+static void test_late_pieces(void **state) {
+    (void)state;
+    struct ps_simulation *simulation = make_simulation("1f1b", "sync", 3, 2, false);
+    struct timeline *timeline = &simulation->timeline;
+    for (int i = 0; i < timeline->event_count; i++) timeline->events[i].instruction.micro_batch += 2000000000;
+    for (int i = 0; i < timeline->transfer_count; i++) timeline->transfers[i].micro_batch += 2000000000;
+    struct timeline_caption caption = {.title = "late"};
+    char *trace = report_timeline_trace(timeline, &caption), *svg = report_timeline_svg(timeline, &caption);
+    assert_non_null(trace);
+    assert_int_equal(occurrences(trace, "\"ph\":\"f\""), timeline->transfer_count);
+    assert_int_equal(occurrences(trace, "\"F2000000003\""), 3);
+    assert_true(xml_count(svg, "rect") > 0);
+    free(svg);
+    free(trace);
+    ps_simulation_destroy(simulation);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_picture_holds_everything),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_names_are_escaped),
+        cmocka_unit_test(test_empty_timelines),
+        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_late_pieces),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
