@@ -1,0 +1,232 @@
+/* Starting, driving and stopping the workers; see crew.h. */
+#include "run/crew.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define WATCH_EVERY_S 0.05
+
+/* ------------------------------------------------------------------ creation */
+
+enum ps_status crew_create(const struct crew_options *options, struct crew **out, struct ps_error *error) {
+    struct crew *crew = calloc(1, sizeof *crew);
+    if (!crew) return error_memory(error, "a crew", sizeof *crew);
+    size_t count = (size_t)options->worker->plan->workers;
+    crew->rule = options->rule;
+    crew->transport_class = options->transport;
+    crew->seed = options->seed;
+    crew->real = options->worker->device->real;
+    crew->samples = options->worker->samples;
+    crew->micro_batches = options->micro_batches;
+    crew->step_capacity = options->step_capacity;
+    pthread_mutex_init(&crew->lock, NULL);
+    pthread_cond_init(&crew->begin, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&crew->over, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    crew->workers = calloc(count, sizeof *crew->workers);
+    crew->members = calloc(count, sizeof *crew->members);
+    crew->interpreters = calloc(count, sizeof *crew->interpreters);
+    crew->steps = calloc((size_t)options->step_capacity + 1, sizeof *crew->steps);
+    enum ps_status status = PS_OK;
+    if (!crew->workers || !crew->members || !crew->interpreters || !crew->steps)
+        status = error_memory(error, "a crew", count * sizeof *crew->workers + (size_t)options->step_capacity * sizeof *crew->steps);
+    while (status == PS_OK && crew->worker_count < (int)count) {
+        struct worker_options worker = *options->worker;
+        worker.number = crew->worker_count;
+        status = worker_create(&worker, &crew->workers[crew->worker_count], error);
+        if (status == PS_OK) crew->worker_count++;
+    }
+    if (status != PS_OK) {
+        crew_destroy(crew);
+        return status;
+    }
+    *out = crew;
+    return PS_OK;
+}
+
+/* First error wins; the others are woken up. */
+static void crew_fail(struct crew *crew, enum ps_status status, const struct ps_error *error) {
+    pthread_mutex_lock(&crew->lock);
+    if (crew->status == PS_OK) {
+        crew->status = status;
+        crew->error = *error;
+    }
+    pthread_mutex_unlock(&crew->lock);
+    atomic_store(&crew->failed, true);
+    crew->transport_class->stop(crew->transport);
+}
+
+/* ------------------------------------------------------------------- segments */
+
+/* Steps one worker until it has finished, has failed, or must wait. */
+static enum step run_until_waiting(struct crew *crew, int number) {
+    struct ps_error error = {0};
+    enum step step;
+    do {
+        if (atomic_load_explicit(&crew->failed, memory_order_relaxed)) return STEP_FAILED;
+        step = interpreter_step(&crew->interpreters[number], &error);
+    } while (step == STEP_DONE);
+    if (step == STEP_FAILED) crew_fail(crew, error.status, &error);
+    if (step == STEP_FINISHED) worker_end_segment(&crew->workers[number]);
+    return step;
+}
+
+static void run_on_own_thread(struct crew *crew, int number) {
+    const struct interpreter *interpreter = &crew->interpreters[number];
+    while (run_until_waiting(crew, number) == STEP_WAITING) {
+        int stage = interpreter->program->code[interpreter->next].stage;
+        if (!crew->transport_class->wait(crew->transport, stage, interpreter->waiting_kind, interpreter->waiting_slot)) return;
+    }
+}
+
+static void *thread_main(void *argument) {
+    const struct crew_member *member = argument;
+    struct crew *crew = member->crew;
+    struct device *device = crew->workers[member->number].device;
+    if (device->class->attach) device->class->attach(device);
+    int64_t done = 0;
+    pthread_mutex_lock(&crew->lock);
+    for (;;) {
+        while (crew->segments == done && !crew->leave) pthread_cond_wait(&crew->begin, &crew->lock);
+        if (crew->leave) break;
+        done = crew->segments;
+        pthread_mutex_unlock(&crew->lock);
+        run_on_own_thread(crew, member->number);
+        pthread_mutex_lock(&crew->lock);
+        if (--crew->running == 0) pthread_cond_signal(&crew->over);
+    }
+    pthread_mutex_unlock(&crew->lock);
+    return NULL;
+}
+
+static void look(struct crew *crew, enum ps_status (*watch)(void *context, struct ps_error *error), void *context) {
+    struct ps_error error = {0};
+    enum ps_status status = watch ? watch(context, &error) : PS_OK;
+    if (status != PS_OK) crew_fail(crew, status, &error);
+}
+
+static void wait_for_threads(struct crew *crew, enum ps_status (*watch)(void *context, struct ps_error *error), void *context) {
+    pthread_mutex_lock(&crew->lock);
+    while (crew->running > 0) {
+        double until = clock_now() + WATCH_EVERY_S;
+        struct timespec time = {.tv_sec = (time_t)until};
+        time.tv_nsec = (long)((until - (double)time.tv_sec) * 1e9);
+        pthread_cond_timedwait(&crew->over, &crew->lock, &time);
+        pthread_mutex_unlock(&crew->lock);
+        look(crew, watch, context);
+        pthread_mutex_lock(&crew->lock);
+    }
+    pthread_mutex_unlock(&crew->lock);
+}
+
+/* All workers in turn, each as far as it gets. */
+static void run_in_turn(struct crew *crew, enum ps_status (*watch)(void *context, struct ps_error *error), void *context) {
+    int finished = 0;
+    while (finished < crew->worker_count) {
+        int before = 0, after = 0;
+        finished = 0;
+        for (int number = 0; number < crew->worker_count; number++) {
+            struct interpreter *interpreter = &crew->interpreters[number];
+            before += interpreter->next;
+            bool at_end = interpreter->next == interpreter->program->count && interpreter->next > 0;
+            enum step step = at_end ? STEP_FINISHED : run_until_waiting(crew, number);
+            if (step == STEP_FAILED) return;
+            finished += step == STEP_FINISHED;
+            after += interpreter->next;
+        }
+        look(crew, watch, context);
+        if (finished == crew->worker_count || before != after) continue;
+        struct ps_error error = {0};
+        error_set(&error, PS_FAILED, "internal error: no worker can go on with its program");
+        crew_fail(crew, PS_FAILED, &error);
+    }
+}
+
+enum ps_status crew_run(struct crew *crew, const struct segment *segment,
+                        enum ps_status (*watch)(void *context, struct ps_error *error), void *context, struct ps_error *error) {
+    crew->segment = *segment;
+    memset(crew->steps, 0, (size_t)crew->step_capacity * sizeof *crew->steps);
+    atomic_store(&crew->steps_done, 0);
+    crew->evaluation = (struct stage_result){0};
+    for (int number = 0; number < crew->worker_count; number++) {
+        if (segment->training) worker_start_segment(&crew->workers[number]);
+        interpreter_start(&crew->interpreters[number], &segment->programs->worker[number], &crew->environment, number);
+    }
+    crew->segment_started_s = clock_now();
+    for (int number = 0; number < crew->worker_count; number++) {
+        struct device *device = crew->workers[number].device;
+        if (device->class->not_before) device->class->not_before(device, crew->segment_started_s);
+    }
+    if (crew->transport_class->own_threads) {
+        pthread_mutex_lock(&crew->lock);
+        crew->segments++;
+        crew->running = crew->worker_count;
+        pthread_cond_broadcast(&crew->begin);
+        pthread_mutex_unlock(&crew->lock);
+        wait_for_threads(crew, watch, context);
+    } else {
+        run_in_turn(crew, watch, context);
+    }
+    if (crew->status != PS_OK && error) *error = crew->error;
+    return crew->status;
+}
+
+/* ---------------------------------------------------------------- start and end */
+
+static enum ps_status start_threads(struct crew *crew, struct ps_error *error) {
+    for (int number = 0; number < crew->worker_count; number++) {
+        struct crew_member *member = &crew->members[number];
+        *member = (struct crew_member){.crew = crew, .number = number};
+        int code = pthread_create(&member->thread, NULL, thread_main, member);
+        if (code) return error_set(error, PS_FAILED, "cannot start a thread for worker %d: %s", number, strerror(code));
+        crew->threads++;
+    }
+    return PS_OK;
+}
+
+static enum ps_status initialize_weights(struct crew *crew, struct ps_error *error) {
+    for (int number = 0; number < crew->worker_count; number++)
+        for (int i = 0; i < crew->workers[number].stage_count; i++) {
+            struct worker_stage *stage = &crew->workers[number].stages[i];
+            TRY(stage_initialize(stage->stage, crew->seed, stage->weights[0], stage->statistics, error));
+        }
+    return PS_OK;
+}
+
+enum ps_status crew_start(struct crew *crew, const struct worker_options *worker, struct ps_error *error) {
+    for (int number = 0; number < crew->worker_count; number++) {
+        struct worker_options options = *worker;
+        options.number = number;
+        TRY(worker_take_memory(&crew->workers[number], &options, error));
+    }
+    if (crew->real) TRY(initialize_weights(crew, error));
+    struct transport_options options = {.stages = worker->plan->stage_count, .slots = worker->slots};
+    TRY(crew->transport_class->create(&options, &crew->transport, error));
+    crew->environment = crew_environment(crew);
+    return crew->transport_class->own_threads ? start_threads(crew, error) : PS_OK;
+}
+
+void crew_destroy(struct crew *crew) {
+    if (!crew) return;
+    pthread_mutex_lock(&crew->lock);
+    crew->leave = true;
+    pthread_cond_broadcast(&crew->begin);
+    pthread_mutex_unlock(&crew->lock);
+    for (int number = 0; number < crew->threads; number++) pthread_join(crew->members[number].thread, NULL);
+    if (crew->transport) crew->transport_class->destroy(crew->transport);
+    for (int number = 0; number < crew->worker_count; number++) worker_destroy(&crew->workers[number]);
+    pthread_cond_destroy(&crew->over);
+    pthread_cond_destroy(&crew->begin);
+    pthread_mutex_destroy(&crew->lock);
+    free(crew->steps);
+    free(crew->interpreters);
+    free(crew->members);
+    free(crew->workers);
+    free(crew);
+}

@@ -1,0 +1,95 @@
+/*
+ * The crew: all workers of a run and how they go through a segment together, each on its own thread or all in the caller's, as
+ * the transport says. The caller starts a segment and gets control back when every worker has finished it, or one has failed:
+ * the others are then told through the transport and stop at once; the first error is the one reported.
+ */
+#ifndef PENSTOCK_RUN_CREW_H
+#define PENSTOCK_RUN_CREW_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "program/interpreter.h"
+#include "run/transport.h"
+#include "run/worker.h"
+
+/* What all workers execute next. */
+struct segment {
+    const struct ps_programs *programs;
+    bool training;      /* false: evaluation */
+    int64_t first_step; /* mini-batches trained before; of an evaluation: its first batch, 0 */
+};
+
+/* What the last stage saw of one mini-batch. */
+struct step_record {
+    double loss; /* sum over its samples */
+    int64_t correct;
+};
+
+struct crew {
+    /* The same throughout; borrowed. */
+    const struct update_rule *rule;
+    const struct transport_class *transport_class;
+    uint64_t seed;
+    bool real;   /* the device computes numbers */
+    int samples; /* of a micro-batch, as the graph counts them */
+    int micro_batches;
+
+    struct worker *workers;
+    int worker_count;
+    struct transport *transport;
+    struct environment environment;
+
+    struct segment segment;
+    double segment_started_s;
+    struct step_record *steps; /* of the segment; those before steps_done may be read while it runs */
+    int step_capacity;
+    atomic_int steps_done;
+    struct stage_result evaluation; /* sums over an evaluation; read when it is over */
+
+    /* Threads; `lock` guards what follows. */
+    struct crew_member *members;
+    int threads; /* started */
+    pthread_mutex_t lock;
+    pthread_cond_t begin, over;
+    int64_t segments; /* started so far */
+    int running;      /* workers that have not finished the segment */
+    bool leave;
+    enum ps_status status; /* of the first failure */
+    struct ps_error error;
+    atomic_bool failed;
+    struct interpreter *interpreters; /* per worker */
+};
+
+/* One thread's argument. */
+struct crew_member {
+    struct crew *crew;
+    int number;
+    pthread_t thread;
+};
+
+struct crew_options {
+    const struct worker_options *worker; /* its `number` is filled in for each */
+    const struct transport_class *transport;
+    const struct update_rule *rule;
+    uint64_t seed;
+    int micro_batches;
+    int step_capacity; /* mini-batches in the longest segment */
+};
+
+/* Makes the workers with their stages, but without memory and threads: what they need can be looked at and refused. */
+enum ps_status crew_create(const struct crew_options *options, struct crew **crew, struct ps_error *error);
+/* Takes each worker's memory, fills in initial weights (where numbers are computed), starts the threads. */
+enum ps_status crew_start(struct crew *crew, const struct worker_options *worker, struct ps_error *error);
+/* Stops the threads and frees everything; NULL is fine. */
+void crew_destroy(struct crew *crew);
+
+/* Runs a segment to its end. `watch` (NULL: nobody) is called now and then meanwhile, from the calling thread; what it returns
+ * other than PS_OK stops the crew like a worker's failure. After a failure the crew runs no more. */
+enum ps_status crew_run(struct crew *crew, const struct segment *segment,
+                        enum ps_status (*watch)(void *context, struct ps_error *error), void *context, struct ps_error *error);
+
+/* The environment of the interpreter that computes (environment.c); its context is the crew. */
+struct environment crew_environment(struct crew *crew);
+
+#endif

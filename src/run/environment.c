@@ -1,0 +1,269 @@
+/*
+ * The environment that computes: what each instruction does to a worker's blocks. It knows no schedule and no weight policy;
+ * slots, versions and predictions stand in the instructions.
+ */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "run/crew.h"
+
+/* ----------------------------------------------------------------------- data */
+
+static int data_kind(const struct crew *crew) { return crew->segment.training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID; }
+
+/* Takes in hand the batch that holds the micro-batch. Training reads mini-batches, evaluation single micro-batches. */
+static enum ps_status hold_batch(struct worker_data *data, int64_t number, struct ps_error *error) {
+    if (data->number == number) return PS_OK;
+    assert(data->loader && data->number < 0);
+    TRY(loader_get(data->loader, number, &data->batch, error));
+    data->number = number;
+    return PS_OK;
+}
+
+/* Gives it back after its last micro-batch. */
+static void release_batch(const struct crew *crew, struct worker_data *data, int micro_batch) {
+    if ((micro_batch + 1) % crew->segment.programs->micro_batches != 0) return;
+    loader_release(data->loader, data->number);
+    data->number = -1;
+}
+
+static int64_t batch_number(const struct crew *crew, int micro_batch) {
+    return crew->segment.first_step + programs_batch(crew->segment.programs, micro_batch);
+}
+
+/* The first stage's input: the micro-batch's images. */
+static enum ps_status load_images(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                                  const struct instruction *instruction, struct ps_error *error) {
+    struct worker_data *data = &worker->images[data_kind(crew)];
+    TRY(hold_batch(data, batch_number(crew, instruction->micro_batch), error));
+    int place = instruction->micro_batch % crew->segment.programs->micro_batches;
+    size_t floats = data->image_floats * (size_t)crew->samples;
+    memcpy(stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]], data->batch.images + (size_t)place * floats,
+           floats * sizeof(float));
+    release_batch(crew, data, instruction->micro_batch);
+    return PS_OK;
+}
+
+/* The last stage's labels, copied so that they live as long as the micro-batch; `counted`: samples that are no padding. */
+static enum ps_status load_labels(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                                  const struct instruction *instruction, int *counted, struct ps_error *error) {
+    struct worker_data *data = &worker->labels[data_kind(crew)];
+    TRY(hold_batch(data, batch_number(crew, instruction->micro_batch), error));
+    int place = instruction->micro_batch % crew->segment.programs->micro_batches;
+    size_t samples = (size_t)crew->samples;
+    memcpy(stage->labels[instruction->block[BLOCK_INPUT]], data->batch.labels + (size_t)place * samples, samples * sizeof(int32_t));
+    *counted = data->batch.samples < crew->samples ? data->batch.samples : crew->samples;
+    release_batch(crew, data, instruction->micro_batch);
+    return PS_OK;
+}
+
+/* --------------------------------------------------------------------- blocks */
+
+static float *block_of(const struct worker_stage *stage, const struct instruction *instruction, enum block_kind kind) {
+    int slot = instruction->block[kind];
+    return slot == NO_SLOT ? NULL : stage->block[kind][slot];
+}
+
+static struct stage_blocks blocks_of(const struct worker *worker, const struct worker_stage *stage,
+                                     const struct instruction *instruction) {
+    return (struct stage_blocks){
+        .weights = stage->weights[instruction->slot],
+        .gradients = stage->gradients,
+        .statistics = stage->statistics,
+        .input = block_of(stage, instruction, BLOCK_INPUT),
+        .output = block_of(stage, instruction, BLOCK_OUTPUT),
+        .stash = block_of(stage, instruction, BLOCK_STASH),
+        .output_gradient = block_of(stage, instruction, BLOCK_OUTPUT_GRADIENT),
+        .input_gradient = block_of(stage, instruction, BLOCK_INPUT_GRADIENT),
+        .workspace = worker->workspace,
+    };
+}
+
+/* Everything that a micro-batch's forward, recomputation and backward have in common. */
+static struct stage_step step_of(const struct crew *crew, const struct worker_stage *stage, const struct instruction *instruction) {
+    int per_batch = crew->segment.programs->micro_batches;
+    return (struct stage_step){
+        .seed = crew->seed,
+        .step = (uint64_t)batch_number(crew, instruction->micro_batch),
+        .micro_batch = instruction->micro_batch % per_batch,
+        .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
+        .gradient_scale = 1.0f / (float)(crew->samples * per_batch),
+        .training = crew->segment.training,
+    };
+}
+
+/* Tells a device that keeps its own time from when on the instruction could have run: when its blocks were there. */
+static void note_arrivals(struct crew *crew, struct worker *worker, const struct instruction *instruction) {
+    if (!worker->device->class->not_before) return;
+    for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++) {
+        int slot = instruction->block[kind];
+        if (slot == NO_SLOT) continue;
+        double time = crew->transport_class->settled_at(crew->transport, instruction->stage, (enum block_kind)kind, slot);
+        worker->device->class->not_before(worker->device, time);
+    }
+}
+
+static void finish(struct worker *worker) {
+    if (worker->device->class->finish) worker->device->class->finish(worker->device);
+}
+
+/* ----------------------------------------------------------------- computation */
+
+/* Adds what the last stage saw to the mini-batch's record. */
+static enum ps_status record_loss(struct crew *crew, const struct instruction *instruction, const struct stage_result *result,
+                                  struct ps_error *error) {
+    if (!crew->segment.training) {
+        crew->evaluation.loss += result->loss;
+        crew->evaluation.correct += result->correct;
+        return PS_OK;
+    }
+    struct step_record *record = &crew->steps[programs_batch(crew->segment.programs, instruction->micro_batch)];
+    record->loss += result->loss;
+    record->correct += result->correct;
+    if (isfinite(record->loss)) return PS_OK;
+    error_set(error, PS_FAILED, "step %lld: the loss became %s", (long long)batch_number(crew, instruction->micro_batch) + 1,
+              isnan(record->loss) ? "not a number" : "infinite");
+    error_hint(error, "a smaller learning rate (--lr) or a warm-up (--warmup) may help");
+    return PS_FAILED;
+}
+
+static enum ps_status forward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    struct crew *crew = context;
+    struct worker *worker = &crew->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    bool first = instruction->stage == 0, last = instruction->stage == crew->segment.programs->stages - 1;
+    int counted = 0;
+    if (crew->real && first) TRY(load_images(crew, worker, stage, instruction, error));
+    if (crew->real && last) TRY(load_labels(crew, worker, stage, instruction, &counted, error));
+    note_arrivals(crew, worker, instruction);
+    struct stage_blocks blocks = blocks_of(worker, stage, instruction);
+    struct stage_step step = step_of(crew, stage, instruction);
+    step.update_statistics = crew->segment.training;
+    step.samples = counted;
+    struct stage_result result = {0};
+    TRY(stage_forward(stage->stage, &blocks, &step, &result, error));
+    finish(worker);
+    return crew->real && last ? record_loss(crew, instruction, &result, error) : PS_OK;
+}
+
+static enum ps_status recompute(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    struct crew *crew = context;
+    struct worker *worker = &crew->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    struct stage_blocks blocks = blocks_of(worker, stage, instruction);
+    struct stage_step step = step_of(crew, stage, instruction);
+    struct stage_result ignored = {0}; /* the loss was counted in the forward */
+    TRY(stage_forward(stage->stage, &blocks, &step, &ignored, error));
+    finish(worker);
+    return PS_OK;
+}
+
+static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    struct crew *crew = context;
+    struct worker *worker = &crew->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    note_arrivals(crew, worker, instruction);
+    struct stage_blocks blocks = blocks_of(worker, stage, instruction);
+    struct stage_step step = step_of(crew, stage, instruction);
+    step.accumulate = stage->accumulating;
+    TRY(stage_backward(stage->stage, &blocks, &step, STAGE_BOTH, error));
+    finish(worker);
+    stage->accumulating = true;
+    return PS_OK;
+}
+
+static enum ps_status update(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    (void)error;
+    struct crew *crew = context;
+    struct worker *worker = &crew->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
+    update_rule_apply(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
+                      stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
+    finish(worker);
+    stage->newest = instruction->to;
+    stage->accumulating = false;
+    if (instruction->stage == crew->segment.programs->stages - 1)
+        atomic_store_explicit(&crew->steps_done, instruction->micro_batch + 1, memory_order_release);
+    return PS_OK;
+}
+
+static enum ps_status predict(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    (void)error;
+    struct crew *crew = context;
+    struct worker *worker = &crew->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    update_rule_predict(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
+                        stage->weights[instruction->predict_to], instruction->ahead);
+    finish(worker);
+    return PS_OK;
+}
+
+/* -------------------------------------------------------------------- transfers */
+
+static enum ps_status transfer(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    (void)error;
+    struct crew *crew = context;
+    struct worker_stage *stage = worker_stage_find(&crew->workers[number], instruction->stage);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        int slot = instruction->block[kind];
+        if (slot == NO_SLOT) continue;
+        crew->transport_class->post(crew->transport, instruction->stage, (enum block_kind)kind, slot, &stage->block[kind][slot]);
+    }
+    return PS_OK;
+}
+
+static bool settled(void *context, int number, int stage, enum block_kind kind, int slot) {
+    (void)number;
+    const struct crew *crew = context;
+    return crew->transport_class->settled(crew->transport, stage, kind, slot);
+}
+
+/* --------------------------------------------------------------------- watching */
+
+static bool computes(const struct instruction *instruction) {
+    enum action action = opcode_table[instruction->op].action;
+    return action != ACTION_SEND && action != ACTION_RECEIVE;
+}
+
+static void before(void *context, int number, const struct instruction *instruction) {
+    struct crew *crew = context;
+    if (computes(instruction)) crew->workers[number].started_s = clock_now();
+}
+
+static void after(void *context, int number, const struct instruction *instruction) {
+    struct crew *crew = context;
+    struct worker *worker = &crew->workers[number];
+    if (!crew->segment.training || !computes(instruction)) return;
+    double now = clock_now();
+    worker->busy_s += now - worker->started_s;
+    struct recorder *recorder = &worker->recorder;
+    if (!recorder->events) return;
+    recorder->events[recorder->count++ % recorder->capacity] = (struct timeline_event){
+        .instruction = *instruction,
+        .worker = number,
+        .start_s = worker->started_s - crew->segment_started_s,
+        .end_s = now - crew->segment_started_s,
+    };
+}
+
+struct environment crew_environment(struct crew *crew) {
+    return (struct environment){
+        .context = crew,
+        .settled = settled,
+        .execute =
+            {
+                [ACTION_FORWARD] = forward,
+                [ACTION_BACKWARD] = backward,
+                [ACTION_RECOMPUTE] = recompute,
+                [ACTION_UPDATE] = update,
+                [ACTION_PREDICT] = predict,
+                [ACTION_SEND] = transfer,
+                [ACTION_RECEIVE] = transfer,
+            },
+        .before = before,
+        .after = after,
+    };
+}

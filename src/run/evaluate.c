@@ -1,0 +1,135 @@
+/* Loss and accuracy of trained weights: the whole network as one stage on one worker (ps_evaluate). */
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "data/loader.h"
+#include "graph/model.h"
+#include "plan/plan.h"
+#include "run/checkpoint.h"
+
+enum { BATCH_DEFAULT = 64, BATCHES_AHEAD = 2 };
+
+struct evaluator {
+    const struct ps_evaluate_options *options;
+    int batch;
+    struct ps_model *model;
+    struct weight_files weights;
+    struct samples samples;
+    struct device *device;
+    struct stage *stage;
+    struct memory_block memory;
+    struct stage_blocks blocks;
+    struct loader *loader;
+};
+
+static enum ps_status check(const struct ps_evaluate_options *options, struct ps_error *error) {
+    if (!options->run == !options->weights)
+        return error_set(error, PS_USAGE, "one of a run (--run) and a file of weights (--weights) must be given");
+    if (options->run && options->model) return error_set(error, PS_USAGE, "--model: a run says itself what its model is");
+    if (options->weights && !options->model) return error_set(error, PS_USAGE, "--model: what %s belongs to must be said", options->weights);
+    if (!options->data) return error_set(error, PS_USAGE, "--data: what to evaluate on must be said");
+    if (options->batch < 0) return error_set(error, PS_USAGE, "--batch: %d is less than 1", options->batch);
+    return PS_OK;
+}
+
+/* The model that the run's plan names. */
+static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *error) {
+    char path[4096];
+    struct ps_plan *plan;
+    TRY(ps_plan_read(file_join(path, evaluator->options->run, "plan.json"), &plan, error));
+    enum ps_status status = ps_model_create(plan->model, &evaluator->model, error);
+    ps_plan_destroy(plan);
+    TRY(status);
+    return weight_files_open_run(evaluator->options->run, &evaluator->weights, error);
+}
+
+static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *error) {
+    const struct ps_evaluate_options *options = evaluator->options;
+    if (options->run) {
+        TRY(open_run(evaluator, error));
+    } else {
+        TRY(ps_model_create(options->model, &evaluator->model, error));
+        TRY(weight_files_open(options->weights, &evaluator->weights, error));
+    }
+    const struct ps_model *model = evaluator->model;
+    struct dataset_shape wanted = {.channels = model->input_shape[0],
+                                   .height = model->input_shape[1],
+                                   .width = model->input_shape[2],
+                                   .classes = model->classes};
+    TRY(samples_open(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
+    struct loader_options loader = {
+        .samples = &evaluator->samples, .batch = evaluator->batch, .images = true, .labels = true, .ahead = BATCHES_AHEAD};
+    return loader_create(&loader, &evaluator->loader, error);
+}
+
+static enum ps_status make_stage(struct evaluator *evaluator, struct ps_error *error) {
+    const struct graph *graph = evaluator->model->graph;
+    const char *name = evaluator->options->device ? evaluator->options->device : "cpu";
+    struct device_options options = {.threads = evaluator->options->threads > 0 ? evaluator->options->threads : 1};
+    TRY(device_open(name, &options, &evaluator->device, error));
+    const struct device_class *class = evaluator->device->class;
+    if (!class->real) return error_set(error, PS_USAGE, "--device: %s computes no numbers", name);
+    if (class->attach) class->attach(evaluator->device);
+    TRY(stage_create(evaluator->device, graph, 0, graph->layer_count - 1, evaluator->batch, &evaluator->stage, error));
+    struct stage_sizes sizes = stage_sizes(evaluator->stage);
+    const int64_t pieces[] = {sizes.parameter_bytes, sizes.statistics_bytes, sizes.input_bytes, sizes.stash_bytes,
+                              sizes.workspace_bytes};
+    enum { PIECES = sizeof pieces / sizeof *pieces };
+    size_t total = 0;
+    for (int i = 0; i < PIECES; i++) total += memory_align((size_t)pieces[i]);
+    TRY(memory_block_take(&evaluator->memory, total, "evaluation", error));
+    void *place[PIECES];
+    for (int i = 0; i < PIECES; i++) place[i] = memory_block_carve(&evaluator->memory, (size_t)pieces[i]);
+    evaluator->blocks = (struct stage_blocks){
+        .weights = place[0], .statistics = place[1], .input = place[2], .stash = place[3], .workspace = place[4]};
+    return weight_files_load(&evaluator->weights, graph, evaluator->stage, place[0], place[1], error);
+}
+
+static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, struct stage_result *sum, struct ps_error *error) {
+    const struct dataset_shape *shape = &evaluator->samples.dataset->shape;
+    size_t bytes = (size_t)(shape->channels * shape->height * shape->width) * (size_t)evaluator->batch * sizeof(float);
+    struct loaded_batch batch;
+    TRY(loader_get(evaluator->loader, number, &batch, error));
+    memcpy(evaluator->blocks.input, batch.images, bytes);
+    struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
+    struct stage_result result = {0};
+    TRY(stage_forward(evaluator->stage, &evaluator->blocks, &step, &result, error));
+    if (evaluator->device->class->finish) evaluator->device->class->finish(evaluator->device);
+    loader_release(evaluator->loader, number);
+    sum->loss += result.loss;
+    sum->correct += result.correct;
+    return PS_OK;
+}
+
+static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *evaluation, struct ps_error *error) {
+    TRY(open_inputs(evaluator, error));
+    TRY(make_stage(evaluator, error));
+    int64_t batches = loader_batches(evaluator->loader);
+    struct stage_result sum = {0};
+    for (int64_t number = 0; number < batches; number++) {
+        TRY(run_batch(evaluator, number, &sum, error));
+        log_progress("evaluating", (double)(number + 1), (double)batches, "%s", "");
+    }
+    double samples = (double)evaluator->samples.count;
+    if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
+    *evaluation = (struct ps_evaluation){
+        .loss = sum.loss / samples, .accuracy = (double)sum.correct / samples, .samples = evaluator->samples.count};
+    return PS_OK;
+}
+
+enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation, struct ps_error *error) {
+    TRY(check(options, error));
+    struct evaluator evaluator = {.options = options, .batch = options->batch > 0 ? options->batch : BATCH_DEFAULT};
+    enum ps_status status = run(&evaluator, evaluation, error);
+    loader_destroy(evaluator.loader);
+    stage_destroy(evaluator.stage);
+    if (evaluator.device) device_close(evaluator.device);
+    memory_block_release(&evaluator.memory);
+    samples_close(&evaluator.samples);
+    weight_files_close(&evaluator.weights);
+    ps_model_destroy(evaluator.model);
+    return status;
+}

@@ -1,0 +1,223 @@
+/* Preparing a job; see job.h. */
+#include "run/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "search/search.h"
+
+enum { BATCH_DEFAULT = 64, BATCH_MAX = 1 << 24 };
+
+/* ------------------------------------------------------------- cutting batches */
+
+static int divisor_below(int number, int bound) {
+    while (bound > 1 && number % bound != 0) bound--;
+    return bound;
+}
+
+static int divisor_above(int number, int bound) {
+    while (bound < number && number % bound != 0) bound++;
+    return bound;
+}
+
+static enum ps_status not_a_divisor(int batch, int micro_batches, struct ps_error *error) {
+    if (micro_batches > batch)
+        return error_set(error, PS_USAGE, "--micro-batches: %d are more than the %d samples of a mini-batch", micro_batches, batch);
+    return error_set(error, PS_USAGE, "--micro-batches: %d does not divide the mini-batch of %d samples; %d and %d do",
+                     micro_batches, batch, divisor_below(batch, micro_batches), divisor_above(batch, micro_batches));
+}
+
+enum ps_status job_cut_batch(int batch, int usual, int least, int *micro_batches, int *micro_batch, struct ps_error *error) {
+    int count = *micro_batches, size = *micro_batch;
+    if (size > 0 && batch % size != 0)
+        return error_set(error, PS_USAGE, "--micro-batch: %d does not divide the mini-batch of %d samples; %d and %d do", size,
+                         batch, divisor_below(batch, size < batch ? size : batch), divisor_above(batch, size));
+    if (count > 0 && size > 0 && (int64_t)count * size != batch)
+        return error_set(error, PS_USAGE, "--batch: %d is not %d micro-batches of %d samples", batch, count, size);
+    if (count == 0) count = size > 0 ? batch / size : divisor_below(batch, usual < batch ? usual : batch);
+    if (*micro_batches == 0 && size == 0 && count < least) count = divisor_above(batch, least);
+    if (count > batch || batch % count != 0) return not_a_divisor(batch, count, error);
+    *micro_batches = count;
+    *micro_batch = batch / count;
+    return PS_OK;
+}
+
+/* --------------------------------------------------------------------- options */
+
+static enum ps_status check_options(const struct ps_train_options *options, struct ps_error *error) {
+    const struct ps_plan_options *plan = &options->plan;
+    const struct {
+        bool given;
+        const char *option;
+    } said_by_plan[] = {
+        {options->model != NULL, "--model"},       {plan->method != NULL, "--method"},
+        {plan->schedule != NULL, "--schedule"},    {plan->weights != NULL, "--weights"},
+        {plan->micro_batch != 0, "--micro-batch"}, {plan->micro_batches != 0, "--micro-batches"},
+        {plan->recompute, "--recompute"},          {plan->paper_prediction, "the papers' prediction"},
+        {plan->replicate, "--replicate"},          {plan->paper_cost, "--paper-cost"},
+    };
+    for (size_t i = 0; options->plan_path && i < sizeof said_by_plan / sizeof *said_by_plan; i++)
+        if (said_by_plan[i].given)
+            return error_set(error, PS_USAGE, "%s: %s cannot be chosen beside a plan, which says it", options->plan_path,
+                             said_by_plan[i].option);
+    if (!options->plan_path && !options->model && !options->profile_path)
+        return error_set(error, PS_USAGE, "nothing to train: give a plan (--plan), or a model (--model) and --workers");
+    if (options->batch < 0 || options->batch > BATCH_MAX)
+        return error_set(error, PS_USAGE, "--batch: %d is not from 1 to %d", options->batch, BATCH_MAX);
+    if (options->steps < 0 || options->epochs < 0 || options->evaluate_every < 0 || options->warmup_steps < 0)
+        return error_set(error, PS_USAGE, "%s: must not be negative", options->steps < 0        ? "--steps"
+                                                                     : options->epochs < 0      ? "--epochs"
+                                                                     : options->warmup_steps < 0 ? "--warmup"
+                                                                                                : "--evaluate-every");
+    if (options->threads < 0) return error_set(error, PS_USAGE, "--threads: %d is less than 1", options->threads);
+    return PS_OK;
+}
+
+static enum ps_status find_device(const char *name, const struct device_class **device, struct ps_error *error) {
+    const char *names[16];
+    size_t count = 0;
+    for (; device_table[count]; count++) {
+        names[count] = device_table[count]->name;
+        if (strcmp(names[count], name) != 0) continue;
+        *device = device_table[count];
+        return PS_OK;
+    }
+    return error_unknown(error, PS_USAGE, "--device", name, names, count);
+}
+
+/* ---------------------------------------------------------- plan, profile, cluster */
+
+static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
+    const struct ps_train_options *options = job->options;
+    if (options->cluster_path) {
+        TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
+    } else {
+        struct ps_cluster_options uniform = options->cluster;
+        if (uniform.workers == 0) uniform.workers = workers;
+        if (uniform.workers == 0) return error_set(error, PS_USAGE, "--workers: how many workers there are must be said");
+        TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
+    }
+    if (workers > 0 && job->cluster->workers != workers)
+        return error_set(error, PS_USAGE, "--workers: the plan is for %d workers, not %d", workers, job->cluster->workers);
+    return PS_OK;
+}
+
+/* Samples of the plan's mini-batch; where nobody says how large a micro-batch is, it counts as one. */
+static int64_t batch_of(const struct ps_plan *plan) {
+    return (int64_t)plan->micro_batches * (plan->micro_batch > 0 ? plan->micro_batch : 1);
+}
+
+static enum ps_status read_plan(struct job *job, struct ps_error *error) {
+    const struct ps_train_options *options = job->options;
+    TRY(ps_plan_read(options->plan_path, &job->plan, error));
+    struct ps_plan *plan = job->plan;
+    if (options->plan.optimizer) snprintf(plan->optimizer, sizeof plan->optimizer, "%s", options->plan.optimizer);
+    if (options->batch > 0 && options->batch != batch_of(plan))
+        return error_set(error, PS_USAGE, "--batch: the plan %s has a mini-batch of %lld samples (%d micro-batches of %d), not %d",
+                         options->plan_path, (long long)batch_of(plan), plan->micro_batches, plan->micro_batch, options->batch);
+    TRY(open_cluster(job, plan->workers, error));
+    if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
+    return PS_OK;
+}
+
+/* Measures the model at the micro-batch size that the run will have. */
+static enum ps_status measure(struct job *job, int micro_batch, struct ps_error *error) {
+    struct ps_profile_options options = {
+        .device = job->device->name, .threads = job->threads, .micro_batches = &micro_batch, .micro_batch_count = 1};
+    log_info("profiling %s: micro-batch of %d on %s", job->options->model, micro_batch, job->device->name);
+    return ps_profile_measure(job->model, &options, &job->profile, error);
+}
+
+static enum ps_status make_plan(struct job *job, struct ps_error *error) {
+    const struct ps_train_options *options = job->options;
+    struct ps_plan_options wishes = options->plan;
+    TRY(open_cluster(job, 0, error));
+    struct search_choice choice;
+    TRY(search_choose(&wishes, job->cluster->workers, &choice, error));
+    int batch = options->batch > 0 ? options->batch : BATCH_DEFAULT;
+    int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
+    TRY(job_cut_batch(batch, choice.micro_batches, least, &wishes.micro_batches, &wishes.micro_batch, error));
+    if (options->profile_path) {
+        TRY(ps_profile_read(options->profile_path, &job->profile, error));
+        /* Costs that do not say for how many samples they are hold for any micro-batch. */
+        if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
+    } else {
+        TRY(measure(job, wishes.micro_batch, error));
+    }
+    TRY(ps_plan_find(job->profile, job->cluster, &wishes, &job->plan, error));
+    log_info("plan: %s cuts %s into %d stages; schedule %s, weights %s, %d micro-batches of %d samples", job->plan->method,
+             job->plan->model, job->plan->stage_count, job->plan->schedule, job->plan->weights, job->plan->micro_batches,
+             wishes.micro_batch);
+    return PS_OK;
+}
+
+/* ---------------------------------------------------------------------- network */
+
+static enum ps_status check_order(const struct ps_plan *plan, const struct graph *graph, struct ps_error *error) {
+    for (int i = 0; i < plan->order_count; i++)
+        if (strcmp(plan->order[i], graph->layers[i].name) != 0)
+            return error_set(error, PS_USAGE, "order[%d]: '%s' stands where the network has '%s'; another order cannot be trained", i,
+                             plan->order[i], graph->layers[i].name);
+    return PS_OK;
+}
+
+static enum ps_status take_network(struct job *job, struct ps_error *error) {
+    if (job->profile) TRY(profile_table(job->profile, job->plan->micro_batch, &job->costs, error));
+    job->samples = job->device->real ? job->plan->micro_batch : 1;
+    if (!job->device->real) {
+        TRY(profile_graph(job->costs, &job->clock_graph, error));
+        job->graph = job->clock_graph;
+    } else {
+        if (job->plan->micro_batch == 0)
+            return error_set(error, PS_USAGE, "micro_batch: the plan does not say how many samples a micro-batch has");
+        if (!job->model) TRY(ps_model_create(job->plan->model, &job->model, error));
+        job->graph = job->model->graph;
+    }
+    TRY(plan_check(job->plan, job->graph->layer_count, error));
+    if (batch_of(job->plan) > BATCH_MAX)
+        return error_set(error, PS_USAGE, "micro_batches: a mini-batch of %lld samples is above the %d that are accepted",
+                         (long long)batch_of(job->plan), BATCH_MAX);
+    job->batch = (int)batch_of(job->plan);
+    if (job->costs && job->costs->layer_count != job->graph->layer_count)
+        return error_set(error, PS_USAGE, "the profile has %d layers where %s has %d", job->costs->layer_count, job->plan->model,
+                         job->graph->layer_count);
+    if (job->device->real && job->profile && strcmp(job->profile->device, job->device->name) != 0)
+        log_warn("the profile was measured on %s, this run computes on %s: predictions will be off", job->profile->device,
+                 job->device->name);
+    return check_order(job->plan, job->graph, error);
+}
+
+static enum ps_status prepare(struct job *job, struct ps_error *error) {
+    const struct ps_train_options *options = job->options;
+    TRY(check_options(options, error));
+    TRY(find_device(options->device ? options->device : "cpu", &job->device, error));
+    TRY(transport_find(options->transport ? options->transport : "threads", &job->transport, error));
+    job->threads = options->threads > 0 ? options->threads : 1;
+    if (!job->device->real && !options->profile_path)
+        return error_set(error, PS_USAGE, "--device: %s takes as long as a profile says; give one (--profile)", job->device->name);
+    if (job->device->real && !options->data) return error_set(error, PS_USAGE, "--data: what to train on must be said");
+    if (options->model && job->device->real) TRY(ps_model_create(options->model, &job->model, error));
+    TRY(options->plan_path ? read_plan(job, error) : make_plan(job, error));
+    return take_network(job, error);
+}
+
+enum ps_status job_prepare(const struct ps_train_options *options, struct job *out, struct ps_error *error) {
+    struct job job = {.options = options};
+    enum ps_status status = prepare(&job, error);
+    if (status != PS_OK) {
+        job_free(&job);
+        return status;
+    }
+    *out = job;
+    return PS_OK;
+}
+
+void job_free(struct job *job) {
+    graph_destroy(job->clock_graph);
+    ps_model_destroy(job->model);
+    ps_cluster_destroy(job->cluster);
+    ps_profile_destroy(job->profile);
+    ps_plan_destroy(job->plan);
+    *job = (struct job){0};
+}

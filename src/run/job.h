@@ -1,0 +1,38 @@
+/*
+ * What is to be trained, before any worker exists: a plan with its profile as they were given, or made here for a model; the
+ * network; the machine.
+ */
+#ifndef PENSTOCK_RUN_JOB_H
+#define PENSTOCK_RUN_JOB_H
+
+#include "compute/device.h"
+#include "graph/model.h"
+#include "plan/plan.h"
+#include "run/transport.h"
+
+struct job {
+    const struct ps_train_options *options;
+    const struct device_class *device;
+    const struct transport_class *transport;
+    int threads;                    /* per worker */
+    struct ps_plan *plan;
+    struct ps_profile *profile;     /* NULL: none is at hand (a plan was given without) */
+    const struct cost_table *costs; /* of the profile, at the plan's micro-batch size */
+    struct ps_cluster *cluster;     /* what the plan is for: limits of memory */
+    struct ps_model *model;         /* NULL on a device that computes no numbers */
+    struct graph *clock_graph;      /* made from the costs for such a device */
+    const struct graph *graph;      /* the one of the two that is trained */
+    int samples;                    /* of a micro-batch, as `graph` counts them (a clock graph's sample is a micro-batch) */
+    int batch;                      /* samples of a mini-batch */
+};
+
+/* `options` stay borrowed. Checks what can be checked before anything takes long. */
+enum ps_status job_prepare(const struct ps_train_options *options, struct job *job, struct ps_error *error);
+void job_free(struct job *job);
+
+/* How a mini-batch is cut: *micro_batches is the wish (0: none) and becomes the number taken, *micro_batch (0: no wish) its
+ * size. `usual` is taken where nothing is wished, or the divisor of `batch` nearest below it that is at least `least`. PS_USAGE
+ * names the divisors near. */
+enum ps_status job_cut_batch(int batch, int usual, int least, int *micro_batches, int *micro_batch, struct ps_error *error);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * The learning-rate schedules. Each is a factor on the base rate. During the warm-up, update u of w (from 0) is further scaled
+ * by (u + 1) / w. What falls with the run's progress (poly, cosine) starts to fall after the warm-up and would reach 0 right
+ * after the last update.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/learning_rate.h"
+
+#define WHAT "--lr-schedule"
+
+static enum ps_status takes_nothing(const char *rest, struct learning_rate *rate, struct ps_error *error) {
+    if (!rest) return PS_OK;
+    return error_set(error, PS_USAGE, WHAT ": '%s' takes nothing after its name, but ':%s' follows", rate->class->name, rest);
+}
+
+static double constant_factor(const struct learning_rate *rate, int64_t update, double progress) {
+    (void)rate, (void)update, (void)progress;
+    return 1;
+}
+
+static double cosine_factor(const struct learning_rate *rate, int64_t update, double progress) {
+    (void)rate, (void)update;
+    return 0.5 * (1 + cos(3.14159265358979323846 * progress));
+}
+
+static double poly_factor(const struct learning_rate *rate, int64_t update, double progress) {
+    (void)update;
+    return pow(1 - progress, rate->power);
+}
+
+/* A number that ends at `stop` (or the string's end), above `low`. */
+static bool parse_number(const char **text, char stop, double low, double *out) {
+    char *end;
+    double value = strtod(*text, &end);
+    if (end == *text || (*end != stop && *end != '\0') || !isfinite(value) || value <= low) return false;
+    *text = *end ? end + 1 : end;
+    *out = value;
+    return true;
+}
+
+static enum ps_status poly_parse(const char *rest, struct learning_rate *rate, struct ps_error *error) {
+    if (rest && parse_number(&rest, '\0', 0, &rate->power)) return PS_OK;
+    return error_set(error, PS_USAGE, WHAT ": '%s' after 'poly:' is not a power above 0, as in 'poly:1'", rest ? rest : "");
+}
+
+static enum ps_status step_parse(const char *rest, struct learning_rate *rate, struct ps_error *error) {
+    const char *colon = rest ? strchr(rest, ':') : NULL;
+    const char *factor = colon ? colon + 1 : NULL;
+    bool good = colon && parse_number(&factor, '\0', 0, &rate->factor);
+    double before = 0;
+    while (good && rest < colon) {
+        if (rate->at_count == LEARNING_RATE_STEPS_MAX)
+            return error_set(error, PS_USAGE, WHAT ": 'step' takes at most %d epochs", LEARNING_RATE_STEPS_MAX);
+        double epoch;
+        char stop = memchr(rest, ',', (size_t)(colon - rest)) ? ',' : ':';
+        good = parse_number(&rest, stop, before, &epoch) && epoch <= 1e9;
+        if (good) rate->at[rate->at_count++] = (int64_t)llround(epoch * (double)rate->steps_per_epoch);
+        before = epoch;
+    }
+    if (!good || rate->at_count == 0)
+        return error_set(error, PS_USAGE, WHAT ": 'step' wants ascending epochs and a factor above 0, as in 'step:40,60:0.1'");
+    if (rate->steps_per_epoch == 0) return error_set(error, PS_USAGE, WHAT ": 'step' counts epochs, and this run has none");
+    return PS_OK;
+}
+
+static double step_factor(const struct learning_rate *rate, int64_t update, double progress) {
+    (void)progress;
+    double factor = 1;
+    for (int i = 0; i < rate->at_count && update >= rate->at[i]; i++) factor *= rate->factor;
+    return factor;
+}
+
+static const struct learning_rate_class constant = {
+    .name = "constant",
+    .summary = "the same rate throughout",
+    .parse = takes_nothing,
+    .factor = constant_factor,
+};
+
+static const struct learning_rate_class step = {
+    .name = "step",
+    .summary = "step:AT[,AT...]:FACTOR multiplies the rate by FACTOR when epoch AT is over",
+    .parse = step_parse,
+    .factor = step_factor,
+};
+
+static const struct learning_rate_class poly = {
+    .name = "poly",
+    .summary = "poly:POWER falls to 0 as (1 - progress)^POWER",
+    .parse = poly_parse,
+    .factor = poly_factor,
+};
+
+static const struct learning_rate_class cosine = {
+    .name = "cosine",
+    .summary = "falls to 0 along half a cosine",
+    .parse = takes_nothing,
+    .factor = cosine_factor,
+};
+
+const struct learning_rate_class *const learning_rate_table[] = {&constant, &step, &poly, &cosine, NULL};
+
+static enum ps_status find_class(const char *spec, size_t length, const struct learning_rate_class **class, struct ps_error *error) {
+    const char *names[8];
+    size_t count = 0;
+    for (; learning_rate_table[count]; count++) {
+        names[count] = learning_rate_table[count]->name;
+        if (strlen(names[count]) != length || strncmp(names[count], spec, length) != 0) continue;
+        *class = learning_rate_table[count];
+        return PS_OK;
+    }
+    char word[64];
+    snprintf(word, sizeof word, "%.*s", (int)(length < 60 ? length : 60), spec);
+    return error_unknown(error, PS_USAGE, WHAT, word, names, count);
+}
+
+enum ps_status learning_rate_parse(const char *spec, double base, int64_t warmup, int64_t total, int64_t steps_per_epoch,
+                                   struct learning_rate *out, struct ps_error *error) {
+    if (!spec) spec = "constant";
+    const char *colon = strchr(spec, ':');
+    struct learning_rate rate = {.base = base, .warmup = warmup, .total = total, .steps_per_epoch = steps_per_epoch};
+    TRY(find_class(spec, colon ? (size_t)(colon - spec) : strlen(spec), &rate.class, error));
+    TRY(rate.class->parse(colon ? colon + 1 : NULL, &rate, error));
+    *out = rate;
+    return PS_OK;
+}
+
+double learning_rate_at(const struct learning_rate *rate, int64_t update) {
+    int64_t falling = rate->total - rate->warmup, done = update - rate->warmup;
+    double progress = done > 0 && falling > 0 ? (double)done / (double)falling : 0;
+    double value = rate->base * rate->class->factor(rate, update, progress < 1 ? progress : 1);
+    return update < rate->warmup ? value * (double)(update + 1) / (double)rate->warmup : value;
+}

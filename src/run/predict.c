@@ -1,0 +1,55 @@
+/* Simulating the run that is about to be made; see predict.h. */
+#include "run/predict.h"
+
+#include <math.h>
+#include <sched.h>
+
+/* Longer segments are simulated this far and continued with the period. */
+enum { SIMULATED_BATCHES = 64 };
+
+static int usable_cores(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* How many workers compute at the same moment; 0: all. */
+static int computing_at_once(const struct job *job) {
+    if (!job->transport->own_threads) return 1;
+    if (!job->device->real) return 0;
+    int workers = usable_cores() / job->threads;
+    return workers > 1 ? workers : 1;
+}
+
+static enum ps_status segment_seconds(const struct job *job, const struct ps_cluster *machine, int batches, double *seconds,
+                                      struct ps_error *error) {
+    int simulated = batches < SIMULATED_BATCHES ? batches : SIMULATED_BATCHES;
+    struct ps_simulation *simulation;
+    TRY(ps_simulate(job->plan, job->profile, machine, simulated, &simulation, error));
+    struct ps_simulation_info info = ps_simulation_info(simulation);
+    ps_simulation_destroy(simulation);
+    *seconds = info.makespan_s + (batches - simulated) * info.period_s;
+    return PS_OK;
+}
+
+enum ps_status predict_throughput(const struct job *job, const struct program_set *set, double *samples_per_s,
+                                  struct ps_error *error) {
+    if (!job->profile) {
+        *samples_per_s = NAN;
+        return PS_OK;
+    }
+    struct ps_cluster_options options = {.workers = job->plan->workers, .cores = computing_at_once(job)};
+    struct ps_cluster *machine;
+    TRY(ps_cluster_uniform(&options, &machine, error));
+    double seconds = 0, samples = 0;
+    enum ps_status status = PS_OK;
+    for (int i = 0; status == PS_OK && i < set->count; i++) {
+        double segment = 0;
+        status = segment_seconds(job, machine, set->entries[i].batches, &segment, error);
+        seconds += segment * (double)set->entries[i].uses;
+        samples += (double)set->entries[i].uses * set->entries[i].batches * job->batch;
+    }
+    ps_cluster_destroy(machine);
+    if (status == PS_OK) *samples_per_s = seconds > 0 ? samples / seconds : NAN;
+    return status;
+}

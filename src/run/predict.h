@@ -1,0 +1,13 @@
+/* What a run should come to on this machine, by simulation: put beside what it does come to. */
+#ifndef PENSTOCK_RUN_PREDICT_H
+#define PENSTOCK_RUN_PREDICT_H
+
+#include "run/job.h"
+#include "run/program_set.h"
+
+/* Samples per second of training over all segments, fill and drain of each included: with as many cores as this machine has
+ * (without limit where the device only waits) and blocks that change hands for nothing. NaN where the job has no profile. */
+enum ps_status predict_throughput(const struct job *job, const struct program_set *set, double *samples_per_s,
+                                  struct ps_error *error);
+
+#endif

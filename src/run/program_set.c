@@ -1,0 +1,92 @@
+/* Segment lengths, and lowering each length once. */
+#include "run/program_set.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+int segment_length(const struct segment_lengths *lengths, int64_t step) {
+    int64_t length = lengths->steps - step, most = SEGMENT_MICRO_BATCHES / lengths->micro_batches;
+    if (lengths->epoch > 0 && lengths->epoch - step % lengths->epoch < length) length = lengths->epoch - step % lengths->epoch;
+    if (lengths->evaluate_every > 0 && lengths->evaluate_every < length) length = lengths->evaluate_every;
+    if (most < 1) most = 1;
+    return (int)(length < most ? length : most);
+}
+
+static struct program_set_entry *find_entry(struct program_set *set, int batches) {
+    for (int i = 0; i < set->count; i++)
+        if (set->entries[i].batches == batches) return &set->entries[i];
+    return NULL;
+}
+
+static void grow_slots(struct stage_slots *most, const struct stage_slots *slots) {
+    if (slots->weights > most->weights) most->weights = slots->weights;
+    if (slots->stash > most->stash) most->stash = slots->stash;
+    if (slots->input > most->input) most->input = slots->input;
+    if (slots->output > most->output) most->output = slots->output;
+    if (slots->output_gradient > most->output_gradient) most->output_gradient = slots->output_gradient;
+    if (slots->input_gradient > most->input_gradient) most->input_gradient = slots->input_gradient;
+}
+
+static void count_slots(struct program_set *set, const struct ps_programs *programs) {
+    for (int stage = 0; stage < programs->stages; stage++) grow_slots(&set->slots[stage], &programs->slots[stage]);
+}
+
+static enum ps_status add_lengths(const struct ps_plan *plan, const struct segment_lengths *lengths, struct program_set *set,
+                                  struct ps_error *error) {
+    int batches;
+    for (int64_t step = 0; step < lengths->steps; step += batches) {
+        batches = segment_length(lengths, step);
+        struct program_set_entry *entry = find_entry(set, batches);
+        if (entry) {
+            entry->uses++;
+            continue;
+        }
+        assert(set->count < PROGRAM_SET_MAX);
+        entry = &set->entries[set->count];
+        *entry = (struct program_set_entry){.batches = batches, .uses = 1};
+        TRY(lower_plan(plan, batches, &entry->programs, error));
+        set->count++;
+        count_slots(set, entry->programs);
+    }
+    return PS_OK;
+}
+
+enum ps_status program_set_create(const struct ps_plan *plan, const struct segment_lengths *lengths, int64_t evaluation_batches,
+                                  struct program_set *out, struct ps_error *error) {
+    struct program_set set = {.slots = calloc((size_t)plan->stage_count, sizeof *set.slots)};
+    if (!set.slots) return error_memory(error, "programs", (size_t)plan->stage_count * sizeof *set.slots);
+    enum ps_status status = PS_OK;
+    if (evaluation_batches > 1 << 24)
+        status = error_set(error, PS_USAGE, "--valid: %lld micro-batches are too many to evaluate", (long long)evaluation_batches);
+    if (status == PS_OK) status = add_lengths(plan, lengths, &set, error);
+    if (status == PS_OK && evaluation_batches > 0) {
+        status = lower_evaluation(set.entries[0].programs, (int)evaluation_batches, &set.evaluation, error);
+        if (status == PS_OK) count_slots(&set, set.evaluation);
+    }
+    if (status != PS_OK) {
+        program_set_free(&set);
+        return status;
+    }
+    *out = set;
+    return PS_OK;
+}
+
+void program_set_free(struct program_set *set) {
+    for (int i = 0; i < set->count; i++) ps_programs_destroy(set->entries[i].programs);
+    ps_programs_destroy(set->evaluation);
+    free(set->slots);
+    *set = (struct program_set){0};
+}
+
+const struct ps_programs *program_set_find(const struct program_set *set, int batches) {
+    int i = 0;
+    while (set->entries[i].batches != batches) i++;
+    return set->entries[i].programs;
+}
+
+int program_set_longest(const struct program_set *set) {
+    int longest = 0;
+    for (int i = 0; i < set->count; i++)
+        if (set->entries[i].batches > longest) longest = set->entries[i].batches;
+    return longest;
+}

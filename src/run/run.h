@@ -1,0 +1,23 @@
+/* A finished run: its figures, for the caller and for summary.json. */
+#ifndef PENSTOCK_RUN_RUN_H
+#define PENSTOCK_RUN_RUN_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+struct ps_run {
+    char model[128], schedule[32], weights[32], optimizer[32], device[32], transport[32];
+    int batch, micro_batches;
+    double lr; /* of the last update */
+    struct ps_run_info info;
+    struct ps_run_worker *worker; /* info.workers */
+};
+
+enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *error);
+/* The document of summary.json; NULL when memory ran out. */
+json_t *run_document(const struct ps_run *run);
+/* Sets a field unless the number is not finite: JSON has no word for that. */
+void run_set_number(json_t *object, const char *field, double number);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * Each worker remembers its last computations in a ring. Workers that do less in the same time remember further back: the
+ * window begins where the shortest memory does, so that no worker's row is empty at its start for want of memory.
+ */
+#include "run/trace.h"
+
+/* Computations that a worker remembers, at most `most`. */
+static int64_t remembered(const struct recorder *recorder, int most) {
+    int64_t count = recorder->count < recorder->capacity ? recorder->count : recorder->capacity;
+    return count < most ? count : most;
+}
+
+static const struct timeline_event *event_at(const struct recorder *recorder, int64_t index) {
+    return &recorder->events[index % recorder->capacity];
+}
+
+static double window_start(const struct crew *crew, int most) {
+    double start_s = 0;
+    for (int number = 0; number < crew->worker_count; number++) {
+        const struct recorder *recorder = &crew->workers[number].recorder;
+        int64_t count = remembered(recorder, most);
+        if (count == recorder->count) continue; /* remembers the segment from its beginning */
+        double first_s = event_at(recorder, recorder->count - count)->start_s;
+        if (first_s > start_s) start_s = first_s;
+    }
+    return start_s;
+}
+
+enum ps_status trace_collect(const struct crew *crew, int most, struct timeline *out, struct ps_error *error) {
+    struct timeline timeline = {.workers = crew->worker_count};
+    double start_s = window_start(crew, most);
+    enum ps_status status = PS_OK;
+    for (int number = 0; number < crew->worker_count; number++) {
+        const struct recorder *recorder = &crew->workers[number].recorder;
+        for (int64_t i = recorder->count - remembered(recorder, recorder->capacity); status == PS_OK && i < recorder->count; i++) {
+            struct timeline_event event = *event_at(recorder, i);
+            if (event.start_s < start_s) continue;
+            event.start_s -= start_s;
+            event.end_s -= start_s;
+            status = timeline_add(&timeline, &event, error);
+        }
+    }
+    if (status != PS_OK) {
+        timeline_free(&timeline);
+        return status;
+    }
+    *out = timeline;
+    return PS_OK;
+}

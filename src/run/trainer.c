@@ -1,0 +1,159 @@
+/*
+ * Training from beginning to end (ps_train): prepare the job, lower its programs, hire the crew, go through the segments with
+ * an evaluation after each, and leave weights and figures behind.
+ *
+ * Rates count training alone: the seconds of all training segments from their start to the last worker's end, filling, draining
+ * and the slower first steps included, evaluation not.
+ */
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "run/checkpoint.h"
+#include "run/trace.h"
+#include "run/trainer.h"
+
+/* What a picture shows of each worker. */
+enum { PICTURE_COMPUTATIONS = 48 };
+
+/* ---------------------------------------------------------------------- segments */
+
+/* Newest weights on the validation data. */
+static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry, struct ps_error *error) {
+    if (!trainer->valid.dataset) return PS_OK;
+    struct crew *crew = trainer->crew;
+    for (int number = 0; number < crew->worker_count; number++) {
+        struct worker *worker = &crew->workers[number];
+        if (worker->images[WORKER_DATA_VALID].loader) TRY(loader_seek(worker->images[WORKER_DATA_VALID].loader, 0, error));
+        if (worker->labels[WORKER_DATA_VALID].loader) TRY(loader_seek(worker->labels[WORKER_DATA_VALID].loader, 0, error));
+    }
+    struct segment segment = {.programs = trainer->programs.evaluation};
+    TRY(crew_run(crew, &segment, NULL, NULL, error));
+    entry->valid_loss = crew->evaluation.loss / (double)trainer->valid.count;
+    entry->valid_accuracy = (double)crew->evaluation.correct / (double)trainer->valid.count;
+    if (isfinite(entry->valid_loss)) return PS_OK;
+    return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
+                     isnan(entry->valid_loss) ? "not a number" : "infinite");
+}
+
+static void tell_segment(const struct trainer *trainer, const struct log_entry *entry) {
+    if (!trainer->job.device->real) return;
+    if (isfinite(entry->valid_loss))
+        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; validation loss %.4f, accuracy %.2f%%; %.1f samples/s",
+                 (long long)entry->epoch, (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->valid_loss,
+                 100 * entry->valid_accuracy, entry->samples_per_s);
+    else
+        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; %.1f samples/s", (long long)entry->epoch,
+                 (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->samples_per_s);
+}
+
+static void note_figures(struct trainer *trainer, const struct log_entry *entry) {
+    struct ps_run_info *info = &trainer->run->info;
+    info->steps = (int)entry->step;
+    info->epochs = trainer->lengths.epoch > 0 ? (int)(entry->step / trainer->lengths.epoch) : 0;
+    info->loss = entry->loss;
+    info->accuracy = entry->accuracy;
+    info->valid_loss = entry->valid_loss;
+    info->valid_accuracy = entry->valid_accuracy;
+    info->wall_s = entry->elapsed_s;
+    info->samples_per_s = (double)entry->step * trainer->job.batch / trainer->training_s;
+    trainer->run->lr = entry->lr;
+}
+
+static enum ps_status run_segment(struct trainer *trainer, struct ps_error *error) {
+    int length = segment_length(&trainer->lengths, trainer->step);
+    struct segment segment = {
+        .programs = program_set_find(&trainer->programs, length), .training = true, .first_step = trainer->step};
+    trainer->seen = 0;
+    trainer->line_started_s = clock_now();
+    TRY(crew_run(trainer->crew, &segment, trainer_watch, trainer, error));
+    double seconds = clock_now() - trainer->crew->segment_started_s;
+    TRY(trainer_watch(trainer, error));
+    trainer->training_s += seconds;
+    trainer->step += length;
+    struct log_entry entry = trainer_epoch_entry(trainer, (double)length * trainer->job.batch / seconds);
+    TRY(evaluate(trainer, &entry, error));
+    entry.elapsed_s = clock_now() - trainer->started_s;
+    TRY(run_directory_log(&trainer->directory, &entry, error));
+    tell_segment(trainer, &entry);
+    note_figures(trainer, &entry);
+    trainer->line = (struct step_record){0};
+    trainer->line_steps = 0;
+    if (trainer->lengths.epoch > 0 && trainer->step % trainer->lengths.epoch == 0) {
+        trainer->epoch = (struct step_record){0};
+        trainer->epoch_steps = 0;
+    }
+    return PS_OK;
+}
+
+/* ---------------------------------------------------------------------- afterwards */
+
+static enum ps_status write_traces(const struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->options->trace || !trainer->directory.path) return PS_OK;
+    struct timeline trace = {0}, picture = {0};
+    char title[256];
+    snprintf(title, sizeof title, "%s: %s, %s, %d workers, measured", trainer->job.plan->model, trainer->job.plan->schedule,
+             trainer->job.plan->weights, trainer->job.plan->workers);
+    enum ps_status status = trace_collect(trainer->crew, TRACE_COMPUTATIONS, &trace, error);
+    if (status == PS_OK) status = trace_collect(trainer->crew, PICTURE_COMPUTATIONS, &picture, error);
+    if (status == PS_OK) status = run_directory_write_timelines(&trainer->directory, &trace, &picture, title, error);
+    timeline_free(&trace);
+    timeline_free(&picture);
+    return status;
+}
+
+static enum ps_status leave_weights(const struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->directory.path || !trainer->job.device->real) return PS_OK;
+    struct checkpoint_state state = {
+        .step = trainer->step,
+        .epoch = trainer->run->info.epochs,
+        .seed = trainer->options->seed,
+        .model = trainer->job.plan->model,
+        .stages = trainer->job.plan->stage_count,
+    };
+    return checkpoint_write(trainer->directory.path, trainer->crew, &state, error);
+}
+
+static void note_workers(struct trainer *trainer) {
+    for (int number = 0; number < trainer->crew->worker_count; number++) {
+        const struct worker *worker = &trainer->crew->workers[number];
+        trainer->run->worker[number].measured_bytes = (int64_t)worker->memory.used;
+        trainer->run->worker[number].busy_s = worker->busy_s;
+    }
+}
+
+/* ---------------------------------------------------------------------------- all */
+
+static enum ps_status train(struct trainer *trainer, struct ps_error *error) {
+    TRY(trainer_setup(trainer, error));
+    trainer->started_s = clock_now();
+    while (trainer->step < trainer->lengths.steps) TRY(run_segment(trainer, error));
+    note_workers(trainer);
+    TRY(leave_weights(trainer, error));
+    TRY(write_traces(trainer, error));
+    return run_directory_finish(&trainer->directory, trainer->run, error);
+}
+
+enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error) {
+    struct trainer trainer = {.options = options};
+    enum ps_status status = train(&trainer, error);
+    if (status == PS_OK) {
+        *run = trainer.run;
+        trainer.run = NULL;
+    }
+    trainer_free(&trainer);
+    return status;
+}
+
+void ps_train_options_init(struct ps_train_options *options) {
+    *options = (struct ps_train_options){
+        .epochs = 1,
+        .lr = NAN,
+        .momentum = NAN,
+        .dampening = NAN,
+        .weight_decay = NAN,
+        .beta1 = NAN,
+        .beta2 = NAN,
+        .eps = NAN,
+    };
+}

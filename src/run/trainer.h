@@ -1,0 +1,44 @@
+/* The trainer's state, shared by its files: setting up (trainer_setup.c), keeping the log (trainer_log.c), training (trainer.c). */
+#ifndef PENSTOCK_RUN_TRAINER_H
+#define PENSTOCK_RUN_TRAINER_H
+
+#include "run/crew.h"
+#include "run/job.h"
+#include "run/program_set.h"
+#include "run/run.h"
+#include "run/run_directory.h"
+
+/* What a worker remembers for the trace. */
+enum { TRACE_COMPUTATIONS = 1024 };
+
+struct trainer {
+    const struct ps_train_options *options;
+    struct job job;
+    struct samples data, valid; /* dataset NULL: none */
+    struct segment_lengths lengths;
+    struct update_rule rule;
+    struct program_set programs;
+    struct crew *crew;
+    struct run_directory directory;
+    struct ps_run *run;
+
+    int64_t step;                 /* done before the segment that runs */
+    double started_s, training_s; /* since when; seconds of training segments that are over */
+    struct step_record epoch, line; /* sums over the steps of this epoch; since the last line of the log */
+    int64_t epoch_steps, line_steps;
+    int seen;                     /* steps of the segment that were added to the sums */
+    double line_started_s;
+};
+
+/* Everything up to the first step. */
+enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error);
+/* Frees what there is; a zeroed trainer is fine. */
+void trainer_free(struct trainer *trainer);
+
+/* Adds the steps that were finished since the last call to the sums, and writes the lines of the log that are due. Called while
+ * the crew works. */
+enum ps_status trainer_watch(void *context, struct ps_error *error);
+/* Figures of the epoch so far; the evaluation's are not known yet. */
+struct log_entry trainer_epoch_entry(const struct trainer *trainer, double samples_per_s);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * Transports: how boundary blocks get from worker to worker.
+ *
+ * Each cut between two stages has two channels: activations forwards, gradients backwards. Both ends post blocks to their
+ * channel: the sender a full one, the receiver an empty one; the n-th of one end meets the n-th of the other (the verifier has
+ * proved that both programs name micro-batches in the same order). When both have come, the contents change hands.
+ *
+ * A block is named by its place in a stage's slot table: (stage, kind, slot). A post gives the address of that table entry, so
+ * that a transport may put another block there.
+ */
+#ifndef PENSTOCK_RUN_TRANSPORT_H
+#define PENSTOCK_RUN_TRANSPORT_H
+
+#include "program/program.h"
+
+struct transport;
+
+struct transport_options {
+    int stages;
+    const struct stage_slots *slots; /* per stage; borrowed for the call */
+};
+
+struct transport_class {
+    const char *name, *summary;
+    /* true: every worker runs on a thread of its own and may block in `wait`. false: one thread steps all workers in turn. */
+    bool own_threads;
+
+    /* No block is known to the new transport. PS_FAILED when memory runs out. */
+    enum ps_status (*create)(const struct transport_options *options, struct transport **transport, struct ps_error *error);
+    /* Only when no worker uses it any more; blocks still posted go back to who posted them, as they are. */
+    void (*destroy)(struct transport *transport);
+
+    /* Posts a block: full where `kind` leaves the stage (output, input gradient), empty where it arrives. Never blocks; takes
+     * the channel's lock. From here until `settled` the entry *block and the block itself belong to the transport; then both
+     * are the poster's again: a receiver's entry names a full block, a sender's one whose contents do not matter. A slot is
+     * posted again only when it is settled. */
+    void (*post)(struct transport *transport, int stage, enum block_kind kind, int slot, float **block);
+    /* Is the block's last post over (or was there none)? Never blocks; takes the channel's lock, so that what the other end
+     * wrote before its post may be read after the answer "yes". */
+    bool (*settled)(struct transport *transport, int stage, enum block_kind kind, int slot);
+    /* When (clock_now) the other end came; of a settled block that was posted. Never blocks. */
+    double (*settled_at)(struct transport *transport, int stage, enum block_kind kind, int slot);
+    /* Blocks, asleep, until the block is settled; false: the transport was stopped. NULL where own_threads is false. */
+    bool (*wait)(struct transport *transport, int stage, enum block_kind kind, int slot);
+    /* After a failure: wakes all who wait, now and later. From any thread; posts still match afterwards. */
+    void (*stop)(struct transport *transport);
+};
+
+/* Transports extend this as their first member. */
+struct transport {
+    const struct transport_class *class;
+};
+
+extern const struct transport_class *const transport_table[]; /* NULL-terminated */
+/* PS_USAGE and the nearest name where there is none. */
+enum ps_status transport_find(const char *name, const struct transport_class **transport, struct ps_error *error);
+
+#endif

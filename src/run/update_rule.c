@@ -1,0 +1,154 @@
+/* Choosing the rule, and running it on a device; see update_rule.h and SEMANTICS "Prediction". */
+#include "run/update_rule.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "program/moments.h"
+#include "simulate/simulate.h"
+
+/* A setting: where it lies, what it is called, which optimizers take it, and its range [low, high) or (low, high). */
+struct setting {
+    const char *option;
+    size_t offset;
+    enum { FOR_ALL, FOR_MOMENTUM, FOR_ADAM } taken_by;
+    double low, high;
+    bool above_low;
+};
+
+#define SETTING(option_, field, taken_by_, low_, high_, above)                                                                \
+    {.option = option_, .offset = offsetof(struct optimizer_settings, field), .taken_by = taken_by_, .low = low_,              \
+     .high = high_, .above_low = above}
+
+static const struct setting settings_table[] = {
+    SETTING("--lr", lr, FOR_ALL, 0, 1e6, true),
+    SETTING("--momentum", momentum, FOR_MOMENTUM, 0, 1, false),
+    SETTING("--dampening", dampening, FOR_MOMENTUM, 0, 1, false),
+    SETTING("--weight-decay", weight_decay, FOR_ALL, 0, 1e6, false),
+    SETTING("--betas", beta1, FOR_ADAM, 0, 1, false),
+    SETTING("--betas", beta2, FOR_ADAM, 0, 1, false),
+    SETTING("--eps", eps, FOR_ADAM, 0, 1e6, true),
+};
+
+static enum ps_status take_setting(const struct setting *setting, const struct optimizer *optimizer, double wish, double *value,
+                                   struct ps_error *error) {
+    if (isnan(wish)) return PS_OK;
+    bool taken = setting->taken_by == FOR_ALL || (setting->taken_by == FOR_MOMENTUM && optimizer->momentum_settings) ||
+                 (setting->taken_by == FOR_ADAM && optimizer->adam_settings);
+    if (!taken) return error_set(error, PS_USAGE, "%s: optimizer %s has no such setting", setting->option, optimizer->name);
+    bool low_enough = wish < setting->high, high_enough = setting->above_low ? wish > setting->low : wish >= setting->low;
+    if (!low_enough || !high_enough)
+        return error_set(error, PS_USAGE, "%s: %g is not a number %s %g and below %g", setting->option, wish,
+                         setting->above_low ? "above" : "from", setting->low, setting->high);
+    *value = wish;
+    return PS_OK;
+}
+
+static enum ps_status take_settings(const struct update_wishes *wishes, const struct optimizer *optimizer,
+                                    struct optimizer_settings *settings, struct ps_error *error) {
+    *settings = optimizer->defaults;
+    for (size_t i = 0; i < sizeof settings_table / sizeof *settings_table; i++) {
+        const struct setting *setting = &settings_table[i];
+        double wish, value;
+        memcpy(&wish, (const char *)&wishes->settings + setting->offset, sizeof wish);
+        memcpy(&value, (const char *)settings + setting->offset, sizeof value);
+        TRY(take_setting(setting, optimizer, wish, &value, error));
+        memcpy((char *)settings + setting->offset, &value, sizeof value);
+    }
+    return PS_OK;
+}
+
+enum ps_status update_rule_choose(const struct update_wishes *wishes, const char *policy_name, bool paper_prediction,
+                                  struct update_rule *out, struct ps_error *error) {
+    struct update_rule rule = {.paper_prediction = paper_prediction};
+    const struct weight_policy *policy;
+    TRY(policy_find(policy_name, &policy, error));
+    TRY(optimizer_find(wishes->optimizer, &rule.optimizer, error));
+    TRY(policy_moments(policy_name, wishes->optimizer, &rule.moments, error));
+    TRY(take_settings(wishes, rule.optimizer, &rule.settings, error));
+    if (policy->prediction == PREDICT_OWN_RULE && rule.optimizer->moments == 0) {
+        /* Plain gradient descent keeps no direction to go on with: with momentum 0 its last gradient is the direction. */
+        TRY(optimizer_find("sgdm", &rule.optimizer, error));
+        rule.settings.momentum = rule.settings.dampening = 0;
+    }
+    rule.predictor = rule.optimizer;
+    rule.predictor_settings = rule.settings;
+    if (policy->prediction == PREDICT_ADAM && !rule.optimizer->adam_settings) {
+        TRY(optimizer_find("adam", &rule.predictor, error));
+        rule.predictor_settings = rule.predictor->defaults;
+        rule.predictor_settings.weight_decay = rule.settings.weight_decay;
+        rule.observer = *rule.predictor;
+        rule.observer.update = rule.predictor->observe;
+    }
+    *out = rule;
+    return PS_OK;
+}
+
+static bool predictor_beside(const struct update_rule *rule) { return rule->predictor != rule->optimizer; }
+
+/* How far the `ahead` updates after the first `done` move the weights. The papers' formula knows only the rate of the update
+ * that was done last. */
+static struct optimizer_ahead look_ahead(const struct update_rule *rule, int64_t done, int ahead) {
+    struct optimizer_ahead sum = {.lr_sum = 0, .decay_product = 1};
+    if (rule->paper_prediction) {
+        sum.lr_sum = done > 0 ? ahead * learning_rate_at(&rule->rate, done - 1) : 0;
+        return sum;
+    }
+    for (int64_t update = done; update < done + ahead; update++) {
+        double lr = learning_rate_at(&rule->rate, update);
+        sum.lr_sum += lr;
+        sum.decay_product *= 1 - lr * rule->predictor_settings.weight_decay;
+    }
+    return sum;
+}
+
+/* The predictor's blocks of the state. */
+static void predictor_moments(const struct update_rule *rule, const struct update_state *state, struct optimizer_call *call) {
+    int first = predictor_beside(rule) ? rule->optimizer->moments : 0;
+    for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++) call->moment[i] = i < rule->predictor->moments ? state->moment[first + i] : NULL;
+}
+
+static void predict(const struct update_rule *rule, struct device *device, const struct update_state *state, const float *weights,
+                    float *predicted, int ahead, double seconds) {
+    struct optimizer_call call = {
+        .count = state->count,
+        .weights = weights,
+        .predicted = predicted,
+        .step = state->done,
+        .ahead = look_ahead(rule, state->done, ahead),
+    };
+    predictor_moments(rule, state, &call);
+    device->class->update(device, rule->predictor, &rule->predictor_settings, &call, true, seconds);
+}
+
+void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
+                         const float *weights, float *predicted, int ahead) {
+    predict(rule, device, state, weights, predicted, ahead, state->seconds * SIMULATE_PREDICT_COST);
+}
+
+void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
+                       float *updated, const float *gradient, float *predicted, int ahead) {
+    struct optimizer_call call = {
+        .count = state->count,
+        .weights = weights,
+        .updated = updated,
+        .gradient = gradient,
+        .lr = learning_rate_at(&rule->rate, state->done),
+        .step = state->done + 1,
+    };
+    bool beside = predictor_beside(rule);
+    if (beside) {
+        /* First, since the update may write over the weights that this reads. */
+        predictor_moments(rule, state, &call);
+        device->class->update(device, &rule->observer, &rule->predictor_settings, &call, false, 0);
+    }
+    for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++) call.moment[i] = i < rule->optimizer->moments ? state->moment[i] : NULL;
+    state->done++;
+    if (predicted && !beside) {
+        call.predicted = predicted;
+        call.ahead = look_ahead(rule, state->done, ahead);
+    }
+    double seconds = state->seconds * (predicted ? SIMULATE_UPDATE_PREDICT_COST : 1);
+    device->class->update(device, rule->optimizer, &rule->settings, &call, false, seconds);
+    if (predicted && beside) predict(rule, device, state, updated, predicted, ahead, 0);
+}

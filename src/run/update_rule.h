@@ -1,0 +1,54 @@
+/*
+ * How a run updates and predicts weights: the optimizer in use, the rule by which the weight policy predicts, the learning rates
+ * of all updates. Prediction may need a rule of its own beside the optimizer's (XPipe predicts by Adam's): its moments then lie
+ * behind the optimizer's.
+ */
+#ifndef PENSTOCK_RUN_UPDATE_RULE_H
+#define PENSTOCK_RUN_UPDATE_RULE_H
+
+#include "compute/device.h"
+#include "program/lower.h"
+#include "run/learning_rate.h"
+
+enum { UPDATE_MOMENTS_MAX = 2 * OPTIMIZER_MOMENTS_MAX };
+
+struct update_rule {
+    const struct optimizer *optimizer;
+    struct optimizer_settings settings; /* lr unused: rates are in `rate` */
+    const struct optimizer *predictor;  /* == optimizer, or Adam beside it */
+    struct optimizer_settings predictor_settings;
+    struct optimizer observer; /* predictor->observe as a rule that a device can run; used where the predictor stands beside */
+    int moments;               /* blocks: the optimizer's, then a predictor's beside it */
+    bool paper_prediction;
+    struct learning_rate rate;
+};
+
+/* One stage's state under the rule. */
+struct update_state {
+    size_t count; /* floats in each block */
+    float *moment[UPDATE_MOMENTS_MAX];
+    int64_t done;   /* updates since training began */
+    double seconds; /* one update on a clock device */
+};
+
+/* Settings as the user gave them: NaN where he did not. */
+struct update_wishes {
+    const char *optimizer;
+    struct optimizer_settings settings;
+};
+
+/* Resolves the optimizer and its settings for a weight policy; `rate` is left to the caller, who takes the base rate from
+ * settings.lr. PS_USAGE: a name is not known, a setting is out of range or does not belong to the optimizer, the policy cannot
+ * work with it. */
+enum ps_status update_rule_choose(const struct update_wishes *wishes, const char *policy, bool paper_prediction,
+                                  struct update_rule *rule, struct ps_error *error);
+
+/* updated = weights after the next update with `gradient` (may be == weights); predicted (NULL: none) = updated moved `ahead`
+ * updates on. */
+void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
+                       float *updated, const float *gradient, float *predicted, int ahead);
+/* predicted = weights moved `ahead` updates on, a copy before the first update. */
+void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
+                         const float *weights, float *predicted, int ahead);
+
+#endif

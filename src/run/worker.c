@@ -1,0 +1,160 @@
+/* Making workers: stages on a device, one block of memory for all they touch; see worker.h. */
+#include "run/worker.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int number, struct ps_error *error) {
+    const struct plan_stage *plan = &options->plan->stages[number];
+    struct worker_stage *stage = &worker->stages[worker->stage_count];
+    TRY(stage_create(worker->device, options->graph, plan->first, plan->last, options->samples, &stage->stage, error));
+    stage->number = number;
+    stage->sizes = stage_sizes(stage->stage);
+    stage->slots = options->slots[number];
+    stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
+    stage->update.seconds = stage_update_seconds(stage->stage);
+    worker->stage_count++;
+    return PS_OK;
+}
+
+enum ps_status worker_create(const struct worker_options *options, struct worker *out, struct ps_error *error) {
+    struct worker worker = {.number = options->number};
+    for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) worker.images[kind].number = worker.labels[kind].number = -1;
+    worker.stages = calloc((size_t)options->plan->stage_count, sizeof *worker.stages);
+    if (!worker.stages) return error_memory(error, "a worker's stages", (size_t)options->plan->stage_count * sizeof *worker.stages);
+    struct device_options device = {.threads = options->threads};
+    enum ps_status status = device_open(options->device->name, &device, &worker.device, error);
+    /* Kernels may be made for as many threads as the device will have. */
+    if (status == PS_OK && options->device->attach) options->device->attach(worker.device);
+    for (int stage = 0; status == PS_OK && stage < options->plan->stage_count; stage++)
+        if (options->programs->stage_worker[stage] == options->number) status = create_stage(options, &worker, stage, error);
+    if (status != PS_OK) {
+        worker_destroy(&worker);
+        return status;
+    }
+    *out = worker;
+    return PS_OK;
+}
+
+struct worker_memory worker_memory_needed(const struct worker *worker, int moments) {
+    struct worker_memory total = {0};
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct worker_memory memory = stage_memory(&worker->stages[i].sizes, &worker->stages[i].slots, moments);
+        worker_memory_add(&total, &memory);
+    }
+    return total;
+}
+
+static int slot_count(const struct worker_stage *stage, enum block_kind kind) {
+    const int counts[BLOCK_KINDS] = {
+        [BLOCK_STASH] = stage->slots.stash,
+        [BLOCK_INPUT] = stage->slots.input,
+        [BLOCK_OUTPUT] = stage->slots.output,
+        [BLOCK_OUTPUT_GRADIENT] = stage->slots.output_gradient,
+        [BLOCK_INPUT_GRADIENT] = stage->slots.input_gradient,
+    };
+    return counts[kind];
+}
+
+static int64_t slot_bytes(const struct worker_stage *stage, enum block_kind kind) {
+    const int64_t bytes[BLOCK_KINDS] = {
+        [BLOCK_STASH] = stage->sizes.stash_bytes,
+        [BLOCK_INPUT] = stage->sizes.input_bytes,
+        [BLOCK_OUTPUT] = stage->sizes.output_bytes,
+        [BLOCK_OUTPUT_GRADIENT] = stage->sizes.output_bytes,
+        [BLOCK_INPUT_GRADIENT] = stage->sizes.input_bytes,
+    };
+    return bytes[kind];
+}
+
+/* A table of `count` pieces of `bytes` each. */
+static enum ps_status carve_table(struct memory_block *memory, int count, int64_t bytes, float ***table, struct ps_error *error) {
+    *table = calloc((size_t)count + 1, sizeof **table);
+    if (!*table) return error_memory(error, "a table of blocks", (size_t)count * sizeof **table);
+    for (int slot = 0; slot < count; slot++) (*table)[slot] = memory_block_carve(memory, (size_t)bytes);
+    return PS_OK;
+}
+
+/* Labels are kept as long as the input that they belong to; they are not in the plan, and small. */
+static enum ps_status make_labels(struct worker_stage *stage, int samples, struct ps_error *error) {
+    int count = stage->slots.input;
+    stage->labels = calloc((size_t)count + 1, sizeof *stage->labels);
+    int32_t *all = calloc((size_t)count * (size_t)samples + 1, sizeof *all);
+    if (!stage->labels || !all) {
+        free(all);
+        return error_memory(error, "labels", (size_t)count * (size_t)samples * sizeof *all);
+    }
+    stage->labels[0] = all;
+    for (int slot = 1; slot < count; slot++) stage->labels[slot] = all + (size_t)slot * (size_t)samples;
+    return PS_OK;
+}
+
+static enum ps_status carve_stage(struct worker *worker, struct worker_stage *stage, const struct worker_options *options,
+                                  struct ps_error *error) {
+    struct memory_block *memory = &worker->memory;
+    int64_t parameter_bytes = stage->sizes.parameter_bytes;
+    TRY(carve_table(memory, stage->slots.weights, parameter_bytes, &stage->weights, error));
+    stage->gradients = memory_block_carve(memory, (size_t)parameter_bytes);
+    for (int i = 0; i < options->moments; i++) stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
+    stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        TRY(carve_table(memory, slot_count(stage, (enum block_kind)kind), slot_bytes(stage, (enum block_kind)kind),
+                        &stage->block[kind], error));
+    if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, options->samples, error));
+    return PS_OK;
+}
+
+enum ps_status worker_take_memory(struct worker *worker, const struct worker_options *options, struct ps_error *error) {
+    struct worker_memory needed = worker_memory_needed(worker, options->moments);
+    int64_t bytes = worker_memory_total(&needed);
+    char what[64];
+    snprintf(what, sizeof what, "worker %d", worker->number);
+    TRY(memory_block_take(&worker->memory, (size_t)bytes, what, error));
+    for (int i = 0; i < worker->stage_count; i++) TRY(carve_stage(worker, &worker->stages[i], options, error));
+    worker->workspace = memory_block_carve(&worker->memory, (size_t)needed.workspace);
+    assert((int64_t)worker->memory.used == bytes);
+    if (options->record == 0) return PS_OK;
+    worker->recorder.events = calloc((size_t)options->record, sizeof *worker->recorder.events);
+    if (!worker->recorder.events) return error_memory(error, "a trace", (size_t)options->record * sizeof *worker->recorder.events);
+    worker->recorder.capacity = options->record;
+    return PS_OK;
+}
+
+void worker_destroy(struct worker *worker) {
+    for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) {
+        loader_destroy(worker->images[kind].loader);
+        loader_destroy(worker->labels[kind].loader);
+    }
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct worker_stage *stage = &worker->stages[i];
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(stage->block[kind]);
+        if (stage->labels) free(stage->labels[0]);
+        free(stage->labels);
+        free(stage->weights);
+        stage_destroy(stage->stage);
+    }
+    free(worker->stages);
+    free(worker->recorder.events);
+    memory_block_release(&worker->memory);
+    if (worker->device) device_close(worker->device);
+    *worker = (struct worker){0};
+}
+
+void worker_start_segment(struct worker *worker) {
+    for (int i = 0; i < worker->stage_count; i++) {
+        worker->stages[i].newest = 0;
+        worker->stages[i].accumulating = false;
+    }
+    worker->recorder.count = 0;
+}
+
+void worker_end_segment(struct worker *worker) {
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct worker_stage *stage = &worker->stages[i];
+        float *newest = stage->weights[stage->newest];
+        stage->weights[stage->newest] = stage->weights[0];
+        stage->weights[0] = newest;
+        stage->newest = 0;
+    }
+}

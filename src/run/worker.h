@@ -1,0 +1,99 @@
+/*
+ * A worker: its device, its stages, and the one block of memory that holds everything the stages work on.
+ *
+ * The block has exactly the planned size (program/lower.h: programs_memory) and is carved once into weight slots, gradients,
+ * optimizer moments, running statistics, stashes, boundary blocks and a workspace. Stages find their blocks through tables of
+ * pointers, by kind and slot, since a transport may put another worker's block into a slot; no step of training allocates.
+ */
+#ifndef PENSTOCK_RUN_WORKER_H
+#define PENSTOCK_RUN_WORKER_H
+
+#include <stdatomic.h>
+
+#include "base/memory.h"
+#include "compute/stage.h"
+#include "data/loader.h"
+#include "program/lower.h"
+#include "program/timeline.h"
+#include "run/update_rule.h"
+
+/* One stage on its worker. */
+struct worker_stage {
+    int number;
+    struct stage *stage;
+    struct stage_sizes sizes;
+    struct stage_slots slots;
+    float **weights; /* by weight slot; between segments slot 0 holds the newest */
+    int newest;      /* slot of the newest weights */
+    float *gradients, *statistics;
+    bool accumulating; /* gradients hold those of earlier micro-batches of this mini-batch */
+    struct update_state update;
+    float **block[BLOCK_KINDS]; /* by kind and slot */
+    int32_t **labels;           /* by input slot; last stage only */
+};
+
+/* Data for the first or the last stage: the loader, and the mini-batch in hand. */
+struct worker_data {
+    struct loader *loader; /* NULL: this worker needs none */
+    size_t image_floats;   /* in a sample */
+    struct loaded_batch batch;
+    int64_t number; /* of that mini-batch; -1: none in hand */
+};
+
+enum { WORKER_DATA_TRAIN, WORKER_DATA_VALID, WORKER_DATA_KINDS };
+
+/* When each of the last computations ran: a ring. */
+struct recorder {
+    struct timeline_event *events; /* NULL: nobody asked for them */
+    int capacity;
+    int64_t count; /* since the segment began */
+};
+
+struct worker {
+    int number;
+    struct device *device;
+    struct worker_stage *stages;
+    int stage_count;
+    struct memory_block memory; /* memory.used: what was carved, all of it once the tables are made */
+    void *workspace;
+    struct worker_data images[WORKER_DATA_KINDS], labels[WORKER_DATA_KINDS];
+    double started_s; /* the instruction in execution */
+    double busy_s;    /* in training segments */
+    struct recorder recorder;
+};
+
+struct worker_options {
+    int number;
+    const struct device_class *device;
+    int threads;
+    const struct graph *graph;
+    const struct ps_plan *plan;
+    int samples;                     /* of a micro-batch, as the graph counts them */
+    const struct stage_slots *slots; /* per stage of the plan: the most that any program of the run uses */
+    const struct ps_programs *programs; /* one of the run's: who runs which stage */
+    int moments;
+    int record; /* computations to remember; 0: none */
+};
+
+/* Opens the device and makes the stages, without their memory. */
+enum ps_status worker_create(const struct worker_options *options, struct worker *worker, struct ps_error *error);
+/* What its blocks will take. */
+struct worker_memory worker_memory_needed(const struct worker *worker, int moments);
+/* Takes the memory and carves it, and makes the tables. */
+enum ps_status worker_take_memory(struct worker *worker, const struct worker_options *options, struct ps_error *error);
+/* Frees everything, the loaders included; a zeroed worker is fine. */
+void worker_destroy(struct worker *worker);
+
+/* The stage by its number in the plan; it is this worker's. */
+static inline struct worker_stage *worker_stage_find(struct worker *worker, int number) {
+    struct worker_stage *stage = worker->stages;
+    while (stage->number != number) stage++;
+    return stage;
+}
+
+/* Makes ready for the next segment: nothing accumulated, nothing recorded. */
+void worker_start_segment(struct worker *worker);
+/* After a segment: the newest weights move to slot 0, by exchanging pointers. */
+void worker_end_segment(struct worker *worker);
+
+#endif

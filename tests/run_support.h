@@ -1,0 +1,168 @@
+/*
+ * What the tests of training share: small runs by a plan made on the spot, and the weights that they leave.
+ */
+#ifndef PENSTOCK_TESTS_RUN_SUPPORT_H
+#define PENSTOCK_TESTS_RUN_SUPPORT_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "graph/model.h"
+#include "plan/plan.h"
+#include "run/checkpoint.h"
+#include "support.h"
+
+/* A run to be made; zeros are replaced by the defaults of `run_case_complete`. */
+struct run_case {
+    const char *model, *schedule, *weights, *optimizer, *device, *transport, *data, *valid, *lr_schedule;
+    int workers, micro_batch, micro_batches, steps, evaluate_every;
+    bool recompute, paper_prediction;
+    uint64_t seed;
+    double lr, weight_decay;
+};
+
+static inline struct run_case run_case_complete(struct run_case wanted) {
+    if (!wanted.model) wanted.model = "lenet5,input=16,classes=4";
+    if (!wanted.schedule) wanted.schedule = "1f1b";
+    if (!wanted.weights) wanted.weights = "sync";
+    if (!wanted.optimizer) wanted.optimizer = "sgdm";
+    if (!wanted.device) wanted.device = "reference";
+    if (!wanted.transport) wanted.transport = "threads";
+    if (!wanted.data) wanted.data = "synthetic:images,samples=64";
+    if (!wanted.workers) wanted.workers = 1;
+    if (!wanted.micro_batch) wanted.micro_batch = 4;
+    if (!wanted.micro_batches) wanted.micro_batches = 1;
+    if (!wanted.steps) wanted.steps = 5;
+    if (wanted.lr == 0) wanted.lr = 0.05;
+    return wanted;
+}
+
+/* The case's plan: layers dealt out evenly, stage s on worker s. */
+static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
+    struct ps_model *model;
+    struct ps_plan *plan;
+    assert_ok(ps_model_create(wanted->model, &model, &test_error));
+    int layers = ps_model_info(model).layers;
+    ps_model_destroy(model);
+    assert_ok(plan_create(wanted->workers, wanted->workers, &plan, &test_error));
+    snprintf(plan->model, sizeof plan->model, "%s", wanted->model);
+    snprintf(plan->method, sizeof plan->method, "uniform");
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", wanted->schedule);
+    snprintf(plan->weights, sizeof plan->weights, "%s", wanted->weights);
+    snprintf(plan->optimizer, sizeof plan->optimizer, "%s", wanted->optimizer);
+    plan->micro_batch = wanted->micro_batch;
+    plan->micro_batches = wanted->micro_batches;
+    plan->paper_prediction = wanted->paper_prediction;
+    for (int s = 0; s < wanted->workers; s++) {
+        int first = layers * s / wanted->workers, last = layers * (s + 1) / wanted->workers - 1;
+        assert_ok(plan_stage_set(plan, s, first, last, s, &test_error));
+        plan->stages[s].recompute = wanted->recompute;
+    }
+    return plan;
+}
+
+/* Options of the case for a plan that lies at `plan_path`. */
+static inline struct ps_train_options run_case_options(const struct run_case *wanted, const char *plan_path, const char *out) {
+    struct ps_train_options options;
+    ps_train_options_init(&options);
+    options.plan_path = plan_path;
+    options.data = wanted->data;
+    options.valid = wanted->valid;
+    options.steps = wanted->steps;
+    options.evaluate_every = wanted->evaluate_every;
+    options.lr = wanted->lr;
+    options.lr_schedule = wanted->lr_schedule;
+    if (wanted->weight_decay > 0) options.weight_decay = wanted->weight_decay;
+    options.device = wanted->device;
+    options.transport = wanted->transport;
+    options.seed = wanted->seed;
+    options.out = out;
+    return options;
+}
+
+/* Writes the plan and trains in a new directory, which the caller removes; `run` may be NULL. */
+static inline void run_case_train(struct run_case wanted, char directory[4096], struct ps_run **run) {
+    char plan_path[4096], out[4096];
+    wanted = run_case_complete(wanted);
+    test_directory_make(directory);
+    struct ps_plan *plan = run_case_plan(&wanted);
+    assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
+    ps_plan_destroy(plan);
+    struct ps_train_options options = run_case_options(&wanted, plan_path, file_join(out, directory, "run"));
+    struct ps_run *made;
+    assert_ok(ps_train(&options, &made, &test_error));
+    if (run)
+        *run = made;
+    else
+        ps_run_destroy(made);
+}
+
+/* All weights of a run in the network's order: its parameters and statistics, one after the other. */
+struct trained {
+    float *values;
+    size_t count;
+};
+
+static inline struct trained trained_read(const char *model_name, const char *run_dir) {
+    struct ps_model *model;
+    struct weight_files weights;
+    struct trained trained = {0};
+    assert_ok(ps_model_create(model_name, &model, &test_error));
+    assert_ok(weight_files_open_run(run_dir, &weights, &test_error));
+    const struct graph *graph = model->graph;
+    for (int i = 0; i < graph->parameter_count; i++) trained.count += (size_t)shape_elements(&graph->parameters[i].shape);
+    trained.values = malloc(trained.count * sizeof *trained.values);
+    assert_non_null(trained.values);
+    size_t place = 0;
+    for (int i = 0; i < graph->parameter_count; i++) {
+        const struct parameter *parameter = &graph->parameters[i];
+        size_t elements = (size_t)shape_elements(&parameter->shape);
+        const float *values = NULL;
+        for (int f = 0; f < weights.count; f++)
+            if (safetensors_find(&weights.files[f], parameter->name))
+                assert_ok(safetensors_get(&weights.files[f], parameter->name, &parameter->shape, &values, &test_error));
+        assert_non_null(values);
+        memcpy(trained.values + place, values, elements * sizeof *values);
+        place += elements;
+    }
+    weight_files_close(&weights);
+    ps_model_destroy(model);
+    return trained;
+}
+
+/* Trains the case and returns its weights. */
+static inline struct trained run_case_weights(struct run_case wanted) {
+    char directory[4096], run_dir[4096];
+    run_case_train(wanted, directory, NULL);
+    struct trained trained = trained_read(run_case_complete(wanted).model, file_join(run_dir, directory, "run"));
+    test_directory_remove(directory);
+    return trained;
+}
+
+/* Bit for bit the same? Says where not. */
+static inline bool trained_equal(const struct trained *a, const struct trained *b) {
+    assert_int_equal(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++) {
+        if (memcmp(&a->values[i], &b->values[i], sizeof *a->values) == 0) continue;
+        print_message("element %zu of %zu: %.9g and %.9g\n", i, a->count, (double)a->values[i], (double)b->values[i]);
+        return false;
+    }
+    return true;
+}
+
+static inline void trained_free(struct trained *trained) {
+    free(trained->values);
+    *trained = (struct trained){0};
+}
+
+/* For messages. */
+static inline const char *run_case_text(const struct run_case *wanted, char text[160]) {
+    snprintf(text, 160, "%s %s %s, %d workers, M %d, %s", wanted->schedule, wanted->weights, wanted->optimizer, wanted->workers,
+             wanted->micro_batches, wanted->transport ? wanted->transport : "threads");
+    return text;
+}
+
+#endif

@@ -1,0 +1,79 @@
+/* Learning-rate schedules: values against the formulas, and what is refused. */
+#include <math.h>
+
+#include "run/learning_rate.h"
+#include "support.h"
+
+static struct learning_rate parse(const char *spec, int64_t warmup, int64_t total, int64_t epoch) {
+    struct learning_rate rate;
+    assert_ok(learning_rate_parse(spec, 0.1, warmup, total, epoch, &rate, &test_error));
+    return rate;
+}
+
+static void assert_near(double got, double wanted) {
+    if (fabs(got - wanted) > 1e-15) print_message("%.17g is not %.17g\n", got, wanted);
+    assert_true(fabs(got - wanted) <= 1e-15);
+}
+
+static void test_constant(void **state) {
+    (void)state;
+    struct learning_rate rate = parse(NULL, 0, 10, 0);
+    for (int64_t u = 0; u < 10; u++) assert_near(learning_rate_at(&rate, u), 0.1);
+    rate = parse("constant", 4, 10, 0);
+    const double wanted[] = {0.025, 0.05, 0.075, 0.1, 0.1};
+    for (int64_t u = 0; u < 5; u++) assert_near(learning_rate_at(&rate, u), wanted[u]);
+}
+
+static void test_step(void **state) {
+    (void)state;
+    struct learning_rate rate = parse("step:2,3:0.5", 0, 100, 10);
+    assert_near(learning_rate_at(&rate, 19), 0.1);
+    assert_near(learning_rate_at(&rate, 20), 0.05);
+    assert_near(learning_rate_at(&rate, 29), 0.05);
+    assert_near(learning_rate_at(&rate, 30), 0.025);
+    rate = parse("step:0.5:0.1", 0, 100, 10);
+    assert_near(learning_rate_at(&rate, 4), 0.1);
+    assert_near(learning_rate_at(&rate, 5), 0.01);
+}
+
+static void test_falling(void **state) {
+    (void)state;
+    struct learning_rate poly = parse("poly:2", 0, 10, 0), cosine = parse("cosine", 2, 12, 0);
+    for (int64_t u = 0; u < 10; u++) {
+        double left = 1 - (double)u / 10;
+        assert_near(learning_rate_at(&poly, u), 0.1 * left * left);
+        assert_near(learning_rate_at(&cosine, u + 2), 0.05 * (1 + cos(3.14159265358979323846 * (double)u / 10)));
+    }
+    assert_near(learning_rate_at(&cosine, 0), 0.05);
+    assert_near(learning_rate_at(&poly, 10), 0);
+    assert_near(learning_rate_at(&poly, 50), 0);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec, *message;
+    } cases[] = {
+        {"cosin", "did you mean 'cosine'"}, {"constant:1", "takes nothing"},      {"poly", "not a power"},
+        {"poly:0", "not a power"},          {"poly:x", "not a power"},            {"poly:1:2", "not a power"},
+        {"step", "'step' wants"},           {"step:1", "'step' wants"},           {"step::0.1", "'step' wants"},
+        {"step:2,1:0.1", "'step' wants"},   {"step:1:", "'step' wants"},          {"step:1:-1", "'step' wants"},
+        {"step:1,:0.1", "'step' wants"},    {"step:1:0.1:2", "'step' wants"},     {"step:nan:0.1", "'step' wants"},
+        {"step:1:inf", "'step' wants"},     {"", "is not known"},                 {":", "is not known"},
+        {"step:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17:0.1", "at most 16"},
+    };
+    struct learning_rate rate;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_status(learning_rate_parse(cases[i].spec, 0.1, 0, 10, 10, &rate, &test_error), PS_USAGE, cases[i].message);
+    assert_status(learning_rate_parse("step:1:0.1", 0.1, 0, 10, 0, &rate, &test_error), PS_USAGE, "has none");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_constant),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_falling),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/*
+ * Asynchronous training. The threads give the bits of the one-thread transport, whatever the policy, and both give those of an
+ * oracle that knows no programs: it takes the micro-batches one by one through the whole network as one stage, keeps every
+ * version of weights and moments, and puts together for each forward and backward the versions and predictions that
+ * SEMANTICS.md's table says, stage by stage.
+ */
+#include "compute/stage.h"
+#include "data/loader.h"
+#include "run/update_rule.h"
+#include "run_support.h"
+
+static const char *const policies[] = {"latest", "stash", "2bw", "spectrain", "xpipe", "pipeoptim"};
+enum { POLICIES = sizeof policies / sizeof *policies, WORKERS_MAX = 5, VERSIONS_MAX = 16, BLOCKS = 5 };
+
+/* --------------------------------------------------------------------- the oracle */
+
+/* Weights or moments of the whole network after so many updates. */
+struct version {
+    float *weights, *moment[4];
+};
+
+struct oracle {
+    struct run_case work;
+    struct ps_model *model;
+    struct device *device;
+    struct stage *stage;
+    struct stage_sizes sizes;
+    size_t first[WORKERS_MAX + 1]; /* float of the flat block where each worker's stage begins */
+    const struct optimizer *rule, *adam;
+    struct optimizer_settings settings;
+    struct version versions[VERSIONS_MAX];
+    int newest;
+    float *forward, *backward; /* put together */
+    float *gradients;
+    struct stage_blocks blocks;
+    struct samples samples;
+    struct loader *loader;
+};
+
+static void *take(int64_t bytes) {
+    void *block = aligned_alloc(64, memory_align((size_t)bytes + 1));
+    assert_non_null(block);
+    memset(block, 0, memory_align((size_t)bytes + 1));
+    return block;
+}
+
+static void oracle_start(struct oracle *oracle, struct run_case work) {
+    *oracle = (struct oracle){.work = work};
+    assert_ok(ps_model_create(work.model, &oracle->model, &test_error));
+    const struct graph *graph = oracle->model->graph;
+    struct device_options device = {.threads = 1};
+    assert_ok(device_open(work.device, &device, &oracle->device, &test_error));
+    assert_ok(stage_create(oracle->device, graph, 0, graph->layer_count - 1, work.micro_batch, &oracle->stage, &test_error));
+    struct stage_sizes sizes = oracle->sizes = stage_sizes(oracle->stage);
+    struct ps_plan *plan = run_case_plan(&work);
+    for (int s = 0; s < work.workers; s++) {
+        struct stage *part;
+        assert_ok(stage_create(oracle->device, graph, plan->stages[s].first, plan->stages[s].last, work.micro_batch, &part, &test_error));
+        oracle->first[s + 1] = oracle->first[s] + (size_t)stage_sizes(part).parameter_bytes / sizeof(float);
+        stage_destroy(part);
+    }
+    ps_plan_destroy(plan);
+    assert_int_equal(oracle->first[work.workers] * sizeof(float), sizes.parameter_bytes);
+    for (int v = 0; v <= work.steps; v++) {
+        oracle->versions[v].weights = take(sizes.parameter_bytes);
+        for (int i = 0; i < 4; i++) oracle->versions[v].moment[i] = take(sizes.parameter_bytes);
+    }
+    oracle->forward = take(sizes.parameter_bytes);
+    oracle->backward = take(sizes.parameter_bytes);
+    oracle->blocks = (struct stage_blocks){.gradients = take(sizes.parameter_bytes),
+                                           .statistics = take(sizes.statistics_bytes),
+                                           .input = take(sizes.input_bytes),
+                                           .stash = take(sizes.stash_bytes),
+                                           .workspace = take(sizes.workspace_bytes)};
+    assert_ok(stage_initialize(oracle->stage, work.seed, oracle->versions[0].weights, oracle->blocks.statistics, &test_error));
+    assert_ok(optimizer_find(work.optimizer, &oracle->rule, &test_error));
+    assert_ok(optimizer_find("adam", &oracle->adam, &test_error));
+    oracle->settings = oracle->rule->defaults;
+    if (work.weight_decay > 0) oracle->settings.weight_decay = work.weight_decay;
+    struct dataset_shape wanted = {.channels = oracle->model->input_shape[0], .height = oracle->model->input_shape[1],
+                                   .width = oracle->model->input_shape[2], .classes = oracle->model->classes};
+    assert_ok(samples_open(work.data, DATASET_TRAIN, &wanted, &oracle->samples, &test_error));
+    struct loader_options loader = {.samples = &oracle->samples, .batch = work.micro_batch * work.micro_batches, .images = true,
+                                    .labels = true, .shuffle = true, .seed = work.seed, .ahead = 1, .serial = true};
+    assert_ok(loader_create(&loader, &oracle->loader, &test_error));
+}
+
+static void oracle_end(struct oracle *oracle) {
+    for (int v = 0; v <= oracle->work.steps; v++) {
+        free(oracle->versions[v].weights);
+        for (int i = 0; i < 4; i++) free(oracle->versions[v].moment[i]);
+    }
+    free(oracle->forward);
+    free(oracle->backward);
+    free(oracle->blocks.gradients);
+    free(oracle->blocks.statistics);
+    free(oracle->blocks.input);
+    free(oracle->blocks.stash);
+    free(oracle->blocks.workspace);
+    loader_destroy(oracle->loader);
+    samples_close(&oracle->samples);
+    stage_destroy(oracle->stage);
+    device_close(oracle->device);
+    ps_model_destroy(oracle->model);
+}
+
+/* "poly:1" over all steps. */
+static double rate_of(const struct oracle *oracle, int update) {
+    double progress = (double)update / oracle->work.steps;
+    return oracle->work.lr * pow(1 - progress, 1);
+}
+
+static bool adam_beside(const struct oracle *oracle) {
+    return strcmp(oracle->work.weights, "xpipe") == 0 && !oracle->rule->adam_settings;
+}
+
+/* Stage `s`'s part of `out` = its weights of version `v`, predicted `ahead` updates on. */
+static void put_together(const struct oracle *oracle, int s, int v, int ahead, float *out) {
+    size_t first = oracle->first[s], count = oracle->first[s + 1] - first;
+    const struct version *version = &oracle->versions[v];
+    const struct optimizer *rule = adam_beside(oracle) ? oracle->adam : oracle->rule;
+    struct optimizer_call call = {.count = count, .weights = version->weights + first, .predicted = out + first, .step = v,
+                                  .ahead = {.lr_sum = 0, .decay_product = 1}};
+    if (ahead == 0) {
+        memcpy(call.predicted, call.weights, count * sizeof(float));
+        return;
+    }
+    for (int i = 0; i < rule->moments; i++) call.moment[i] = version->moment[(adam_beside(oracle) ? 2 : 0) + i] + first;
+    for (int u = v; u < v + ahead; u++) {
+        call.ahead.lr_sum += rate_of(oracle, u);
+        call.ahead.decay_product *= 1 - rate_of(oracle, u) * oracle->settings.weight_decay;
+    }
+    if (oracle->work.paper_prediction)
+        call.ahead = (struct optimizer_ahead){.lr_sum = v > 0 ? ahead * rate_of(oracle, v - 1) : 0, .decay_product = 1};
+    struct optimizer_settings settings = adam_beside(oracle) ? rule->defaults : oracle->settings;
+    settings.weight_decay = oracle->settings.weight_decay;
+    rule->predict(&settings, &call);
+}
+
+/* What stage `s` reads for micro-batch `m` of a segment of `count`, in updates since the segment began. */
+static void read_weights(const struct oracle *oracle, int s, int m, int count, int base) {
+    const char *policy = oracle->work.weights;
+    int M = oracle->work.micro_batches, ahead = oracle->work.workers - 1 - s, later = m + s / 2;
+    if (ahead > count) ahead = count;
+    int vf = m > ahead ? (m - ahead) / M : 0, vb = m / M, first_worker = later < count ? later / M : count / M;
+    struct {
+        int version, ahead;
+    } f = {vf, 0}, b = {vb, 0};
+    if (strcmp(policy, "stash") == 0) b.version = vf;
+    if (strcmp(policy, "2bw") == 0) f.version = b.version = vb > 0 ? vb - 1 : 0;
+    if (strcmp(policy, "pipeoptim") == 0) f.ahead = vb - vf;
+    if (strcmp(policy, "spectrain") == 0 || strcmp(policy, "xpipe") == 0) {
+        f.ahead = first_worker - vf;
+        b.ahead = first_worker - vb;
+    }
+    put_together(oracle, s, base + f.version, f.ahead, oracle->forward);
+    put_together(oracle, s, base + b.version, b.ahead, oracle->backward);
+}
+
+static void update(struct oracle *oracle) {
+    struct version *from = &oracle->versions[oracle->newest], *to = &oracle->versions[oracle->newest + 1];
+    size_t bytes = (size_t)oracle->sizes.parameter_bytes;
+    for (int i = 0; i < 4; i++) memcpy(to->moment[i], from->moment[i], bytes);
+    struct optimizer_call call = {.count = bytes / sizeof(float), .weights = from->weights, .updated = to->weights,
+                                  .gradient = oracle->blocks.gradients, .lr = rate_of(oracle, oracle->newest),
+                                  .step = oracle->newest + 1};
+    for (int i = 0; i < oracle->rule->moments; i++) call.moment[i] = to->moment[i];
+    oracle->rule->update(&oracle->settings, &call);
+    if (adam_beside(oracle)) {
+        struct optimizer_settings settings = oracle->adam->defaults;
+        settings.weight_decay = oracle->settings.weight_decay;
+        for (int i = 0; i < 2; i++) call.moment[i] = to->moment[2 + i];
+        oracle->adam->observe(&settings, &call);
+    }
+    oracle->newest++;
+}
+
+static void micro_batch(struct oracle *oracle, const struct loaded_batch *batch, int m, int count, int base) {
+    const struct run_case *work = &oracle->work;
+    int place = m % work->micro_batches;
+    size_t floats = (size_t)(shape_elements(&oracle->model->graph->nodes[0].shape) * work->micro_batch);
+    for (int s = 0; s < work->workers; s++) read_weights(oracle, s, m, count, base);
+    struct stage_blocks *blocks = &oracle->blocks;
+    memcpy(blocks->input, batch->images + (size_t)place * floats, floats * sizeof(float));
+    struct stage_step step = {.seed = work->seed,
+                              .step = (uint64_t)oracle->newest,
+                              .micro_batch = place,
+                              .labels = batch->labels + place * work->micro_batch,
+                              .gradient_scale = 1.0f / (float)(work->micro_batch * work->micro_batches),
+                              .training = true,
+                              .update_statistics = true,
+                              .accumulate = place > 0};
+    blocks->weights = oracle->forward;
+    assert_ok(stage_forward(oracle->stage, blocks, &step, NULL, &test_error));
+    blocks->weights = oracle->backward;
+    step.update_statistics = false;
+    if (work->recompute) assert_ok(stage_forward(oracle->stage, blocks, &step, NULL, &test_error));
+    assert_ok(stage_backward(oracle->stage, blocks, &step, STAGE_BOTH, &test_error));
+    if (place + 1 == work->micro_batches) update(oracle);
+}
+
+static int smallest(int a, int b, int c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); }
+
+static struct trained oracle_train(struct run_case work) {
+    struct oracle oracle;
+    work = run_case_complete(work);
+    oracle_start(&oracle, work);
+    int epoch = (int)loader_batches(oracle.loader);
+    while (oracle.newest < work.steps) {
+        int base = oracle.newest, every = work.evaluate_every > 0 ? work.evaluate_every : work.steps;
+        int length = smallest(every, epoch - base % epoch, work.steps - base);
+        for (int m = 0; m < length * work.micro_batches; m++) {
+            static struct loaded_batch batch;
+            int64_t number = base + m / work.micro_batches;
+            if (m % work.micro_batches == 0) assert_ok(loader_get(oracle.loader, number, &batch, &test_error));
+            micro_batch(&oracle, &batch, m, length * work.micro_batches, base);
+            if ((m + 1) % work.micro_batches == 0) loader_release(oracle.loader, number);
+        }
+    }
+    struct trained trained = {0};
+    const struct graph *graph = oracle.model->graph;
+    for (int i = 0; i < graph->parameter_count; i++) trained.count += (size_t)shape_elements(&graph->parameters[i].shape);
+    trained.values = malloc(trained.count * sizeof *trained.values);
+    assert_non_null(trained.values);
+    assert_int_equal(stage_parameter_count(oracle.stage), graph->parameter_count);
+    size_t place = 0;
+    for (int i = 0; i < graph->parameter_count; i++) {
+        assert_string_equal(stage_parameter(oracle.stage, i)->name, graph->parameters[i].name);
+        assert_ok(stage_export(oracle.stage, i, oracle.versions[work.steps].weights, oracle.blocks.statistics,
+                               trained.values + place, &test_error));
+        place += (size_t)shape_elements(&graph->parameters[i].shape);
+    }
+    oracle_end(&oracle);
+    return trained;
+}
+
+/* ------------------------------------------------------------------------ the tests */
+
+/* 2bw needs at least as many micro-batches as stages, SpecTrain the momentum. */
+static struct run_case fit_policy(struct run_case wanted, const char *policy, const char *optimizer) {
+    wanted.schedule = "1f1b-async";
+    wanted.weights = policy;
+    wanted.optimizer = strcmp(policy, "spectrain") == 0 ? "sgdm" : optimizer;
+    if (strcmp(policy, "2bw") == 0 && wanted.micro_batches < wanted.workers) wanted.micro_batches = wanted.workers;
+    return wanted;
+}
+
+static void check_against_oracle(struct run_case wanted) {
+    char text[160];
+    wanted.lr_schedule = "poly:1";
+    struct trained oracle = oracle_train(wanted);
+    for (int t = 0; t < 2; t++) {
+        wanted.transport = t ? "serial" : "threads";
+        struct trained got = run_case_weights(wanted);
+        bool same = trained_equal(&got, &oracle);
+        if (!same) print_message("%s%s\n", run_case_text(&wanted, text), wanted.recompute ? ", recompute" : "");
+        trained_free(&got);
+        assert_true(same);
+    }
+    trained_free(&oracle);
+}
+
+/* Nine steps in segments of four, four and one: filling, flowing and draining, and a segment shorter than the pipeline. */
+static void check_policy(const char *policy) {
+    static const char *const optimizers[] = {"sgdm", "adam", "adamw"};
+    static const int workers[] = {1, 2, 3, 5};
+    int number = 0;
+    for (int w = 0; w < 4; w++)
+        for (int m = 1; m <= 3; m++, number++) {
+            struct run_case wanted = {.workers = workers[w], .micro_batches = m, .micro_batch = 2, .steps = 9, .evaluate_every = 4,
+                                      .recompute = number % 3 == 2};
+            wanted = fit_policy(wanted, policy, optimizers[number % 3]);
+            wanted.lr = strcmp(wanted.optimizer, "sgdm") == 0 ? 0.02 : 1e-3;
+            wanted.weight_decay = number % 2 ? 0.1 : 0;
+            check_against_oracle(wanted);
+        }
+}
+
+static void test_latest(void **state) { (void)state, check_policy("latest"); }
+static void test_stash(void **state) { (void)state, check_policy("stash"); }
+static void test_2bw(void **state) { (void)state, check_policy("2bw"); }
+static void test_spectrain(void **state) { (void)state, check_policy("spectrain"); }
+static void test_xpipe(void **state) { (void)state, check_policy("xpipe"); }
+static void test_pipeoptim(void **state) { (void)state, check_policy("pipeoptim"); }
+
+static void test_paper_prediction(void **state) {
+    (void)state;
+    for (int p = 3; p < POLICIES; p++)
+        check_against_oracle(fit_policy((struct run_case){.workers = 3, .micro_batch = 2, .steps = 7, .lr = 2e-3, .weight_decay = 0.1,
+                                                          .paper_prediction = true},
+                                        policies[p], "adamw"));
+}
+
+/* Crossing values, batch statistics. */
+static void test_resnet(void **state) {
+    (void)state;
+    for (int p = 0; p < POLICIES; p++)
+        check_against_oracle(fit_policy((struct run_case){.model = "resnet,input=8,classes=4", .workers = 3, .micro_batch = 2,
+                                                          .steps = 6, .evaluate_every = 5, .lr = 0.01, .recompute = p % 2},
+                                        policies[p], "sgdm"));
+}
+
+/* Plain gradient descent is predicted by its last gradient: sgdm with momentum 0. */
+static void test_plain_sgd(void **state) {
+    (void)state;
+    struct run_case wanted = fit_policy((struct run_case){.workers = 3, .steps = 6, .micro_batch = 2, .lr_schedule = "poly:1"}, "pipeoptim", "sgd");
+    char directory[4096], run_dir[4096];
+    struct ps_run *run;
+    run_case_train(wanted, directory, &run);
+    struct trained plain = trained_read(run_case_complete(wanted).model, file_join(run_dir, directory, "run"));
+    /* One moment, as planned. */
+    for (int w = 0; w < 3; w++) assert_int_equal(ps_run_worker(run, w).planned_bytes, ps_run_worker(run, w).measured_bytes);
+    ps_run_destroy(run);
+    test_directory_remove(directory);
+    wanted.weights = "latest";
+    struct trained latest = run_case_weights(wanted);
+    assert_memory_not_equal(plain.values, latest.values, plain.count * sizeof *plain.values);
+    trained_free(&latest);
+    trained_free(&plain);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_latest), cmocka_unit_test(test_stash),     cmocka_unit_test(test_2bw),
+        cmocka_unit_test(test_spectrain), cmocka_unit_test(test_xpipe), cmocka_unit_test(test_pipeoptim),
+        cmocka_unit_test(test_paper_prediction), cmocka_unit_test(test_resnet), cmocka_unit_test(test_plain_sgd),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

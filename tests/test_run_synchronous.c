@@ -1,0 +1,99 @@
+/*
+ * Synchronous training: naive, gpipe and 1f1b with the same micro-batches give the weights of one worker bit for bit, on any
+ * number of workers, with or without recomputation, on either transport; and again when repeated.
+ */
+#include "run_support.h"
+
+static const char *const schedules[] = {"naive", "gpipe", "1f1b"};
+static const char *const transports[] = {"threads", "serial"};
+
+static void assert_same(struct run_case wanted, const struct trained *oracle) {
+    char text[160];
+    struct trained got = run_case_weights(wanted);
+    bool same = trained_equal(&got, oracle);
+    if (!same) print_message("%s\n", run_case_text(&wanted, text));
+    trained_free(&got);
+    assert_true(same);
+}
+
+static void check_model(struct run_case base) {
+    static const int workers[] = {1, 2, 3, 5};
+    base.schedule = "gpipe";
+    base.weights = "sync";
+    base.workers = 1;
+    struct trained oracle = run_case_weights(base);
+    for (size_t w = 0; w < sizeof workers / sizeof *workers; w++)
+        for (size_t s = 0; s < sizeof schedules / sizeof *schedules; s++) {
+            base.schedule = schedules[s];
+            base.workers = workers[w];
+            base.transport = transports[(w + s) % 2];
+            base.recompute = (w + s) % 3 == 1;
+            assert_same(base, &oracle);
+        }
+    /* Training has changed something, and the seed matters. */
+    base.seed = 1;
+    struct trained other = run_case_weights(base);
+    assert_int_equal(other.count, oracle.count);
+    assert_memory_not_equal(other.values, oracle.values, oracle.count * sizeof *oracle.values);
+    trained_free(&other);
+    trained_free(&oracle);
+}
+
+static void test_lenet5(void **state) {
+    (void)state;
+    check_model((struct run_case){.micro_batches = 4, .micro_batch = 4, .steps = 6});
+}
+
+static void test_lenet5_adam(void **state) {
+    (void)state;
+    check_model((struct run_case){
+        .micro_batches = 3, .micro_batch = 4, .steps = 4, .optimizer = "adamw", .lr = 1e-3, .evaluate_every = 3, .weight_decay = 0.1});
+}
+
+static void test_resnet(void **state) {
+    (void)state;
+    check_model((struct run_case){
+        .model = "resnet,input=8,classes=4", .micro_batches = 2, .micro_batch = 4, .steps = 3, .data = "synthetic:images,samples=16"});
+}
+
+/* The device that runs are made on: its own layouts and threads, dropout, evaluation in between. */
+static void test_cpu_device(void **state) {
+    (void)state;
+    struct run_case base = {.device = "cpu",
+                            .model = "alexnet,classes=4",
+                            .micro_batches = 2,
+                            .micro_batch = 2,
+                            .steps = 2,
+                            .evaluate_every = 1,
+                            .data = "synthetic:images,samples=8",
+                            .valid = "synthetic:images,samples=7"};
+    struct trained oracle = run_case_weights(base);
+    base.workers = 3;
+    base.recompute = true;
+    assert_same(base, &oracle);
+    base.schedule = "gpipe";
+    base.transport = "serial";
+    base.recompute = false;
+    assert_same(base, &oracle);
+    trained_free(&oracle);
+}
+
+/* A mini-batch in one piece or in several is the same gradient up to rounding: the weights come close. */
+static void test_micro_batches_agree(void **state) {
+    (void)state;
+    struct trained whole = run_case_weights((struct run_case){.micro_batch = 16, .steps = 8});
+    struct trained parts = run_case_weights((struct run_case){.micro_batch = 4, .micro_batches = 4, .steps = 8, .workers = 2});
+    double most = 0;
+    for (size_t i = 0; i < whole.count; i++) most = fmax(most, fabs((double)whole.values[i] - (double)parts.values[i]));
+    assert_true(most > 0 && most < 1e-4);
+    trained_free(&whole);
+    trained_free(&parts);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lenet5),     cmocka_unit_test(test_lenet5_adam),         cmocka_unit_test(test_resnet),
+        cmocka_unit_test(test_cpu_device), cmocka_unit_test(test_micro_batches_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

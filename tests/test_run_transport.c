@@ -1,0 +1,179 @@
+/*
+ * What every transport must do, tested on all of the table: the n-th block of one end meets the n-th of the other whoever comes
+ * first, contents arrive, table entries stay a permutation of the blocks, a stopped transport keeps nobody waiting.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "run/transport.h"
+#include "support.h"
+
+enum { SLOTS = 3, STAGES = 3 };
+
+static const struct stage_slots slots[STAGES] = {
+    {.input = SLOTS, .output = SLOTS, .output_gradient = SLOTS},
+    {.input = SLOTS, .output = SLOTS, .output_gradient = SLOTS, .input_gradient = SLOTS},
+    {.input = SLOTS, .input_gradient = SLOTS},
+};
+
+static struct transport *create(const struct transport_class *class) {
+    struct transport_options options = {.stages = STAGES, .slots = slots};
+    struct transport *transport;
+    assert_ok(class->create(&options, &transport, &test_error));
+    assert_ptr_equal(transport->class, class);
+    return transport;
+}
+
+static void test_order(void **state) {
+    (void)state;
+    for (int t = 0; transport_table[t]; t++) {
+        const struct transport_class *class = transport_table[t];
+        struct transport *transport = create(class);
+        float blocks[2 * SLOTS], *sender[SLOTS], *receiver[SLOTS];
+        for (int i = 0; i < SLOTS; i++) {
+            blocks[i] = (float)(10 + i);
+            blocks[SLOTS + i] = -1;
+            sender[i] = &blocks[i];
+            receiver[i] = &blocks[SLOTS + i];
+        }
+        /* Two sends wait, three receives come, the third send comes last. */
+        class->post(transport, 0, BLOCK_OUTPUT, 2, &sender[2]);
+        class->post(transport, 0, BLOCK_OUTPUT, 0, &sender[0]);
+        assert_false(class->settled(transport, 0, BLOCK_OUTPUT, 2));
+        assert_true(class->settled(transport, 0, BLOCK_OUTPUT, 1));
+        class->post(transport, 1, BLOCK_INPUT, 1, &receiver[1]);
+        assert_true(class->settled(transport, 0, BLOCK_OUTPUT, 2));
+        assert_true(class->settled(transport, 1, BLOCK_INPUT, 1));
+        assert_false(class->settled(transport, 0, BLOCK_OUTPUT, 0));
+        class->post(transport, 1, BLOCK_INPUT, 0, &receiver[0]);
+        class->post(transport, 1, BLOCK_INPUT, 2, &receiver[2]);
+        assert_false(class->settled(transport, 1, BLOCK_INPUT, 2));
+        class->post(transport, 0, BLOCK_OUTPUT, 1, &sender[1]);
+        assert_true(class->settled(transport, 1, BLOCK_INPUT, 2));
+        assert_true(*receiver[1] == 12 && *receiver[0] == 10 && *receiver[2] == 11);
+        bool seen[2 * SLOTS] = {false};
+        for (int i = 0; i < SLOTS; i++) seen[sender[i] - blocks] = seen[receiver[i] - blocks] = true;
+        for (int i = 0; i < 2 * SLOTS; i++) assert_true(seen[i]);
+        /* The other channels have seen nothing. */
+        assert_true(class->settled(transport, 1, BLOCK_OUTPUT, 0) && class->settled(transport, 1, BLOCK_INPUT_GRADIENT, 0));
+        /* Blocks that never travel. */
+        assert_true(class->settled(transport, 1, BLOCK_STASH, 0) && class->settled(transport, 0, BLOCK_INPUT, 0));
+        class->destroy(transport);
+    }
+}
+
+static void test_gradients_go_back(void **state) {
+    (void)state;
+    for (int t = 0; transport_table[t]; t++) {
+        const struct transport_class *class = transport_table[t];
+        struct transport *transport = create(class);
+        float full = 5, empty = 0, *from = &full, *to = &empty;
+        class->post(transport, 1, BLOCK_OUTPUT_GRADIENT, 0, &to);
+        assert_false(class->settled(transport, 1, BLOCK_OUTPUT_GRADIENT, 0));
+        class->post(transport, 2, BLOCK_INPUT_GRADIENT, 0, &from);
+        assert_true(class->settled(transport, 1, BLOCK_OUTPUT_GRADIENT, 0));
+        assert_true(*to == 5);
+        class->destroy(transport);
+    }
+}
+
+/* ------------------------------------------------------------------- with threads */
+
+enum { MESSAGES = 20000 };
+
+struct end {
+    const struct transport_class *class;
+    struct transport *transport;
+    float *block[SLOTS];
+    bool good;
+};
+
+static void *send_all(void *argument) {
+    struct end *end = argument;
+    for (int i = 0; i < MESSAGES; i++) {
+        int slot = i % SLOTS;
+        if (!end->class->wait(end->transport, 0, BLOCK_OUTPUT, slot)) return NULL;
+        *end->block[slot] = (float)i;
+        end->class->post(end->transport, 0, BLOCK_OUTPUT, slot, &end->block[slot]);
+    }
+    end->good = true;
+    return NULL;
+}
+
+static void *receive_all(void *argument) {
+    struct end *end = argument;
+    for (int i = 0; i < SLOTS; i++) end->class->post(end->transport, 1, BLOCK_INPUT, i, &end->block[i]);
+    for (int i = 0; i < MESSAGES; i++) {
+        int slot = i % SLOTS;
+        if (!end->class->wait(end->transport, 1, BLOCK_INPUT, slot) || *end->block[slot] != (float)i) return NULL;
+        if (i + SLOTS < MESSAGES) end->class->post(end->transport, 1, BLOCK_INPUT, slot, &end->block[slot]);
+    }
+    end->good = true;
+    return NULL;
+}
+
+static void test_between_threads(void **state) {
+    (void)state;
+    for (int t = 0; transport_table[t]; t++) {
+        const struct transport_class *class = transport_table[t];
+        if (!class->own_threads) continue;
+        float blocks[2 * SLOTS];
+        struct end ends[2];
+        struct transport *transport = create(class);
+        for (int e = 0; e < 2; e++) {
+            ends[e] = (struct end){.class = class, .transport = transport};
+            for (int i = 0; i < SLOTS; i++) ends[e].block[i] = &blocks[e * SLOTS + i];
+        }
+        pthread_t threads[2];
+        assert_int_equal(pthread_create(&threads[0], NULL, send_all, &ends[0]), 0);
+        assert_int_equal(pthread_create(&threads[1], NULL, receive_all, &ends[1]), 0);
+        for (int e = 0; e < 2; e++) pthread_join(threads[e], NULL);
+        assert_true(ends[0].good && ends[1].good);
+        class->destroy(transport);
+    }
+}
+
+static void *wait_for_nothing(void *argument) {
+    struct end *end = argument;
+    end->class->post(end->transport, 1, BLOCK_INPUT, 0, &end->block[0]);
+    end->good = !end->class->wait(end->transport, 1, BLOCK_INPUT, 0);
+    return NULL;
+}
+
+static void test_stop_wakes(void **state) {
+    (void)state;
+    for (int t = 0; transport_table[t]; t++) {
+        const struct transport_class *class = transport_table[t];
+        if (!class->own_threads) continue;
+        float block = 0;
+        struct end end = {.class = class, .transport = create(class), .block = {&block}};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_nothing, &end), 0);
+        class->stop(end.transport);
+        pthread_join(thread, NULL);
+        assert_true(end.good);
+        /* Later waits do not block either. */
+        assert_false(class->wait(end.transport, 1, BLOCK_INPUT, 0));
+        assert_true(class->wait(end.transport, 1, BLOCK_INPUT, 1));
+        class->destroy(end.transport);
+    }
+}
+
+static void test_names(void **state) {
+    (void)state;
+    const struct transport_class *class;
+    for (int t = 0; transport_table[t]; t++) {
+        assert_ok(transport_find(transport_table[t]->name, &class, &test_error));
+        assert_ptr_equal(class, transport_table[t]);
+        assert_true(class->own_threads == (class->wait != NULL));
+    }
+    assert_status(transport_find("thread", &class, &test_error), PS_USAGE, "did you mean 'threads'");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),      cmocka_unit_test(test_gradients_go_back), cmocka_unit_test(test_between_threads),
+        cmocka_unit_test(test_stop_wakes), cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+/* Choosing optimizer settings, and the rates and decays that predictions look ahead by. */
+#include <math.h>
+#include <string.h>
+
+#include "run/update_rule.h"
+#include "support.h"
+
+static const struct optimizer_settings unsaid = {NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+
+static void test_defaults(void **state) {
+    (void)state;
+    for (int i = 0; optimizer_table[i]; i++) {
+        struct update_wishes wishes = {.optimizer = optimizer_table[i]->name, .settings = unsaid};
+        struct update_rule rule;
+        assert_ok(update_rule_choose(&wishes, "sync", false, &rule, &test_error));
+        assert_ptr_equal(rule.optimizer, optimizer_table[i]);
+        assert_ptr_equal(rule.predictor, rule.optimizer);
+        assert_memory_equal(&rule.settings, &optimizer_table[i]->defaults, sizeof rule.settings);
+        assert_int_equal(rule.moments, optimizer_table[i]->moments);
+    }
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *optimizer, *policy;
+        size_t field;
+        double value;
+        const char *message;
+    } cases[] = {
+        {"adam", "sync", offsetof(struct optimizer_settings, momentum), 0.9, "--momentum: optimizer adam has no such setting"},
+        {"sgd", "sync", offsetof(struct optimizer_settings, dampening), 0, "--dampening: optimizer sgd has no such setting"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, beta1), 0.9, "--betas: optimizer sgdm has no such setting"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, eps), 1e-8, "--eps: optimizer sgdm has no such setting"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, lr), 0, "--lr: 0 is not a number above 0"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, lr), -1, "--lr: -1"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, lr), INFINITY, "--lr: inf"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, momentum), 1, "--momentum: 1 is not"},
+        {"adam", "sync", offsetof(struct optimizer_settings, beta2), 1, "--betas: 1 is not"},
+        {"adam", "sync", offsetof(struct optimizer_settings, eps), 0, "--eps: 0 is not"},
+        {"adamw", "sync", offsetof(struct optimizer_settings, weight_decay), -0.1, "--weight-decay: -0.1"},
+        {"adm", "sync", offsetof(struct optimizer_settings, lr), 0.1, "did you mean 'adam'"},
+        {"adam", "spectrain", offsetof(struct optimizer_settings, lr), 0.1, "spectrain"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct update_wishes wishes = {.optimizer = cases[i].optimizer, .settings = unsaid};
+        memcpy((char *)&wishes.settings + cases[i].field, &cases[i].value, sizeof cases[i].value);
+        struct update_rule rule;
+        assert_status(update_rule_choose(&wishes, cases[i].policy, false, &rule, &test_error), PS_USAGE, cases[i].message);
+    }
+}
+
+enum { COUNT = 8 };
+
+/* A device whose update writes down what it was asked. */
+struct request {
+    const char *rule;
+    struct optimizer_settings settings;
+    struct optimizer_call call;
+    bool predict_only;
+};
+static struct request requests[4];
+static int request_count;
+
+static void note(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
+                 const struct optimizer_call *call, bool predict_only, double seconds) {
+    (void)device, (void)seconds;
+    requests[request_count++] =
+        (struct request){.rule = rule->name, .settings = *settings, .call = *call, .predict_only = predict_only};
+}
+
+static const struct device_class noting = {.name = "noting", .update = note};
+
+static struct update_rule choose(const char *optimizer, const char *policy, bool paper) {
+    struct update_wishes wishes = {.optimizer = optimizer, .settings = unsaid};
+    wishes.settings.lr = 0.1;
+    wishes.settings.weight_decay = 0.5;
+    struct update_rule rule;
+    assert_ok(update_rule_choose(&wishes, policy, paper, &rule, &test_error));
+    assert_ok(learning_rate_parse("step:3:0.1", 0.1, 0, 100, 1, &rule.rate, &test_error));
+    return rule;
+}
+
+static void assert_near(double got, double wanted) {
+    if (fabs(got - wanted) > 1e-15) print_message("%.17g is not %.17g\n", got, wanted);
+    assert_true(fabs(got - wanted) <= 1e-15);
+}
+
+/* Rates 0.1 for the first three updates, 0.01 after: the sum is that of exactly the updates to come. */
+static void test_look_ahead(void **state) {
+    (void)state;
+    struct device device = {.class = &noting};
+    float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
+    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 1};
+    struct update_rule rule = choose("adamw", "pipeoptim", false);
+    request_count = 0;
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 3);
+    assert_int_equal(request_count, 1);
+    assert_int_equal(stage.done, 2);
+    assert_int_equal(requests[0].call.step, 2);
+    assert_near(requests[0].call.lr, 0.1);
+    assert_near(requests[0].call.ahead.lr_sum, 0.1 + 0.01 + 0.01);
+    assert_near(requests[0].call.ahead.decay_product, (1 - 0.05) * (1 - 0.005) * (1 - 0.005));
+    assert_ptr_equal(requests[0].call.predicted, predicted);
+    request_count = 0;
+    update_rule_predict(&rule, &device, &stage, weights, predicted, 1);
+    assert_true(requests[0].predict_only);
+    assert_int_equal(requests[0].call.step, 2);
+    assert_near(requests[0].call.ahead.lr_sum, 0.1);
+    request_count = 0;
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, NULL, 0);
+    assert_null(requests[0].call.predicted);
+}
+
+static void test_paper(void **state) {
+    (void)state;
+    struct device device = {.class = &noting};
+    float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
+    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 2};
+    struct update_rule rule = choose("adamw", "pipeoptim", true);
+    request_count = 0;
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 3);
+    assert_near(requests[0].call.ahead.lr_sum, 0.3);
+    assert_near(requests[0].call.ahead.decay_product, 1);
+}
+
+/* XPipe beside sgdm: Adam's moments see the gradient before the weights change, and make the prediction after. */
+static void test_adam_beside(void **state) {
+    (void)state;
+    struct device device = {.class = &noting};
+    float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[3][COUNT];
+    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1], moment[2]}};
+    struct update_rule rule = choose("sgdm", "xpipe", false);
+    assert_int_equal(rule.moments, 3);
+    request_count = 0;
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 2);
+    assert_int_equal(request_count, 3);
+    assert_ptr_equal(requests[0].call.moment[0], moment[1]);
+    assert_ptr_equal(requests[0].call.moment[1], moment[2]);
+    assert_int_equal(requests[0].call.step, 1);
+    assert_near(requests[0].settings.weight_decay, 0.5);
+    assert_string_equal(requests[1].rule, "sgdm");
+    assert_ptr_equal(requests[1].call.moment[0], moment[0]);
+    assert_null(requests[1].call.predicted);
+    assert_true(requests[2].predict_only);
+    assert_string_equal(requests[2].rule, "adam");
+    assert_int_equal(requests[2].call.step, 1);
+    assert_ptr_equal(requests[2].call.moment[0], moment[1]);
+    assert_near(requests[2].call.ahead.lr_sum, 0.2);
+}
+
+static void test_plain_sgd(void **state) {
+    (void)state;
+    struct update_rule rule = choose("sgd", "pipeoptim", false);
+    assert_string_equal(rule.optimizer->name, "sgdm");
+    assert_true(rule.settings.momentum == 0 && rule.settings.dampening == 0 && rule.moments == 1);
+    rule = choose("sgd", "stash", false);
+    assert_string_equal(rule.optimizer->name, "sgd");
+    assert_int_equal(rule.moments, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_look_ahead),
+        cmocka_unit_test(test_paper),    cmocka_unit_test(test_adam_beside), cmocka_unit_test(test_plain_sgd),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
