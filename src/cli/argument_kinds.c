@@ -1,0 +1,180 @@
+/* The kinds of values that options take. Each reader refuses what it does not understand and says what it would accept. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/message.h"
+
+enum { NAMES_MAX = 64 };
+
+ARGUMENT_READER(text) {
+    if (text[0] == '\0')
+        return message_set(error, PS_USAGE, "--%s: the value is empty; give %s", argument->name, argument->value);
+    *(const char **)target = text;
+    return PS_OK;
+}
+
+size_t arguments_names(const struct argument *argument, const char **names, size_t most) {
+    size_t count = 0;
+    for (size_t i = 0; argument->choices != NULL && argument->choices[i] != NULL && count < most; i++) {
+        names[count++] = argument->choices[i];
+    }
+    if (argument->read != argument_read_name) return count;
+    if (argument->also != NULL) names[count++] = argument->also;
+    for (size_t i = 0; i < ps_table_count(argument->table) && count < most; i++) {
+        names[count++] = ps_table_entry(argument->table, i).name;
+    }
+    return count;
+}
+
+/* Which of the row's names `text` is. */
+static enum ps_status find_name(const struct argument *argument, const char *text, size_t *index, struct ps_error *error) {
+    const char *names[NAMES_MAX];
+    size_t count = arguments_names(argument, names, NAMES_MAX);
+    char list[512] = "";
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *index = i;
+            return PS_OK;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    const char *nearest = ps_nearest_name(text, names, count);
+    if (nearest != NULL) {
+        message_set(error, PS_USAGE, "--%s: '%s' is not known; did you mean '%s'?", argument->name, text, nearest);
+    } else {
+        message_set(error, PS_USAGE, "--%s: '%s' is not known", argument->name, text);
+    }
+    message_hint(error, "accepted: %s", list);
+    return PS_USAGE;
+}
+
+ARGUMENT_READER(name) {
+    size_t index;
+    CHECK(find_name(argument, text, &index, error));
+    *(const char **)target = text;
+    return PS_OK;
+}
+
+ARGUMENT_READER(choice) {
+    size_t index;
+    CHECK(find_name(argument, text, &index, error));
+    *(int *)target = (int)index;
+    return PS_OK;
+}
+
+static enum ps_status out_of_range(const struct argument *argument, const char *text, struct ps_error *error) {
+    if (!isfinite(argument->high)) {
+        return message_set(error, PS_USAGE, "--%s: '%s' is out of range; accepted: %.12g or more", argument->name, text,
+                           argument->low);
+    }
+    return message_set(error, PS_USAGE, "--%s: '%s' is out of range; accepted: %.12g to %.12g", argument->name, text,
+                       argument->low, argument->high);
+}
+
+/* The integer at `text` up to `end`, in the row's range. */
+static enum ps_status integer_part(const struct argument *argument, const char *text, const char *end, int *value,
+                                   struct ps_error *error) {
+    char part[32], *rest;
+    snprintf(part, sizeof part, "%.*s", (int)(end - text), text);
+    errno = 0;
+    long number = strtol(part, &rest, 10);
+    if (rest == part || *rest != '\0' || strchr(" \t", part[0]) != NULL || end - text >= (long)sizeof part) {
+        return message_set(error, PS_USAGE, "--%s: '%.*s' is not a whole number; accepted: %.12g to %.12g", argument->name,
+                           (int)(end - text), text, argument->low, argument->high);
+    }
+    if (errno != 0 || (double)number < argument->low || (double)number > argument->high)
+        return out_of_range(argument, part, error);
+    *value = (int)number;
+    return PS_OK;
+}
+
+ARGUMENT_READER(integer) { return integer_part(argument, text, text + strlen(text), target, error); }
+
+ARGUMENT_READER(integers) {
+    struct integers list = {.count = 0};
+    for (const char *part = text;; part++) {
+        const char *end = part + strcspn(part, ",");
+        if (list.count == (int)(sizeof list.values / sizeof list.values[0])) {
+            return message_set(error, PS_USAGE, "--%s: more than %d numbers", argument->name, list.count);
+        }
+        CHECK(integer_part(argument, part, end, &list.values[list.count++], error));
+        part = end;
+        if (*part == '\0') break;
+    }
+    *(struct integers *)target = list;
+    return PS_OK;
+}
+
+ARGUMENT_READER(seed) {
+    char *rest;
+    errno = 0;
+    unsigned long long number = strtoull(text, &rest, 10);
+    if (rest == text || *rest != '\0' || errno != 0 || strchr("+- \t", text[0]) != NULL) {
+        return message_set(error, PS_USAGE, "--%s: '%s' is not a seed; accepted: 0 to %llu", argument->name, text,
+                           (unsigned long long)UINT64_MAX);
+    }
+    *(uint64_t *)target = number;
+    return PS_OK;
+}
+
+static enum ps_status number_part(const struct argument *argument, const char *text, char stop, double *value, const char **end,
+                                  struct ps_error *error) {
+    char *rest;
+    double number = strtod(text, &rest);
+    if (rest == text || *rest != stop || !isfinite(number) || strchr(" \t", text[0]) != NULL) {
+        return message_set(error, PS_USAGE, "--%s: '%s' is not understood; give %s, as a decimal fraction or with an exponent",
+                           argument->name, text, argument->value);
+    }
+    if (number < argument->low || number > argument->high) return out_of_range(argument, text, error);
+    *value = number;
+    *end = rest;
+    return PS_OK;
+}
+
+ARGUMENT_READER(number) {
+    const char *end;
+    return number_part(argument, text, '\0', target, &end, error);
+}
+
+ARGUMENT_READER(betas) {
+    struct betas betas;
+    const char *end;
+    CHECK(number_part(argument, text, ',', &betas.first, &end, error));
+    CHECK(number_part(argument, end + 1, '\0', &betas.second, &end, error));
+    *(struct betas *)target = betas;
+    return PS_OK;
+}
+
+static const char *long_name(const struct argument *argument, char out[64]) {
+    snprintf(out, 64, "--%s", argument->name);
+    return out;
+}
+
+ARGUMENT_READER(size) {
+    char name[64];
+    int64_t bytes;
+    CHECK(ps_parse_size(text, long_name(argument, name), &bytes, error));
+    if ((double)bytes < argument->low) return out_of_range(argument, text, error);
+    *(int64_t *)target = bytes;
+    return PS_OK;
+}
+
+ARGUMENT_READER(rate) {
+    char name[64];
+    double rate;
+    CHECK(ps_parse_rate(text, long_name(argument, name), &rate, error));
+    if (rate <= argument->low)
+        return message_set(error, PS_USAGE, "--%s: '%s' is no rate; it must be above 0", argument->name, text);
+    *(double *)target = rate;
+    return PS_OK;
+}
+
+ARGUMENT_READER(time) {
+    char name[64];
+    return ps_parse_time(text, long_name(argument, name), target, error);
+}

@@ -1,0 +1,77 @@
+/*
+ * The options of a command, as tables. A row says what an option is called, which values it takes and where its value goes;
+ * parsing (getopt_long), all checks and the help text come from the rows. Options that several commands share stand in a
+ * group, with a struct of its own that those commands embed.
+ */
+#ifndef PENSTOCK_CLI_ARGUMENTS_H
+#define PENSTOCK_CLI_ARGUMENTS_H
+
+#include <penstock.h>
+
+struct argument {
+    const char *name;
+    char letter;       /* 0: none */
+    const char *value; /* what the help calls its value; NULL: a flag */
+    const char *help;
+    size_t offset; /* of the value in the group's struct */
+    /* Reads a value into *target; one of argument_read_*. NULL: a flag, and the target a bool. */
+    enum ps_status (*read)(const struct argument *argument, const char *text, void *target, struct ps_error *error);
+    double low, high;           /* the range of a number, both ends accepted */
+    enum ps_table table;        /* argument_read_name: where the names stand */
+    const char *also;           /* argument_read_name: one more that is accepted */
+    const char *const *choices; /* argument_read_choice: NULL-terminated */
+    bool required;
+    const char *excludes; /* names of options that contradict it, separated by spaces */
+};
+
+/* Their targets: const char *, const char *, int (the index), int, uint64_t, double, int64_t, double, double,
+ * struct integers, struct betas. */
+#define ARGUMENT_READER(kind)                                                                                                  \
+    enum ps_status argument_read_##kind(const struct argument *argument, const char *text, void *target, struct ps_error *error)
+ARGUMENT_READER(text);
+ARGUMENT_READER(name);
+ARGUMENT_READER(choice);
+ARGUMENT_READER(integer);
+ARGUMENT_READER(seed);
+ARGUMENT_READER(number);
+ARGUMENT_READER(size);
+ARGUMENT_READER(rate);
+ARGUMENT_READER(time);
+ARGUMENT_READER(integers);
+ARGUMENT_READER(betas);
+
+struct integers {
+    int values[32], count;
+};
+
+struct betas {
+    double first, second;
+};
+
+struct argument_group {
+    const char *title; /* its heading in the help */
+    const struct argument *rows;
+    size_t count;
+};
+
+#define ARGUMENT_GROUP(title, rows)                                                                                            \
+    { title, rows, sizeof(rows) / sizeof((rows)[0]) }
+
+/* A group, and where its struct lies in the command's. `group` NULL ends a list. */
+struct argument_place {
+    const struct argument_group *group;
+    size_t offset;
+};
+
+/* The names that a row accepts, at most `most` of them; none where any value may stand. */
+size_t arguments_names(const struct argument *argument, const char **names, size_t most);
+
+/*
+ * Reads argv[1..argc-1] into *values. PS_USAGE where an option is not known (offering the nearest), is given twice with unlike
+ * values, contradicts another, lacks its value, has one out of range, or is missing though required. Nothing is checked beyond
+ * the first `--help` or `-h`: *help becomes true.
+ */
+enum ps_status arguments_read(const struct argument_place *groups, int argc, char **argv, void *values, bool *help,
+                              struct ps_error *error);
+
+#endif

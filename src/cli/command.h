@@ -1,0 +1,33 @@
+/* Commands: one file each, one `const struct command` each, one line in main.c's table. */
+#ifndef PENSTOCK_CLI_COMMAND_H
+#define PENSTOCK_CLI_COMMAND_H
+
+#include "cli/arguments.h"
+#include "cli/message.h"
+
+enum { COMMAND_GROUPS_MAX = 10 };
+
+struct command {
+    const char *name, *summary;
+    const char *usage;       /* what follows "penstock NAME" in the first line of the help */
+    const char *description; /* paragraphs, already broken into lines */
+    const char *example;     /* lines to type, and what they do */
+    size_t size;             /* of the struct that holds its arguments */
+    /* The groups of options it takes and where in that struct each group's own struct lies. */
+    struct argument_place groups[COMMAND_GROUPS_MAX];
+    void (*defaults)(void *arguments); /* the struct is all zeros before; NULL: it stays so */
+    enum ps_status (*run)(const void *arguments, struct ps_error *error);
+};
+
+/* What every command takes; its struct is the first member of each command's. */
+struct common_arguments {
+    bool json, quiet, help;
+    int log_level; /* enum ps_log_level */
+};
+
+extern const struct argument_group common_group;
+
+/* Puts `penstock COMMAND --help` on standard output. */
+void command_print_help(const struct command *command);
+
+#endif

@@ -1,0 +1,98 @@
+/* penstock evaluate: loss and accuracy of trained weights. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/output.h"
+
+struct evaluate_arguments {
+    struct common_arguments common;
+    struct ps_evaluate_options options;
+};
+
+#define OF(member) offsetof(struct evaluate_arguments, options.member)
+
+static const struct argument rows[] = {
+    {.name = "run",
+     .letter = 'r',
+     .value = "RUN_DIR",
+     .help = "the run whose weights are evaluated",
+     .offset = OF(run),
+     .read = argument_read_text,
+     .excludes = "weights model"},
+    {.name = "weights",
+     .value = "FILE",
+     .help = "a safetensors file, with --model",
+     .offset = OF(weights),
+     .read = argument_read_text},
+    {.name = "model",
+     .letter = 'm',
+     .value = "NAME[,key=value...]",
+     .help = "the network that the weights belong to",
+     .offset = OF(model),
+     .read = argument_read_text},
+    {.name = "data",
+     .letter = 'd',
+     .value = "SPEC",
+     .help = "data; of a format with two parts the test part",
+     .offset = OF(data),
+     .read = argument_read_text,
+     .required = true},
+    {.name = "batch",
+     .letter = 'b',
+     .value = "N",
+     .help = "samples that are computed together",
+     .offset = OF(batch),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1 << 20},
+    {.name = "device",
+     .value = "NAME",
+     .help = "what computes",
+     .offset = OF(device),
+     .read = argument_read_name,
+     .table = PS_TABLE_DEVICES},
+    {.name = "threads",
+     .value = "N",
+     .help = "threads",
+     .offset = OF(threads),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1024},
+};
+static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
+
+static enum ps_status run(const void *values, struct ps_error *error) {
+    const struct evaluate_arguments *arguments = values;
+    const struct ps_evaluate_options *options = &arguments->options;
+    if (options->run == NULL && options->weights == NULL) {
+        return message_set(error, PS_USAGE, "--run is missing; give --run RUN_DIR, or --weights FILE and --model NAME");
+    }
+    if (options->weights != NULL && options->model == NULL) {
+        return message_set(error, PS_USAGE, "--model is missing; --weights needs the network that they belong to");
+    }
+    struct ps_evaluation evaluation;
+    CHECK(ps_evaluate(options, &evaluation, error));
+    if (arguments->common.json) {
+        printf("{\"loss\": ");
+        output_json_number(evaluation.loss);
+        printf(", \"accuracy\": ");
+        output_json_number(evaluation.accuracy);
+        printf(", \"samples\": %" PRId64 "}\n", evaluation.samples);
+    } else {
+        printf("loss %.4f, accuracy %.2f%% on %" PRId64 " samples\n", evaluation.loss, 100 * evaluation.accuracy,
+               evaluation.samples);
+    }
+    return PS_OK;
+}
+
+const struct command command_evaluate = {
+    .name = "evaluate",
+    .summary = "loss and accuracy of a trained network",
+    .usage = "(--run RUN_DIR | --weights FILE --model NAME) --data SPEC",
+    .description = "Evaluates the weights of a run, or of a safetensors file, on data.",
+    .example = "  penstock evaluate --run runs/lenet5 --data idx:data/fashion_mnist",
+    .size = sizeof(struct evaluate_arguments),
+    .groups = {{&group, 0}, {&common_group, 0}},
+    .run = run,
+};

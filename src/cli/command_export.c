@@ -1,0 +1,64 @@
+/* penstock export: trained weights as a file for others. */
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/output.h"
+
+struct export_arguments {
+    struct common_arguments common;
+    const char *run, *output;
+    int format;
+};
+
+static const char *const formats[] = {"safetensors", NULL};
+
+#define OF(member) offsetof(struct export_arguments, member)
+
+static const struct argument rows[] = {
+    {.name = "run",
+     .letter = 'r',
+     .value = "RUN_DIR",
+     .help = "the run",
+     .offset = OF(run),
+     .read = argument_read_text,
+     .required = true},
+    {.name = "format",
+     .value = "NAME",
+     .help = "of the file",
+     .offset = OF(format),
+     .read = argument_read_choice,
+     .choices = formats},
+    {.name = "output",
+     .letter = 'o',
+     .value = "FILE",
+     .help = "the file to write",
+     .offset = OF(output),
+     .read = argument_read_text,
+     .required = true},
+};
+static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
+
+static enum ps_status run(const void *values, struct ps_error *error) {
+    const struct export_arguments *arguments = values;
+    const char *format = formats[arguments->format];
+    CHECK(ps_export(arguments->run, format, arguments->output, error));
+    if (arguments->common.json) {
+        printf("{\"file\": ");
+        output_json_string(arguments->output);
+        printf(", \"format\": \"%s\"}\n", format);
+    } else {
+        printf("%s: weights of %s as %s\n", arguments->output, arguments->run, format);
+    }
+    return PS_OK;
+}
+
+const struct command command_export = {
+    .name = "export",
+    .summary = "writes trained weights for others",
+    .usage = "--run RUN_DIR -o FILE",
+    .description = "Writes the trained weights of a run as one file, with PyTorch's names, shapes and order of elements.",
+    .example = "  penstock export --run runs/lenet5 --format safetensors -o lenet5.safetensors",
+    .size = sizeof(struct export_arguments),
+    .groups = {{&group, 0}, {&common_group, 0}},
+    .run = run,
+};

@@ -1,0 +1,130 @@
+/* penstock models: the built-in networks, or the layers of one. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/output.h"
+
+struct models_arguments {
+    struct common_arguments common;
+    const char *model;
+};
+
+static const struct argument rows[] = {
+    {.name = "model",
+     .letter = 'm',
+     .value = "NAME[,key=value...]",
+     .help = "the layers of this network; every network takes input= (pixels), channels= and classes=",
+     .offset = offsetof(struct models_arguments, model),
+     .read = argument_read_text},
+};
+static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
+
+static void format_shape(const int64_t *shape, int rank, char out[96]) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < rank && used < 64; i++) {
+        used += (size_t)snprintf(out + used, 96 - used, "%s%" PRId64, i > 0 ? " x " : "", shape[i]);
+    }
+}
+
+/* The fields of a network, without the braces. */
+static void put_model_json(const struct ps_model *model, const char *summary) {
+    struct ps_model_info info = ps_model_info(model);
+    printf("\"name\": ");
+    output_json_string(info.name);
+    if (summary != NULL) {
+        printf(", \"summary\": ");
+        output_json_string(summary);
+    }
+    printf(", \"layers\": %d, \"parameters\": %" PRId64 ", \"input_shape\": ", info.layers, info.parameters);
+    output_json_integers(info.input_shape, 3);
+    printf(", \"classes\": %d, \"forward_flops\": ", info.classes);
+    output_json_number(info.forward_flops);
+}
+
+static void put_layers_json(const struct ps_model *model) {
+    int layers = ps_model_info(model).layers;
+    printf("{");
+    put_model_json(model, NULL);
+    printf(", \"chain\": [\n");
+    for (int i = 0; i < layers; i++) {
+        struct ps_layer_info layer = ps_model_layer(model, i);
+        printf("  {\"name\": ");
+        output_json_string(layer.name);
+        printf(", \"kind\": ");
+        output_json_string(layer.kind);
+        printf(", \"parameters\": %" PRId64 ", \"output_shape\": ", layer.parameters);
+        output_json_integers(layer.output_shape, layer.output_rank);
+        printf(", \"forward_flops\": ");
+        output_json_number(layer.forward_flops);
+        printf("}%s\n", i + 1 < layers ? "," : "");
+    }
+    printf("]}\n");
+}
+
+static void put_layers(const struct ps_model *model) {
+    struct ps_model_info info = ps_model_info(model);
+    char shape[96];
+    format_shape(info.input_shape, 3, shape);
+    printf("%s: %d layers, %" PRId64 " parameters, input %s, %d classes, %.4g million operations a sample\n\n", info.name,
+           info.layers, info.parameters, shape, info.classes, 1e-6 * info.forward_flops);
+    printf("%5s  %-24s %-14s %12s  %-16s %9s\n", "layer", "name", "kind", "parameters", "output", "Mflop");
+    for (int i = 0; i < info.layers; i++) {
+        struct ps_layer_info layer = ps_model_layer(model, i);
+        format_shape(layer.output_shape, layer.output_rank, shape);
+        printf("%5d  %-24s %-14s %12" PRId64 "  %-16s %9.3f\n", i + 1, layer.name, layer.kind, layer.parameters, shape,
+               1e-6 * layer.forward_flops);
+    }
+}
+
+/* Entry `index` of the table of networks, as a row or as a JSON object. */
+static enum ps_status put_entry(size_t index, bool json, struct ps_error *error) {
+    struct ps_entry entry = ps_table_entry(PS_TABLE_MODELS, index);
+    struct ps_model *model;
+    CHECK(ps_model_create(entry.name, &model, error));
+    if (json) {
+        printf("  {");
+        put_model_json(model, entry.summary);
+        printf("}%s\n", index + 1 < ps_table_count(PS_TABLE_MODELS) ? "," : "");
+    } else {
+        struct ps_model_info info = ps_model_info(model);
+        char shape[96];
+        format_shape(info.input_shape, 3, shape);
+        printf("%-10s %6d %12" PRId64 "  %-14s %7d  %s\n", entry.name, info.layers, info.parameters, shape, info.classes,
+               entry.summary);
+    }
+    ps_model_destroy(model);
+    return PS_OK;
+}
+
+static enum ps_status run(const void *values, struct ps_error *error) {
+    const struct models_arguments *arguments = values;
+    bool json = arguments->common.json;
+    if (arguments->model != NULL) {
+        struct ps_model *model;
+        CHECK(ps_model_create(arguments->model, &model, error));
+        if (json) put_layers_json(model);
+        if (!json) put_layers(model);
+        ps_model_destroy(model);
+        return PS_OK;
+    }
+    if (json) printf("{\"models\": [\n");
+    if (!json) printf("%-10s %6s %12s  %-14s %7s\n", "name", "layers", "parameters", "input", "classes");
+    for (size_t i = 0; i < ps_table_count(PS_TABLE_MODELS); i++) CHECK(put_entry(i, json, error));
+    if (json) printf("]}\n");
+    return PS_OK;
+}
+
+const struct command command_models = {
+    .name = "models",
+    .summary = "lists the built-in networks",
+    .usage = "[--model NAME]",
+    .description = "Lists the built-in networks with their layers, parameters and input shape; with --model, the\n"
+                   "layers of one. A pipeline is cut between layers.",
+    .example = "  penstock models --model vgg16,input=32,classes=100",
+    .size = sizeof(struct models_arguments),
+    .groups = {{&group, 0}, {&common_group, 0}},
+    .run = run,
+};

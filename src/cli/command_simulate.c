@@ -1,0 +1,90 @@
+/* penstock simulate: predicts a run of a plan. */
+#include <stdio.h>
+
+#include "cli/output.h"
+#include "cli/planning.h"
+
+struct simulate_arguments {
+    struct common_arguments common;
+    const char *plan, *profile, *trace, *svg;
+    int batches;
+    struct cluster_arguments cluster;
+};
+
+#define OF(member) offsetof(struct simulate_arguments, member)
+
+static const struct argument rows[] = {
+    {.name = "plan",
+     .letter = 'p',
+     .value = "FILE",
+     .help = "the plan",
+     .offset = OF(plan),
+     .read = argument_read_text,
+     .required = true},
+    {.name = "profile",
+     .letter = 'P',
+     .value = "FILE",
+     .help = "the costs of its layers",
+     .offset = OF(profile),
+     .read = argument_read_text,
+     .required = true},
+    {.name = "batches",
+     .letter = 'n',
+     .value = "N",
+     .help = "mini-batches; without it enough to see the steady state",
+     .offset = OF(batches),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 100000},
+    {.name = "svg", .value = "FILE", .help = "draw the timeline here", .offset = OF(svg), .read = argument_read_text},
+    {.name = "trace",
+     .value = "FILE",
+     .help = "write Chrome trace events here (they open in Perfetto)",
+     .offset = OF(trace),
+     .read = argument_read_text},
+};
+static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
+
+static enum ps_status simulate(const struct simulate_arguments *arguments, const struct ps_plan *plan,
+                               struct ps_simulation **simulation, struct ps_error *error) {
+    struct ps_profile *profile = NULL;
+    struct ps_cluster *cluster = NULL;
+    CHECK(ps_profile_read(arguments->profile, &profile, error));
+    enum ps_status status = cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, &cluster, error);
+    if (status == PS_OK) status = ps_simulate(plan, profile, cluster, arguments->batches, simulation, error);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    return status;
+}
+
+static enum ps_status put_simulation(const struct simulate_arguments *arguments, const struct ps_simulation *simulation,
+                                     struct ps_error *error) {
+    if (arguments->svg != NULL) CHECK(ps_simulation_write_svg(simulation, arguments->svg, error));
+    if (arguments->trace != NULL) CHECK(ps_simulation_write_trace(simulation, arguments->trace, error));
+    return output_text(arguments->common.json ? ps_simulation_json(simulation) : ps_simulation_table(simulation), error);
+}
+
+static enum ps_status run(const void *values, struct ps_error *error) {
+    const struct simulate_arguments *arguments = values;
+    struct ps_plan *plan;
+    CHECK(ps_plan_read(arguments->plan, &plan, error));
+    struct ps_simulation *simulation;
+    enum ps_status status = simulate(arguments, plan, &simulation, error);
+    ps_plan_destroy(plan);
+    if (status != PS_OK) return status;
+    status = put_simulation(arguments, simulation, error);
+    ps_simulation_destroy(simulation);
+    return status;
+}
+
+const struct command command_simulate = {
+    .name = "simulate",
+    .summary = "predicts a run of a plan",
+    .usage = "--plan FILE --profile FILE [options]",
+    .description = "Runs the programs of a plan with a clock instead of arithmetic: when everything would happen, how\n"
+                   "long a mini-batch takes, where workers stand idle and why, and how much memory each one needs.",
+    .example = "  penstock simulate --plan plan.json --profile vgg16.json --bandwidth 1GB/s --svg timeline.svg",
+    .size = sizeof(struct simulate_arguments),
+    .groups = {{&group, 0}, {&cluster_group, offsetof(struct simulate_arguments, cluster)}, {&common_group, 0}},
+    .run = run,
+};

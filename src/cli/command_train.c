@@ -1,0 +1,225 @@
+/* penstock train: trains by a plan, or profiles and plans first. */
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/output.h"
+#include "cli/planning.h"
+
+struct train_arguments {
+    struct common_arguments common;
+    struct ps_train_options options;
+    struct cluster_arguments cluster;
+    struct ps_plan_options plan;
+    struct betas betas;
+};
+
+#define OF(member) offsetof(struct train_arguments, member)
+
+static const struct argument what_rows[] = {
+    {.name = "plan",
+     .letter = 'p',
+     .value = "FILE",
+     .help = "the plan to train by",
+     .offset = OF(options.plan_path),
+     .read = argument_read_text,
+     .excludes = "model"},
+    {.name = "profile",
+     .letter = 'P',
+     .value = "FILE",
+     .help = "its costs, for the prediction that is put beside the measurement",
+     .offset = OF(options.profile_path),
+     .read = argument_read_text},
+    {.name = "model",
+     .letter = 'm',
+     .value = "NAME[,key=value...]",
+     .help = "a built-in network, which is profiled and planned for --workers first",
+     .offset = OF(options.model),
+     .read = argument_read_text},
+};
+static const struct argument_group what_group = ARGUMENT_GROUP("What", what_rows);
+
+static const struct argument data_rows[] = {
+    {.name = "data",
+     .letter = 'd',
+     .value = "SPEC",
+     .help = "training data: idx:DIR, cifar10:DIR, cifar100:DIR or synthetic:images; a suffix @A-B takes samples A to B-1",
+     .offset = OF(options.data),
+     .read = argument_read_text},
+    {.name = "valid",
+     .value = "SPEC",
+     .help = "data to evaluate on after each segment",
+     .offset = OF(options.valid),
+     .read = argument_read_text},
+    {.name = "batch",
+     .letter = 'b',
+     .value = "N",
+     .help = "samples in a mini-batch; the micro-batches must divide it",
+     .offset = OF(options.batch),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1 << 24},
+    {.name = "epochs",
+     .letter = 'e',
+     .value = "N",
+     .help = "passes over the data",
+     .offset = OF(options.epochs),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1000000,
+     .excludes = "steps"},
+    {.name = "steps",
+     .value = "N",
+     .help = "mini-batches, instead of epochs",
+     .offset = OF(options.steps),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1000000000},
+    {.name = "evaluate-every",
+     .value = "N",
+     .help = "steps of a segment; without it an epoch",
+     .offset = OF(options.evaluate_every),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1000000000},
+};
+static const struct argument_group data_group = ARGUMENT_GROUP("Data and duration", data_rows);
+
+static const struct argument rate_rows[] = {
+    {.name = "lr",
+     .value = "RATE",
+     .help = "learning rate",
+     .offset = OF(options.lr),
+     .read = argument_read_number,
+     .low = 0,
+     .high = 1e6},
+    {.name = "momentum",
+     .value = "U",
+     .help = "of sgdm",
+     .offset = OF(options.momentum),
+     .read = argument_read_number,
+     .low = 0,
+     .high = 1},
+    {.name = "dampening",
+     .value = "T",
+     .help = "of sgdm's momentum",
+     .offset = OF(options.dampening),
+     .read = argument_read_number,
+     .low = 0,
+     .high = 1},
+    {.name = "weight-decay",
+     .value = "L",
+     .help = "added to the gradient; adamw: decoupled from it",
+     .offset = OF(options.weight_decay),
+     .read = argument_read_number,
+     .low = 0,
+     .high = 1e6},
+    {.name = "betas",
+     .value = "B1,B2",
+     .help = "of adam and adamw",
+     .offset = OF(betas),
+     .read = argument_read_betas,
+     .low = 0,
+     .high = 0.999999999},
+    {.name = "eps",
+     .value = "E",
+     .help = "of adam and adamw",
+     .offset = OF(options.eps),
+     .read = argument_read_number,
+     .low = 0,
+     .high = 1},
+    {.name = "lr-schedule",
+     .value = "NAME",
+     .help = "constant, step:AT[,AT...]:FACTOR, poly:POWER or cosine",
+     .offset = OF(options.lr_schedule),
+     .read = argument_read_text},
+    {.name = "warmup",
+     .value = "STEPS",
+     .help = "steps in which the learning rate grows to its value",
+     .offset = OF(options.warmup_steps),
+     .read = argument_read_integer,
+     .low = 0,
+     .high = 1000000000},
+};
+static const struct argument_group rate_group = ARGUMENT_GROUP("Optimizer", rate_rows);
+
+static const struct argument where_rows[] = {
+    {.name = "transport",
+     .value = "NAME",
+     .help = "how workers exchange blocks",
+     .offset = OF(options.transport),
+     .read = argument_read_name,
+     .table = PS_TABLE_TRANSPORTS},
+    {.name = "device",
+     .value = "NAME",
+     .help = "what computes",
+     .offset = OF(options.device),
+     .read = argument_read_name,
+     .table = PS_TABLE_DEVICES},
+    {.name = "threads",
+     .value = "N",
+     .help = "threads of each worker",
+     .offset = OF(options.threads),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1024},
+    {.name = "seed",
+     .value = "N",
+     .help = "fixes everything random; 0 where nothing is said",
+     .offset = OF(options.seed),
+     .read = argument_read_seed},
+    {.name = "out",
+     .letter = 'o',
+     .value = "RUN_DIR",
+     .help = "directory for plan, configuration, log, weights and summary",
+     .offset = OF(options.out),
+     .read = argument_read_text},
+    {.name = "trace",
+     .help = "also leave when each instruction ran: RUN_DIR/trace.json and timeline.svg",
+     .offset = OF(options.trace)},
+};
+static const struct argument_group where_group = ARGUMENT_GROUP("Where", where_rows);
+
+static void defaults(void *values) {
+    struct train_arguments *arguments = values;
+    ps_train_options_init(&arguments->options);
+    arguments->cluster.options = arguments->options.cluster;
+    arguments->plan = arguments->options.plan;
+    arguments->betas = (struct betas){arguments->options.beta1, arguments->options.beta2};
+}
+
+static enum ps_status run(const void *values, struct ps_error *error) {
+    const struct train_arguments *arguments = values;
+    struct ps_train_options options = arguments->options;
+    options.cluster_path = arguments->cluster.path;
+    options.cluster = arguments->cluster.options;
+    options.plan = arguments->plan;
+    options.beta1 = arguments->betas.first;
+    options.beta2 = arguments->betas.second;
+    struct ps_run *run;
+    CHECK(ps_train(&options, &run, error));
+    enum ps_status status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
+    ps_run_destroy(run);
+    return status;
+}
+
+const struct command command_train = {
+    .name = "train",
+    .summary = "trains a network by a plan",
+    .usage = "(--plan FILE | --model NAME --workers P) --data SPEC [options]",
+    .description = "Trains by a plan, or profiles a network and plans for it first. At the end it prints loss and accuracy,\n"
+                   "and speed and memory as predicted and as measured.",
+    .example = "  penstock train --model lenet5 --workers 4 --schedule 1f1b-async --weights pipeoptim \\\n"
+               "      --data idx:data/fashion_mnist --valid idx:data/fashion_mnist --batch 64 --micro-batch 16 \\\n"
+               "      --optimizer adam --lr 1e-3 --epochs 1 --out runs/lenet5",
+    .size = sizeof(struct train_arguments),
+    .groups = {{&what_group, 0},
+               {&data_group, 0},
+               {&rate_group, 0},
+               {&where_group, 0},
+               {&workers_group, offsetof(struct train_arguments, cluster)},
+               {&cluster_group, offsetof(struct train_arguments, cluster)},
+               {&plan_group, offsetof(struct train_arguments, plan)},
+               {&common_group, 0}},
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,87 @@
+/* The help of a command, written from its tables: what is not in a row is not in the help, and the other way round. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+enum { HELP_WIDTH = 100, HELP_INDENT = 28, RANGE_WORTH_TELLING = 10000 };
+
+static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
+
+static const struct argument common_rows[] = {
+    {.name = "json",
+     .help = "one JSON document on standard output and nothing else",
+     .offset = offsetof(struct common_arguments, json)},
+    {.name = "quiet",
+     .letter = 'q',
+     .help = "only errors on standard error",
+     .offset = offsetof(struct common_arguments, quiet),
+     .excludes = "log-level"},
+    {.name = "log-level",
+     .value = "LEVEL",
+     .help = "what is logged to standard error",
+     .offset = offsetof(struct common_arguments, log_level),
+     .read = argument_read_choice,
+     .choices = level_names},
+    {.name = "help", .letter = 'h', .help = "this text", .offset = offsetof(struct common_arguments, help)},
+};
+const struct argument_group common_group = ARGUMENT_GROUP("Common", common_rows);
+
+/* Text that goes on at `column` and is broken into lines indented by HELP_INDENT. */
+static void put_wrapped(const char *text, size_t *column) {
+    while (*text != '\0') {
+        size_t length = strcspn(text, " ");
+        if (*column > HELP_INDENT && *column + 1 + length > HELP_WIDTH) {
+            printf("\n%*s", HELP_INDENT, "");
+            *column = HELP_INDENT;
+        } else if (*column > HELP_INDENT) {
+            putchar(' ');
+            ++*column;
+        }
+        printf("%.*s", (int)length, text);
+        *column += length;
+        text += length;
+        while (*text == ' ') text++;
+    }
+}
+
+/* " (one, two, three)": the names that are accepted. */
+static void put_names(const struct argument *row, size_t *column) {
+    const char *names[64];
+    size_t count = arguments_names(row, names, sizeof names / sizeof names[0]);
+    for (size_t i = 0; i < count; i++) {
+        char word[80];
+        snprintf(word, sizeof word, "%s%s%s", i == 0 ? "(" : "", names[i], i + 1 < count ? "," : ")");
+        put_wrapped(word, column);
+    }
+}
+
+static void put_row(const struct argument *row) {
+    char letter[8] = "    ", head[128];
+    if (row->letter != 0) snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    snprintf(head, sizeof head, "  %s--%s%s%s", letter, row->name, row->value != NULL ? " " : "",
+             row->value != NULL ? row->value : "");
+    size_t column = (size_t)printf("%-*s", HELP_INDENT, head);
+    if (column > HELP_INDENT) {
+        printf("\n%*s", HELP_INDENT, "");
+        column = HELP_INDENT;
+    }
+    put_wrapped(row->help, &column);
+    put_names(row, &column);
+    if ((row->read == argument_read_integer || row->read == argument_read_integers) && row->high <= RANGE_WORTH_TELLING) {
+        char range[64];
+        snprintf(range, sizeof range, "(%.12g to %.12g)", row->low, row->high);
+        put_wrapped(range, &column);
+    }
+    putchar('\n');
+}
+
+void command_print_help(const struct command *command) {
+    printf("penstock %s: %s\n\nUsage: penstock %s %s\n\n%s\n", command->name, command->summary, command->name, command->usage,
+           command->description);
+    for (const struct argument_place *place = command->groups; place->group != NULL; place++) {
+        if (place->group->title != NULL) printf("\n%s:\n", place->group->title);
+        for (size_t i = 0; i < place->group->count; i++) put_row(&place->group->rows[i]);
+    }
+    printf("\nExample:\n%s\n", command->example);
+}

@@ -1,0 +1,106 @@
+/*
+ * The command line: a table of commands, and what is the same for all of them. It sees <penstock.h> and the C library only.
+ * The exit status is the library's status of what was asked.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/output.h"
+
+extern const struct command command_models, command_profile, command_plan, command_program, command_simulate, command_train,
+    command_evaluate, command_export;
+
+static const struct command *const commands[] = {
+    &command_models,   &command_profile, &command_plan,     &command_program,
+    &command_simulate, &command_train,   &command_evaluate, &command_export,
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static void print_help(void) {
+    printf("Penstock %s trains neural networks as pipelines over several workers.\n\n"
+           "Usage: penstock COMMAND [options]\n\nCommands:\n",
+           ps_version());
+    for (int i = 0; i < COMMAND_COUNT; i++) printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    printf("\n`penstock COMMAND --help` tells the options of a command, with an example; `penstock --version` the version.\n\n"
+           "Exit status:\n");
+#define X(name, value, text) printf("  %-10d %s\n", value, text);
+    PS_STATUS_LIST(X)
+#undef X
+    printf("\nFrom a network to trained weights:\n"
+           "  penstock profile --model lenet5 --micro-batch 16 -o profile.json\n"
+           "  penstock plan --profile profile.json --workers 4 -o plan.json\n"
+           "  penstock simulate --plan plan.json --profile profile.json --svg timeline.svg\n"
+           "  penstock train --plan plan.json --profile profile.json --data synthetic:images --out runs/first\n");
+}
+
+static enum ps_status find_command(const char *word, const struct command **command, struct ps_error *error) {
+    const char *names[COMMAND_COUNT];
+    char list[256] = "";
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        names[i] = commands[i]->name;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
+        if (word == NULL || strcmp(word, names[i]) != 0) continue;
+        *command = commands[i];
+        return PS_OK;
+    }
+    const char *nearest = word != NULL ? ps_nearest_name(word, names, COMMAND_COUNT) : NULL;
+    if (word == NULL) {
+        message_set(error, PS_USAGE, "a command is missing");
+    } else if (nearest != NULL) {
+        message_set(error, PS_USAGE, "'%s' is not a command; did you mean '%s'?", word, nearest);
+    } else {
+        message_set(error, PS_USAGE, "'%s' is not a command", word);
+    }
+    message_hint(error, "commands: %s; more with penstock --help", list);
+    return PS_USAGE;
+}
+
+/* Reads the arguments into `values`, a struct of the command's own, and runs it. */
+static enum ps_status run_command(const struct command *command, int argc, char **argv, void *values, struct ps_error *error) {
+    struct common_arguments *common = values;
+    bool help = false;
+    common->log_level = PS_LOG_INFO;
+    if (command->defaults != NULL) command->defaults(values);
+    enum ps_status status = arguments_read(command->groups, argc, argv, values, &help, error);
+    if (status == PS_OK && help) {
+        command_print_help(command);
+    } else if (status == PS_OK) {
+        struct reporter reporter;
+        reporter_start(&reporter, (enum ps_log_level)common->log_level, common->quiet);
+        status = command->run(values, error);
+        reporter_stop(&reporter);
+    }
+    if (status == PS_USAGE && error->hint[0] == '\0') message_hint(error, "more with penstock %s --help", command->name);
+    return status;
+}
+
+static enum ps_status run(int argc, char **argv, struct ps_error *error) {
+    const char *word = argc > 1 ? argv[1] : NULL;
+    if (word != NULL && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
+        print_help();
+        return PS_OK;
+    }
+    if (word != NULL && strcmp(word, "--version") == 0) {
+        printf("penstock %s\n", ps_version());
+        return PS_OK;
+    }
+    const struct command *command;
+    CHECK(find_command(word, &command, error));
+    void *values = calloc(1, command->size);
+    if (values == NULL) return message_set(error, PS_FAILED, "out of memory for the arguments");
+    enum ps_status status = run_command(command, argc - 1, argv + 1, values, error);
+    free(values);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    struct ps_error error = {0};
+    output_prepare();
+    enum ps_status status = run(argc, argv, &error);
+    if (status == PS_OK) status = output_finish(&error);
+    if (status != PS_OK) message_print(&error);
+    return (int)status;
+}

@@ -1,0 +1,104 @@
+/* Errors, log lines and the progress line. Colour and moving lines are for terminals only; NO_COLOR takes the colour away. */
+#include "cli/message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum ps_status message_set(struct ps_error *error, enum ps_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    error->status = status;
+    error->hint[0] = '\0';
+    return status;
+}
+
+void message_hint(struct ps_error *error, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->hint, sizeof error->hint, format, arguments);
+    va_end(arguments);
+}
+
+void message_print(const struct ps_error *error) {
+    char line[sizeof error->message];
+    memcpy(line, error->message, sizeof line);
+    for (char *c = line; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') *c = ' '; /* a file's name may hold anything; the message is one line */
+    }
+    fprintf(stderr, "penstock: %s\n", line);
+    size_t length = strlen(error->hint);
+    if (length > 0) fprintf(stderr, "%s%s", error->hint, error->hint[length - 1] == '\n' ? "" : "\n");
+}
+
+static double now_s(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void close_line(struct reporter *reporter) {
+    if (reporter->line_open) fputs("\r\033[K", stderr);
+    reporter->line_open = false;
+}
+
+static void show_line(void *context, enum ps_log_level level, const char *text) {
+    static const struct {
+        const char *name, *colour;
+    } levels[] = {[PS_LOG_DEBUG] = {"debug", "2"},
+                  [PS_LOG_INFO] = {"info", "36"},
+                  [PS_LOG_WARN] = {"warn", "33"},
+                  [PS_LOG_ERROR] = {"error", "31"}};
+    struct reporter *reporter = context;
+    close_line(reporter);
+    if (reporter->colour) {
+        fprintf(stderr, "\033[%sm%s:\033[0m %s\n", levels[level].colour, levels[level].name, text);
+    } else {
+        fprintf(stderr, "%s: %s\n", levels[level].name, text);
+    }
+}
+
+static void show_progress(void *context, const char *what, double done, double total, const char *detail) {
+    enum { WIDTH = 100 };
+    struct reporter *reporter = context;
+    double now = now_s();
+    if (done >= total && total > 0) {
+        close_line(reporter);
+        return;
+    }
+    if (reporter->line_open && now - reporter->shown_at < 0.1) return;
+    char line[WIDTH + 1];
+    if (total > 0) {
+        snprintf(line, sizeof line, "%s %3.0f%% (%.12g/%.12g)  %s", what, 100 * done / total, done, total, detail);
+    } else {
+        snprintf(line, sizeof line, "%s %.12g  %s", what, done, detail);
+    }
+    fprintf(stderr, "\r%s\033[K", line);
+    fflush(stderr);
+    reporter->line_open = true;
+    reporter->shown_at = now;
+}
+
+void reporter_start(struct reporter *reporter, enum ps_log_level level, bool quiet) {
+    const char *no_colour = getenv("NO_COLOR"), *kind = getenv("TERM");
+    bool terminal = isatty(STDERR_FILENO) && kind != NULL && strcmp(kind, "dumb") != 0;
+    bool plain = no_colour != NULL && no_colour[0] != '\0';
+    *reporter = (struct reporter){.terminal = terminal, .colour = terminal && !plain};
+    const struct ps_log_sink sink = {
+        .context = reporter,
+        .level = quiet ? PS_LOG_ERROR : level,
+        .line = show_line,
+        .progress = terminal && !quiet ? show_progress : NULL,
+    };
+    ps_log_to(&sink);
+}
+
+void reporter_stop(struct reporter *reporter) {
+    ps_log_to(NULL);
+    close_line(reporter);
+}

@@ -1,0 +1,68 @@
+/* Standard output. Whether all of it arrived is asked once, at the end. */
+#include "cli/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/message.h"
+
+enum ps_status output_text(char *text, struct ps_error *error) {
+    if (text == NULL) return message_set(error, PS_FAILED, "out of memory while writing the result");
+    fputs(text, stdout);
+    size_t length = strlen(text);
+    if (length > 0 && text[length - 1] != '\n') putchar('\n');
+    free(text);
+    return PS_OK;
+}
+
+void output_json_string(const char *text) {
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') {
+            printf("\\%c", c);
+        } else if (c == '\n') {
+            fputs("\\n", stdout);
+        } else if (c < ' ') {
+            printf("\\u%04x", c);
+        } else {
+            putchar(c);
+        }
+    }
+    putchar('"');
+}
+
+void output_json_number(double number) {
+    if (isfinite(number)) {
+        printf("%.17g", number);
+    } else {
+        fputs("null", stdout);
+    }
+}
+
+void output_json_integers(const int64_t *values, int count) {
+    putchar('[');
+    for (int i = 0; i < count; i++) printf("%s%" PRId64, i > 0 ? ", " : "", values[i]);
+    putchar(']');
+}
+
+void output_prepare(void) {
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
+        /* Open the wrong way round, so that using it fails as using a closed one would; the lowest free number is `i`. */
+        if (fcntl(i, F_GETFD) == -1) (void)open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+    signal(SIGPIPE, SIG_IGN);
+}
+
+enum ps_status output_finish(struct ps_error *error) {
+    bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
+    if (!failed) return PS_OK;
+    return message_set(error, PS_IO, "standard output: %s", errno != 0 ? strerror(errno) : "writing failed");
+}

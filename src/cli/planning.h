@@ -1,0 +1,20 @@
+/* Options that several commands share: the cluster, and how to plan. */
+#ifndef PENSTOCK_CLI_PLANNING_H
+#define PENSTOCK_CLI_PLANNING_H
+
+#include "cli/command.h"
+
+struct cluster_arguments {
+    struct ps_cluster_options options;
+    const char *path; /* --cluster */
+};
+
+extern const struct argument_group workers_group; /* --workers alone: for commands whose plan does not say it */
+extern const struct argument_group cluster_group;
+extern const struct argument_group plan_group; /* of a struct ps_plan_options */
+
+/* The cluster that was described: from its file, or uniform of `workers` workers. */
+enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments, int workers, struct ps_cluster **cluster,
+                                      struct ps_error *error);
+
+#endif

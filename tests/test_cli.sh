@@ -1,0 +1,224 @@
+#!/bin/sh
+# The command line as users meet it: every bad input gives its status and one clear line; a profile becomes a plan, programs, a
+# simulation; a small network is trained, exported and evaluated. PENSTOCK is the program.
+set -u
+
+: "${PENSTOCK:?the path of the program}"
+directory=$(mktemp -d) || exit 1
+trap 'rm -rf "$directory"' EXIT
+failures=0
+# A sanitizer's own report must not look like one of our statuses.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}exitcode=99" UBSAN_OPTIONS="${UBSAN_OPTIONS:+$UBSAN_OPTIONS:}exitcode=99"
+
+complain() {
+    echo "FAILED: $*" >&2
+    sed 's/^/    /' "$directory/err" >&2
+    failures=$((failures + 1))
+}
+
+# refused STATUS PATTERN ARGUMENT...: exactly so, with nothing on standard output and "penstock: PATTERN" as the only such line.
+refused() {
+    wanted=$1 pattern=$2
+    shift 2
+    "$PENSTOCK" "$@" >"$directory/out" 2>"$directory/err"
+    status=$?
+    [ $status -eq "$wanted" ] || complain "penstock $*: status $status, not $wanted"
+    [ ! -s "$directory/out" ] || complain "penstock $*: wrote to standard output"
+    [ "$(grep -c '^penstock: ' "$directory/err")" -eq 1 ] || complain "penstock $*: not one line of 'penstock: ...'"
+    grep -v '^[a-z]*: ' "$directory/err" | grep -q 'runtime error\|Sanitizer' && complain "penstock $*: a sanitizer spoke"
+    grep '^penstock: ' "$directory/err" | grep -Eq -- "^penstock: .*$pattern" || complain "penstock $*: does not say '$pattern'"
+}
+
+# done_by ARGUMENT...: status 0; standard output is in $directory/out.
+done_by() {
+    "$PENSTOCK" "$@" >"$directory/out" 2>"$directory/err"
+    status=$?
+    [ $status -eq 0 ] || complain "penstock $*: status $status"
+}
+
+# says PATTERN: standard output of the last command does.
+says() { grep -Eq -- "$1" "$directory/out" || complain "standard output does not say '$1'"; }
+
+# One document: it begins and ends with braces, and nothing stood on standard error.
+says_json() {
+    [ "$(head -c 1 "$directory/out")" = "{" ] && [ "$(tail -n 1 "$directory/out" | tail -c 2 | head -c 1)" = "}" ] ||
+        complain "$1: standard output is not one JSON object"
+    [ ! -s "$directory/err" ] || complain "$1: something on standard error"
+}
+
+cd "$directory" || exit 1
+
+# ------------------------------------------------------------------ the command line itself
+refused 2 "a command is missing"
+refused 2 "'plna' is not a command; did you mean 'plan'" plna
+refused 2 "'x' is not a command" x
+refused 2 "--profile is missing" plan
+refused 2 "--profile: a value is missing" plan --profile
+refused 2 "--profile: a value is missing before '--workers'" plan --profile --workers 2
+refused 2 "--profile: the value is empty" plan --profile ""
+refused 2 "--profiel: there is no such option; did you mean --profile" plan --profiel f
+refused 2 "--work: there is no such option; did you mean --workers" plan --work 4
+refused 2 "--json: takes no value" plan --json=1
+refused 2 "-Z: there is no such option" plan -Z
+refused 2 "'stray': an option was expected" plan stray
+refused 2 "--workers: 'four' is not a whole number; accepted: 1 to 1024" plan --workers four
+refused 2 "--workers: '0' is out of range; accepted: 1 to 1024" plan --workers 0
+refused 2 "--workers: '1025' is out of range" plan -w 1025
+refused 2 "--workers: '99999999999999999999' is out of range" plan -w 99999999999999999999
+refused 2 "--workers: given twice, as '3' and as '4'" plan --workers 3 --workers=4
+refused 2 "--workers is missing; give --workers P, or --cluster FILE" plan --profile f
+refused 2 "--workers and --cluster contradict each other" plan --profile f --workers 2 --cluster c
+refused 2 "--memory and --cluster contradict each other" plan --profile f --cluster c --memory 1GiB
+refused 2 "--memory: '12 apples' is not a size" plan --memory "12 apples"
+refused 2 "--memory: '0' is out of range" plan --memory 0
+refused 2 "--bandwidth: '100' is not a rate" plan --bandwidth 100
+refused 2 "--latency: '-1us' is not a time" plan --latency=-1us
+refused 2 "--method: 'unifrom' is not known; did you mean 'uniform'" plan --method unifrom
+refused 2 "--schedule: '1f1b-asink' is not known; did you mean '1f1b-async'" plan --schedule 1f1b-asink
+refused 2 "--weights: 'stsh' is not known; did you mean 'stash'" plan --weights stsh
+refused 2 "--optimizer: 'adma' is not known; did you mean 'adam'" plan --optimizer adma
+refused 2 "--quiet and --log-level contradict" plan --profile f --quiet --log-level debug
+refused 2 "--log-level: 'inof' is not known; did you mean 'info'" plan --log-level inof
+refused 2 "--model is missing" profile
+refused 2 "--micro-batch: '' is not a whole number" profile --model lenet5 --micro-batch 8,,16
+refused 2 "--micro-batch: '0' is out of range" profile --model lenet5 --micro-batch 0
+refused 2 "lenet.*did you mean 'lenet5'" profile --model lenet
+refused 2 "inptu" models --model lenet5,inptu=32
+refused 2 "--plan is missing" program
+refused 2 "--plan and --check contradict" program --plan a --check b
+refused 2 "--plan" train --data synthetic:images
+refused 2 "--data" train --model lenet5 --workers 2
+refused 2 "--workers" train --model lenet5 --data synthetic:images
+refused 2 "--plan and --model contradict" train --plan p --model lenet5 --data synthetic:images
+refused 2 "--schedule and --plan contradict" train --plan p --schedule gpipe --data synthetic:images
+refused 2 "--epochs and --steps contradict" train --plan p --data synthetic:images --epochs 1 --steps 4
+refused 2 "--lr: 'fast' is not understood" train --lr fast
+refused 2 "--lr: 'nan' is not understood" train --lr nan
+refused 2 "--lr: '-1' is out of range" train --lr=-1
+refused 2 "--betas: '0.9' is not understood" train --betas 0.9
+refused 2 "--betas: '1' is out of range" train --betas 0.9,1
+refused 2 "--seed: '-1' is not a seed" train --seed=-1
+refused 2 "--trace.*--out" train --plan p --data synthetic:images --trace
+refused 2 "--run is missing" evaluate --data synthetic:images
+refused 2 "--model is missing" evaluate --weights f --data synthetic:images
+refused 2 "--run and --weights contradict" evaluate --run r --weights f --data synthetic:images
+refused 2 "--format: 'safetensor' is not known; did you mean 'safetensors'" export --format safetensor
+refused 2 "--output is missing" export --run r
+
+done_by --help && says "Usage: penstock COMMAND"
+done_by --version && says "^penstock [0-9]+\.[0-9]+"
+for command in models profile plan program simulate train evaluate export; do
+    done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
+done
+
+# ------------------------------------------------------------------ files that are missing or wrong
+{
+    echo name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes
+    for i in 1 2 3 4 5 6 7 8; do echo "layer$i,0.001,0.002,4000,1000,3000"; done
+} >even.csv
+refused 3 "nowhere" plan --profile nowhere --workers 2
+refused 3 "nowhere" simulate --plan nowhere --profile nowhere
+refused 3 "nowhere" program --check nowhere
+refused 3 "." program --check .
+printf 'name,forward_s\n' >short.csv
+refused 3 "short.csv: line 1" plan --profile short.csv --workers 2
+printf 'name,forward_s,backward_s,parameter_bytes,output_bytes\na,1,2,x,4\n' >letters.csv
+refused 3 "letters.csv: line 2.*parameter_bytes" plan --profile letters.csv --workers 2
+printf '{"format": "penstock-profile", "version": 1, "model": ' >truncated.json
+refused 3 "truncated.json" plan --profile truncated.json --workers 2
+printf '{"format": "penstock-plan", "version": 1}' >other.json
+refused 3 "other.json.*penstock-plan" plan --profile other.json --workers 2
+printf '{"format": "penstock-plan", "version": 2}' >newer.json
+refused 3 "newer.json.*version" simulate --plan newer.json --profile newer.json
+printf '{"format": "penstock-cluster", "version": 1, "devises": []}' >cluster.json
+refused 3 "devises.*did you mean 'devices'" plan --profile even.csv --cluster cluster.json
+printf 'no program' >no-program.txt
+refused 3 "no-program.txt: line 1" program --check no-program.txt
+printf 'a\000b' >zero.txt
+refused 3 "zero.txt: not a text file" program --check zero.txt
+mkdir no-data
+refused 3 "no-data" train --model lenet5 --workers 1 --data idx:no-data --steps 1
+refused 2 "idxx.*did you mean 'idx'" train --model lenet5 --workers 1 --data idxx:no-data --steps 1
+refused 3 "no-data" evaluate --run no-data --data synthetic:images
+refused 3 "no-data" export --run no-data -o weights
+
+# ------------------------------------------------------------------ networks
+done_by models && says "lenet5 .* 61706 " && says "vgg16 "
+done_by models --json && says_json "models" && says '"name": "lenet5".*"parameters": 61706,.*"input_shape": \[1, 28, 28\]'
+done_by models --model lenet5,classes=7 --json && says_json "models" && says '"name": "fc3", .*"output_shape": \[7\]'
+
+# ------------------------------------------------------------------ profile, plan, program, simulation
+done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam -o plan.json &&
+    says "1f1b-async" && says "pipeoptim"
+done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam --json -q -o again.json &&
+    says_json "plan"
+[ "$(grep -v solve_s plan.json)" = "$(grep -v solve_s again.json)" ] || complain "the same plan twice is not the same"
+[ "$(grep -v solve_s "$directory/out")" = "$(grep -v solve_s again.json)" ] || complain "plan --json is not what -o writes"
+refused 4 "1.*memory|memory.*1|KiB|B" plan --profile even.csv --workers 4 --memory 1KiB
+sed 's/\[7, 8\]/[7, 9]/; s/^\( *\)8$/\19/' plan.json | sed 's/"layers": \[ *7, *8 *\]/"layers": [7, 9]/' >past.json
+refused 3 "past.json|9 is past the model's last layer 8" simulate --plan past.json --profile even.csv
+refused 5 "nowhere/plan.json" plan --profile even.csv --workers 2 -o nowhere/plan.json
+
+done_by program --plan plan.json --batches 5 && says "^worker 3: "
+cp "$directory/out" program.txt
+done_by program --check program.txt && says "verified"
+done_by program --plan plan.json --batches 5 --json && cp "$directory/out" printed.json
+says_json program
+done_by program --check program.txt --json && cmp -s "$directory/out" printed.json ||
+    complain "print, parse, print is not the identity"
+"$PENSTOCK" program --check - <program.txt >"$directory/out" 2>"$directory/err" || complain "program --check - failed"
+sed 's/3B0@[0-9]*/3B0@9/' program.txt >wrong-slot.txt
+refused 3 "wrong-slot.txt: .*3B0" program --check wrong-slot.txt
+sed 's/ 1SG2[^ ]*//' program.txt >no-send.txt
+refused 3 "no-send.txt: " program --check no-send.txt
+
+done_by simulate --plan plan.json --profile even.csv --bandwidth 1GB/s --svg timeline.svg --trace trace.json &&
+    says "[0-9]"
+grep -q "<svg" timeline.svg && grep -q "</svg>" timeline.svg || complain "timeline.svg is no drawing"
+head -c 1 trace.json | grep -q '[[{]' || complain "trace.json is not JSON"
+done_by simulate --plan plan.json --profile even.csv --json -q && says_json simulate && says '"period_s": 0\.006'
+for field in makespan_s throughput_samples_per_s bubble busy_s idle_s fill_drain dependency communication imbalance \
+    memory_bytes weight_copies; do
+    says "\"$field\""
+done
+
+# ------------------------------------------------------------------ where the results go
+"$PENSTOCK" models >/dev/full 2>"$directory/err"
+[ $? -eq 5 ] || complain "a full disk is not status 5"
+"$PENSTOCK" models >&- 2>"$directory/err"
+[ $? -eq 5 ] || complain "a closed standard output is not status 5"
+{
+    "$PENSTOCK" train --help 2>"$directory/err"
+    echo $? >piped-status
+} | true
+case $(cat piped-status) in 0 | 5) ;; *) complain "a closed pipe is status $(cat piped-status)" ;; esac
+
+# ------------------------------------------------------------------ training
+train="train --model lenet5 --workers 2 --schedule 1f1b --weights sync --micro-batch 8 --micro-batches 2 --batch 16
+    --optimizer adam --lr 0.002 --data synthetic:images,samples=128 --valid synthetic:images,samples=32 --epochs 1 --seed 3"
+# Words on purpose.
+# shellcheck disable=SC2086
+done_by $train --out run --json -q --trace && says_json train
+says '"loss"' && says '"samples_per_s"'
+for file in plan.json config.json log.jsonl summary.json trace.json timeline.svg; do
+    [ -s "run/$file" ] || complain "train left no $file"
+done
+done_by export --run run -o lenet5.safetensors && says "lenet5.safetensors"
+done_by evaluate --run run --data synthetic:images,samples=64 --json -q && says_json evaluate && says '"samples": 64'
+cp "$directory/out" by-run
+done_by evaluate --weights lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 --json -q
+cmp -s "$directory/out" by-run || complain "exported weights do not evaluate as the run's"
+# shellcheck disable=SC2086
+done_by $train --transport serial --out serial -q && says "[0-9]"
+done_by export --run serial -o serial.safetensors -q
+cmp -s lenet5.safetensors serial.safetensors || complain "threads and serial do not give the same weights"
+# shellcheck disable=SC2086
+refused 2 "--out: run holds a run already" $train --out run
+# shellcheck disable=SC2086
+refused 4 "memory" $train --memory 64KiB
+# shellcheck disable=SC2086
+refused 2 "batch" train --model lenet5 --workers 2 --data synthetic:images --batch 17 --micro-batch 8 --micro-batches 2 --steps 1
+refused 2 "range" evaluate --run run --data synthetic:images,samples=64@0-65
+
+[ $failures -eq 0 ] || echo "$failures failures" >&2
+[ $failures -eq 0 ]
