@@ -263,11 +263,11 @@ struct ps_train_options {
     struct ps_cluster_options cluster;
     /* data */
     const char *data, *valid; /* dataset specs; valid may be NULL */
-    int batch;                /* samples in a mini-batch */
+    int batch;                /* samples in a mini-batch; 0: as the plan says, 64 where the plan is made here */
     /* how long: steps > 0 wins over epochs */
     int epochs, steps;
     int evaluate_every; /* steps; 0: once an epoch */
-    /* optimizer */
+    /* optimizer; NaN: its default */
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
     const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
     int warmup_steps;
