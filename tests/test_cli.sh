@@ -99,8 +99,8 @@ refused 2 "--betas: '0.9' is not understood" train --betas 0.9
 refused 2 "--betas: '1' is out of range" train --betas 0.9,1
 refused 2 "--seed: '-1' is not a seed" train --seed=-1
 refused 2 "--trace.*--out" train --plan p --data synthetic:images --trace
-refused 2 "--run is missing" evaluate --data synthetic:images
-refused 2 "--model is missing" evaluate --weights f --data synthetic:images
+refused 2 "--run" evaluate --data synthetic:images
+refused 2 "--model" evaluate --weights f --data synthetic:images
 refused 2 "--run and --weights contradict" evaluate --run r --weights f --data synthetic:images
 refused 2 "--format: 'safetensor' is not known; did you mean 'safetensors'" export --format safetensor
 refused 2 "--output is missing" export --run r
@@ -140,7 +140,7 @@ mkdir no-data
 refused 3 "no-data" train --model lenet5 --workers 1 --data idx:no-data --steps 1
 refused 2 "idxx.*did you mean 'idx'" train --model lenet5 --workers 1 --data idxx:no-data --steps 1
 refused 3 "no-data" evaluate --run no-data --data synthetic:images
-refused 3 "no-data" export --run no-data -o weights
+refused 7 "no-data" export --run no-data -o weights
 
 # ------------------------------------------------------------------ networks
 done_by models && says "lenet5 .* 61706 " && says "vgg16 "
@@ -154,7 +154,7 @@ done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipe
     says_json "plan"
 [ "$(grep -v solve_s plan.json)" = "$(grep -v solve_s again.json)" ] || complain "the same plan twice is not the same"
 [ "$(grep -v solve_s "$directory/out")" = "$(grep -v solve_s again.json)" ] || complain "plan --json is not what -o writes"
-refused 4 "1.*memory|memory.*1|KiB|B" plan --profile even.csv --workers 4 --memory 1KiB
+refused 4 "stage [0-3] .* needs .* has 1.00 KiB" plan --profile even.csv --workers 4 --memory 1KiB
 sed 's/\[7, 8\]/[7, 9]/; s/^\( *\)8$/\19/' plan.json | sed 's/"layers": \[ *7, *8 *\]/"layers": [7, 9]/' >past.json
 refused 3 "past.json|9 is past the model's last layer 8" simulate --plan past.json --profile even.csv
 refused 5 "nowhere/plan.json" plan --profile even.csv --workers 2 -o nowhere/plan.json
@@ -215,7 +215,7 @@ cmp -s lenet5.safetensors serial.safetensors || complain "threads and serial do 
 # shellcheck disable=SC2086
 refused 2 "--out: run holds a run already" $train --out run
 # shellcheck disable=SC2086
-refused 4 "memory" $train --memory 64KiB
+refused 4 "needs .* has 64.0 KiB" $train --memory 64KiB
 # shellcheck disable=SC2086
 refused 2 "batch" train --model lenet5 --workers 2 --data synthetic:images --batch 17 --micro-batch 8 --micro-batches 2 --steps 1
 refused 2 "range" evaluate --run run --data synthetic:images,samples=64@0-65

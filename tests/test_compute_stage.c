@@ -127,15 +127,15 @@ static void test_sizes_by_hand(void **state) {
     assert_int_equal(layers[0].output_bytes, conv1);
     assert_int_equal(layers[0].value_bytes, conv1);
     assert_int_equal(layers[0].stash_bytes, data);
-    assert_int_equal(layers[0].tail_bytes, conv1);                      /* the ReLU's backward reads it */
-    assert_int_equal(layers[0].workspace_bytes, conv1 + parameters);    /* a ReLU's gradient, added weights' gradients */
+    assert_int_equal(layers[0].tail_bytes, conv1);                   /* the ReLU's backward reads it */
+    assert_int_equal(layers[0].workspace_bytes, conv1 + parameters); /* a ReLU's gradient, added weights' gradients */
     assert_int_equal(layers[1].parameter_bytes, 0);
-    assert_int_equal(layers[1].stash_bytes, conv1 + pool1);             /* its input, and which pixel won */
+    assert_int_equal(layers[1].stash_bytes, conv1 + pool1); /* its input, and which pixel won */
     assert_int_equal(layers[1].tail_bytes, 0);
     assert_int_equal(layers[1].workspace_bytes, 0);
     assert_int_equal(layers[6].output_bytes, 0);
-    assert_int_equal(layers[6].stash_bytes, 704 + 128);                 /* 2 x 84 floats, and 2 x 10 probabilities, aligned */
-    assert_int_equal(layers[6].workspace_bytes, 128 + 3392 + 64);       /* logits' gradient; weights, bias */
+    assert_int_equal(layers[6].stash_bytes, 704 + 128);           /* 2 x 84 floats, and 2 x 10 probabilities, aligned */
+    assert_int_equal(layers[6].workspace_bytes, 128 + 3392 + 64); /* logits' gradient; weights, bias */
     struct stage_sizes middle = stage_sizes_compose(layers, 7, input_bytes, 1, 2);
     assert_int_equal(middle.input_bytes, conv1);
     int64_t conv2 = 2 * 16 * 10 * 10 * 4;
@@ -212,22 +212,21 @@ static void check_cuts(struct device *device, const struct graph *graph, uint64_
     chain_destroy(whole);
 }
 
+static void check_cuts_change_nothing(struct device *device) {
+    static const char *const specs[] = {"lenet5,input=12,classes=5", "resnet,input=8,classes=5"};
+    struct graph *graph = tangle();
+    check_cuts(device, graph, 1000);
+    graph_destroy(graph);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        graph = take_model(specs[i]);
+        check_cuts(device, graph, 2000);
+        graph_destroy(graph);
+    }
+}
+
 static void test_cuts_change_nothing(void **state) {
     (void)state;
-    static const char *const specs[] = {"lenet5,input=12,classes=5", "resnet,input=8,classes=5"};
-    for (int d = 0; device_table[d] != NULL; d++) {
-        if (!device_table[d]->real) continue;
-        struct device *device = chain_device(device_table[d]->name);
-        struct graph *graph = tangle();
-        check_cuts(device, graph, 1000);
-        graph_destroy(graph);
-        for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-            graph = take_model(specs[i]);
-            check_cuts(device, graph, 2000);
-            graph_destroy(graph);
-        }
-        device_close(device);
-    }
+    on_real_devices(check_cuts_change_nothing);
 }
 
 /* Element `i` of stage `s` of a random direction in the space of all parameters. */
@@ -274,7 +273,8 @@ static void test_whole_gradient(void **state) {
             }
         }
         for (double size = 4e-4; size > 2e-5; size /= 2) {
-            double above = moved_loss(chain, &step, direction, size) - loss, below = loss - moved_loss(chain, &step, direction, -size);
+            double above = moved_loss(chain, &step, direction, size) - loss,
+                   below = loss - moved_loss(chain, &step, direction, -size);
             nearest = fmin(nearest, fabs((above + below) / (2 * size) - slope));
             nearest = fmin(nearest, fmin(fabs(above / size - slope), fabs(below / size - slope)));
         }
@@ -286,131 +286,127 @@ static void test_whole_gradient(void **state) {
 }
 
 /* A forward run again from the kept input (a recomputation) rebuilds the stash and leaves the statistics alone. */
+static void check_recomputation(struct device *device) {
+    struct graph *graph = tangle();
+    struct chain *once = chain_create(device, graph, 4, 1, (const int[]){4}, 1);
+    struct chain *twice = chain_create(device, graph, 4, 1, (const int[]){4}, 1);
+    fill_data(once);
+    fill_data(twice);
+    struct stage_step step = training_step(0), again = step;
+    again.update_statistics = false;
+    struct stage_result first = chain_forward(once, 0, &step);
+    chain_forward(twice, 0, &step);
+    for (int s = 0; s < 2; s++) poison(twice->blocks[0][s].stash, twice->sizes[s].stash_bytes);
+    struct stage_result second = chain_forward(twice, 0, &again);
+    assert_true(first.loss == second.loss);
+    chain_backward(once, 0, &step);
+    chain_backward(twice, 0, &again);
+    assert_same_bits(once, twice, "recomputation");
+    chain_destroy(once);
+    chain_destroy(twice);
+    graph_destroy(graph);
+}
+
 static void test_recomputation(void **state) {
     (void)state;
-    for (int d = 0; device_table[d] != NULL; d++) {
-        if (!device_table[d]->real) continue;
-        struct device *device = chain_device(device_table[d]->name);
-        struct graph *graph = tangle();
-        struct chain *once = chain_create(device, graph, 4, 1, (const int[]){4}, 1);
-        struct chain *twice = chain_create(device, graph, 4, 1, (const int[]){4}, 1);
-        fill_data(once);
-        fill_data(twice);
-        struct stage_step step = training_step(0), again = step;
-        again.update_statistics = false;
-        struct stage_result first = chain_forward(once, 0, &step);
-        chain_forward(twice, 0, &step);
-        for (int s = 0; s < 2; s++) poison(twice->blocks[0][s].stash, twice->sizes[s].stash_bytes);
-        struct stage_result second = chain_forward(twice, 0, &again);
-        assert_true(first.loss == second.loss);
-        chain_backward(once, 0, &step);
-        chain_backward(twice, 0, &again);
-        assert_same_bits(once, twice, "recomputation");
-        chain_destroy(once);
-        chain_destroy(twice);
-        graph_destroy(graph);
-        device_close(device);
-    }
+    on_real_devices(check_recomputation);
 }
 
 /* A backward writes its gradients, its stash and its workspace, and nothing else; and it may run again. */
+static void check_backward_leaves_inputs_alone(struct device *device) {
+    struct graph *graph = take_model("resnet,input=8,classes=5");
+    int cut = 4; /* layer 3, an addition with its ReLU in place, ends the first stage */
+    struct chain *chain = chain_create(device, graph, 4, 1, &cut, 1);
+    fill_data(chain);
+    struct stage_step step = training_step(0);
+    chain_forward(chain, 0, &step);
+    chain_backward(chain, 0, &step);
+    int64_t sizes[] = {chain->sizes[0].output_bytes, chain->sizes[0].parameter_bytes, chain->sizes[0].input_bytes};
+    const void *blocks[] = {chain->arriving[0][0], chain->weights[0], chain->blocks[0][0].input};
+    void *kept[3];
+    for (int i = 0; i < 3; i++) {
+        kept[i] = chain_take(chain, sizes[i]);
+        memcpy(kept[i], blocks[i], (size_t)sizes[i]);
+    }
+    float *gradients = chain_take(chain, sizes[1]);
+    memcpy(gradients, chain->blocks[0][0].gradients, (size_t)sizes[1]);
+    assert_ok(stage_backward(chain->stages[0], &chain->blocks[0][0], &step, STAGE_BOTH, &test_error));
+    for (int i = 0; i < 3; i++) assert_memory_equal(kept[i], blocks[i], (size_t)sizes[i]);
+    assert_memory_equal(gradients, chain->blocks[0][0].gradients, (size_t)sizes[1]);
+    chain_destroy(chain);
+    graph_destroy(graph);
+}
+
 static void test_backward_leaves_inputs_alone(void **state) {
     (void)state;
-    for (int d = 0; device_table[d] != NULL; d++) {
-        if (!device_table[d]->real) continue;
-        struct device *device = chain_device(device_table[d]->name);
-        struct graph *graph = take_model("resnet,input=8,classes=5");
-        int cut = 4; /* layer 3, an addition with its ReLU in place, ends the first stage */
-        struct chain *chain = chain_create(device, graph, 4, 1, &cut, 1);
-        fill_data(chain);
-        struct stage_step step = training_step(0);
-        chain_forward(chain, 0, &step);
-        chain_backward(chain, 0, &step);
-        int64_t sizes[] = {chain->sizes[0].output_bytes, chain->sizes[0].parameter_bytes, chain->sizes[0].input_bytes};
-        const void *blocks[] = {chain->arriving[0][0], chain->weights[0], chain->blocks[0][0].input};
-        void *kept[3];
-        for (int i = 0; i < 3; i++) {
-            kept[i] = chain_take(chain, sizes[i]);
-            memcpy(kept[i], blocks[i], (size_t)sizes[i]);
-        }
-        float *gradients = chain_take(chain, sizes[1]);
-        memcpy(gradients, chain->blocks[0][0].gradients, (size_t)sizes[1]);
-        assert_ok(stage_backward(chain->stages[0], &chain->blocks[0][0], &step, STAGE_BOTH, &test_error));
-        for (int i = 0; i < 3; i++) assert_memory_equal(kept[i], blocks[i], (size_t)sizes[i]);
-        assert_memory_equal(gradients, chain->blocks[0][0].gradients, (size_t)sizes[1]);
-        chain_destroy(chain);
-        graph_destroy(graph);
-        device_close(device);
-    }
+    on_real_devices(check_backward_leaves_inputs_alone);
 }
 
 /* Gradients of two micro-batches add up: first written, then added to, one rounding for each element. */
+static void check_accumulation(struct device *device) {
+    struct graph *graph = tangle();
+    struct chain *both = chain_create(device, graph, 4, 2, NULL, 0), *each = chain_create(device, graph, 4, 2, NULL, 0);
+    run_two(both);
+    fill_data(each);
+    float *sums = calloc((size_t)each->sizes[0].parameter_bytes, 1);
+    assert_non_null(sums);
+    const float *gradients = each->blocks[0][0].gradients, *added = both->blocks[0][0].gradients;
+    int64_t count = each->sizes[0].parameter_bytes / 4, compared = 0;
+    for (int m = 0; m < 2; m++) {
+        struct stage_step step = training_step(m);
+        step.accumulate = false;
+        chain_forward(each, m, &step);
+        chain_backward(each, m, &step);
+        for (int64_t i = 0; i < count; i++) sums[i] += gradients[i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        bool padding = isnan(gradients[i]);
+        if (padding) continue;
+        assert_true(sums[i] == added[i]);
+        compared++;
+    }
+    assert_true(compared > 500);
+    free(sums);
+    chain_destroy(both);
+    chain_destroy(each);
+    graph_destroy(graph);
+}
+
 static void test_accumulation(void **state) {
     (void)state;
-    for (int d = 0; device_table[d] != NULL; d++) {
-        if (!device_table[d]->real) continue;
-        struct device *device = chain_device(device_table[d]->name);
-        struct graph *graph = tangle();
-        struct chain *both = chain_create(device, graph, 4, 2, NULL, 0), *each = chain_create(device, graph, 4, 2, NULL, 0);
-        run_two(both);
-        fill_data(each);
-        float *sums = calloc((size_t)each->sizes[0].parameter_bytes, 1);
-        assert_non_null(sums);
-        const float *gradients = each->blocks[0][0].gradients, *added = both->blocks[0][0].gradients;
-        int64_t count = each->sizes[0].parameter_bytes / 4, compared = 0;
-        for (int m = 0; m < 2; m++) {
-            struct stage_step step = training_step(m);
-            step.accumulate = false;
-            chain_forward(each, m, &step);
-            chain_backward(each, m, &step);
-            for (int64_t i = 0; i < count; i++) sums[i] += gradients[i];
-        }
-        for (int64_t i = 0; i < count; i++) {
-            bool padding = isnan(gradients[i]);
-            if (padding) continue;
-            assert_true(sums[i] == added[i]);
-            compared++;
-        }
-        assert_true(compared > 500);
-        free(sums);
-        chain_destroy(both);
-        chain_destroy(each);
-        graph_destroy(graph);
-        device_close(device);
-    }
+    on_real_devices(check_accumulation);
 }
 
 /* Each half of the backward of a layer, run alone, gives its half of what both give together. */
+static void check_halves(struct device *device) {
+    struct graph *graph = tangle();
+    int cuts[CHAIN_STAGES_MAX];
+    for (int c = 1; c < graph->layer_count; c++) cuts[c - 1] = c;
+    struct chain *chain = chain_create(device, graph, 4, 1, cuts, graph->layer_count - 1);
+    fill_data(chain);
+    struct stage_step step = training_step(0);
+    chain_forward(chain, 0, &step);
+    chain_backward(chain, 0, &step);
+    for (int s = 1; s < chain->count; s++) {
+        struct stage_blocks blocks = chain->blocks[0][s];
+        int64_t parameters = chain->sizes[s].parameter_bytes, inputs = chain->sizes[s].input_bytes;
+        float *gradients = chain_take(chain, parameters), *input_gradient = chain_take(chain, inputs);
+        blocks.gradients = gradients;
+        blocks.input_gradient = input_gradient;
+        assert_ok(stage_backward(chain->stages[s], &blocks, &step, STAGE_INPUT, &test_error));
+        assert_memory_equal(input_gradient, chain->blocks[0][s].input_gradient, (size_t)inputs);
+        poison(blocks.workspace, chain->sizes[s].workspace_bytes);
+        poison(input_gradient, inputs);
+        assert_ok(stage_backward(chain->stages[s], &blocks, &step, STAGE_WEIGHTS, &test_error));
+        assert_memory_equal(gradients, chain->blocks[0][s].gradients, (size_t)parameters);
+    }
+    chain_destroy(chain);
+    graph_destroy(graph);
+}
+
 static void test_halves(void **state) {
     (void)state;
-    for (int d = 0; device_table[d] != NULL; d++) {
-        if (!device_table[d]->real) continue;
-        struct device *device = chain_device(device_table[d]->name);
-        struct graph *graph = tangle();
-        int cuts[CHAIN_STAGES_MAX];
-        for (int c = 1; c < graph->layer_count; c++) cuts[c - 1] = c;
-        struct chain *chain = chain_create(device, graph, 4, 1, cuts, graph->layer_count - 1);
-        fill_data(chain);
-        struct stage_step step = training_step(0);
-        chain_forward(chain, 0, &step);
-        chain_backward(chain, 0, &step);
-        for (int s = 1; s < chain->count; s++) {
-            struct stage_blocks blocks = chain->blocks[0][s];
-            int64_t parameters = chain->sizes[s].parameter_bytes, inputs = chain->sizes[s].input_bytes;
-            float *gradients = chain_take(chain, parameters), *input_gradient = chain_take(chain, inputs);
-            blocks.gradients = gradients;
-            blocks.input_gradient = input_gradient;
-            assert_ok(stage_backward(chain->stages[s], &blocks, &step, STAGE_INPUT, &test_error));
-            assert_memory_equal(input_gradient, chain->blocks[0][s].input_gradient, (size_t)inputs);
-            poison(blocks.workspace, chain->sizes[s].workspace_bytes);
-            poison(input_gradient, inputs);
-            assert_ok(stage_backward(chain->stages[s], &blocks, &step, STAGE_WEIGHTS, &test_error));
-            assert_memory_equal(gradients, chain->blocks[0][s].gradients, (size_t)parameters);
-        }
-        chain_destroy(chain);
-        graph_destroy(graph);
-        device_close(device);
-    }
+    on_real_devices(check_halves);
 }
 
 /* ------------------------------------------------------------------ dropout */
@@ -446,80 +442,80 @@ static void test_dropout_keys(void **state) {
 
 /* ------------------------------------------------------- loss and its labels */
 
+static void check_short_batch_and_labels(struct device *device) {
+    struct graph *graph = take_model("lenet5,input=12,classes=5");
+    struct chain *chain = chain_create(device, graph, 4, 1, NULL, 0);
+    fill_data(chain);
+    struct stage_step step = training_step(0);
+    step.training = step.update_statistics = false;
+    double sum = 0;
+    int64_t correct = 0;
+    for (int n = 1; n <= 4; n++) {
+        step.samples = n;
+        struct stage_result result = chain_forward(chain, 0, &step);
+        assert_true(result.loss > sum); /* each sample adds its own */
+        assert_in_range(result.correct, correct, correct + 1);
+        sum = result.loss;
+        correct = result.correct;
+    }
+    step.samples = 0;
+    assert_true(chain_forward(chain, 0, &step).loss == sum);
+
+    int32_t wrong[4] = {0, 1, 5, -1};
+    step.labels = wrong;
+    const struct stage_blocks *blocks = &chain->blocks[0][0];
+    assert_status(stage_forward(chain->stages[0], blocks, &step, NULL, &test_error), PS_BAD_INPUT, "label 5 of sample 2");
+    step.samples = 2; /* what does not count is not looked at */
+    assert_ok(stage_forward(chain->stages[0], blocks, &step, NULL, &test_error));
+    chain_destroy(chain);
+    graph_destroy(graph);
+}
+
 static void test_short_batch_and_labels(void **state) {
     (void)state;
-    for (int d = 0; device_table[d] != NULL; d++) {
-        if (!device_table[d]->real) continue;
-        struct device *device = chain_device(device_table[d]->name);
-        struct graph *graph = take_model("lenet5,input=12,classes=5");
-        struct chain *chain = chain_create(device, graph, 4, 1, NULL, 0);
-        fill_data(chain);
-        struct stage_step step = training_step(0);
-        step.training = step.update_statistics = false;
-        double sum = 0;
-        int64_t correct = 0;
-        for (int n = 1; n <= 4; n++) {
-            step.samples = n;
-            struct stage_result result = chain_forward(chain, 0, &step);
-            assert_true(result.loss > sum); /* each sample adds its own */
-            assert_in_range(result.correct, correct, correct + 1);
-            sum = result.loss;
-            correct = result.correct;
-        }
-        step.samples = 0;
-        assert_true(chain_forward(chain, 0, &step).loss == sum);
-
-        int32_t wrong[4] = {0, 1, 5, -1};
-        step.labels = wrong;
-        const struct stage_blocks *blocks = &chain->blocks[0][0];
-        assert_status(stage_forward(chain->stages[0], blocks, &step, NULL, &test_error), PS_BAD_INPUT, "label 5 of sample 2");
-        step.samples = 2; /* what does not count is not looked at */
-        assert_ok(stage_forward(chain->stages[0], blocks, &step, NULL, &test_error));
-        chain_destroy(chain);
-        graph_destroy(graph);
-        device_close(device);
-    }
+    on_real_devices(check_short_batch_and_labels);
 }
 
 /* ------------------------------------------------------------- parameters */
 
+static void check_parameters(struct device *device) {
+    struct graph *graph = tangle();
+    int cut = 5;
+    struct chain *whole = chain_create(device, graph, 4, 1, NULL, 0), *cut_chain = chain_create(device, graph, 4, 1, &cut, 1);
+    const float *weights[1] = {whole->weights[0]}, *parts[2] = {cut_chain->weights[0], cut_chain->weights[1]};
+    assert_int_equal(stage_parameter_count(whole->stages[0]), graph->parameter_count);
+    for (int p = 0; p < graph->parameter_count; p++) {
+        const struct parameter *parameter = stage_parameter(whole->stages[0], p);
+        assert_ptr_equal(parameter, &graph->parameters[p]);
+        int64_t count = shape_elements(&parameter->shape);
+        size_t bytes = (size_t)count * sizeof(float);
+        float *values = malloc(bytes), *other = malloc(bytes);
+        chain_export(whole, parameter->name, weights, values);
+        chain_export(cut_chain, parameter->name, parts, other);
+        assert_memory_equal(values, other, bytes); /* keyed by name, not by place */
+        bool random = parameter->initial.kind == INITIAL_UNIFORM;
+        for (int64_t i = 0; i < count; i++) {
+            if (random)
+                assert_true(fabsf(values[i]) <= parameter->initial.value);
+            else
+                assert_true(values[i] == parameter->initial.value);
+        }
+        for (int64_t i = 0; i < count; i++) other[i] = (float)(i + p);
+        struct stage_blocks *blocks = &whole->blocks[0][0];
+        assert_ok(stage_import(whole->stages[0], p, other, whole->weights[0], blocks->statistics, &test_error));
+        chain_export(whole, parameter->name, weights, values);
+        assert_memory_equal(values, other, bytes);
+        free(values);
+        free(other);
+    }
+    chain_destroy(whole);
+    chain_destroy(cut_chain);
+    graph_destroy(graph);
+}
+
 static void test_parameters(void **state) {
     (void)state;
-    for (int d = 0; device_table[d] != NULL; d++) {
-        if (!device_table[d]->real) continue;
-        struct device *device = chain_device(device_table[d]->name);
-        struct graph *graph = tangle();
-        int cut = 5;
-        struct chain *whole = chain_create(device, graph, 4, 1, NULL, 0), *cut_chain = chain_create(device, graph, 4, 1, &cut, 1);
-        const float *weights[1] = {whole->weights[0]}, *parts[2] = {cut_chain->weights[0], cut_chain->weights[1]};
-        assert_int_equal(stage_parameter_count(whole->stages[0]), graph->parameter_count);
-        for (int p = 0; p < graph->parameter_count; p++) {
-            const struct parameter *parameter = stage_parameter(whole->stages[0], p);
-            assert_ptr_equal(parameter, &graph->parameters[p]);
-            int64_t count = shape_elements(&parameter->shape);
-            size_t bytes = (size_t)count * sizeof(float);
-            float *values = malloc(bytes), *other = malloc(bytes);
-            chain_export(whole, parameter->name, weights, values);
-            chain_export(cut_chain, parameter->name, parts, other);
-            assert_memory_equal(values, other, bytes); /* keyed by name, not by place */
-            bool random = parameter->initial.kind == INITIAL_UNIFORM;
-            for (int64_t i = 0; i < count; i++) {
-                if (random) assert_true(fabsf(values[i]) <= parameter->initial.value);
-                else assert_true(values[i] == parameter->initial.value);
-            }
-            for (int64_t i = 0; i < count; i++) other[i] = (float)(i + p);
-            struct stage_blocks *blocks = &whole->blocks[0][0];
-            assert_ok(stage_import(whole->stages[0], p, other, whole->weights[0], blocks->statistics, &test_error));
-            chain_export(whole, parameter->name, weights, values);
-            assert_memory_equal(values, other, bytes);
-            free(values);
-            free(other);
-        }
-        chain_destroy(whole);
-        chain_destroy(cut_chain);
-        graph_destroy(graph);
-        device_close(device);
-    }
+    on_real_devices(check_parameters);
 }
 
 /* Normal initial values have the mean and the deviation that they should. */
@@ -553,8 +549,13 @@ static void test_clock(void **state) {
     struct graph *graph = graph_create();
     struct attributes data = {.value_bytes = 64};
     int node = graph_add(graph, OPERATOR_INPUT, "data", &data, NULL, 0, &test_error);
-    struct attributes layer = {.forward_s = 1e-3, .backward_input_s = 2e-3, .backward_weight_s = 4e-3, .update_s = 8e-3,
-                               .value_bytes = 128, .parameter_bytes = 256, .inner_bytes = 640};
+    struct attributes layer = {.forward_s = 1e-3,
+                               .backward_input_s = 2e-3,
+                               .backward_weight_s = 4e-3,
+                               .update_s = 8e-3,
+                               .value_bytes = 128,
+                               .parameter_bytes = 256,
+                               .inner_bytes = 640};
     node = graph_add(graph, OPERATOR_OPAQUE, "a", &layer, &node, 1, &test_error);
     node = graph_add(graph, OPERATOR_OPAQUE, "b", &layer, &node, 1, &test_error);
     graph_add(graph, OPERATOR_OPAQUE, "c", &layer, &node, 1, &test_error);

@@ -109,7 +109,7 @@ static void test_layers_and_memory(void **state) {
     assert_int_equal(g->nodes[x].layer, -1);
     assert_int_equal(g->nodes[loss].layer, 3);
 
-    assert_int_equal(g->nodes[norm].root, norm);  /* its backward reads its input */
+    assert_int_equal(g->nodes[norm].root, norm); /* its backward reads its input */
     assert_int_equal(g->nodes[relu].root, norm);
     assert_int_equal(g->nodes[flat].root, pool);
     assert_int_equal(g->nodes[drop].root, pool);
@@ -181,9 +181,12 @@ static void test_not_across_layers(void **state) {
     int drop = build_dropout(&b, flat, "drop", 0.5f);
     int sum = build_add(&b, late, three, "sum");
     int flat2 = build_flatten(&b, sum, "flatten2");
-    build_cross_entropy(&b, build_linear(&b, build_concat(&b, (const int[]){build_linear(&b, flat2, "fc", 3),
-                                                                            build_linear(&b, drop, "fc2", 3)}, 2, "both"),
-                                         "fc3", 2), "loss");
+    build_cross_entropy(
+        &b,
+        build_linear(
+            &b, build_concat(&b, (const int[]){build_linear(&b, flat2, "fc", 3), build_linear(&b, drop, "fc2", 3)}, 2, "both"),
+            "fc3", 2),
+        "loss");
     assert_ok(graph_finish(b.graph, &test_error));
     const struct graph *g = b.graph;
     assert_int_equal(g->nodes[late].root, late);
@@ -353,8 +356,13 @@ static void test_unfinished(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),       cmocka_unit_test(test_groups),   cmocka_unit_test(test_layers_and_memory),
-        cmocka_unit_test(test_not_in_place), cmocka_unit_test(test_not_across_layers), cmocka_unit_test(test_opaque_chain), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_layers_and_memory),
+        cmocka_unit_test(test_not_in_place),
+        cmocka_unit_test(test_not_across_layers),
+        cmocka_unit_test(test_opaque_chain),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_unfinished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,8 +150,8 @@ static void test_initial_values(void **state) {
 /* Images of other sizes than the usual ones, where they fit, have the usual number of parameters. */
 static void test_sizes(void **state) {
     (void)state;
-    static const char *const fit[] = {"lenet5,input=32",  "lenet5,input=16",          "alexnet,input=64", "alexnet,input=256",
-                                      "vgg16,input=64",   "vgg16,input=256",          "resnet,input=1",   "resnet,input=33",
+    static const char *const fit[] = {"lenet5,input=32",   "lenet5,input=16",          "alexnet,input=64", "alexnet,input=256",
+                                      "vgg16,input=64",    "vgg16,input=256",          "resnet,input=1",   "resnet,input=33",
                                       "resnet,channels=1", "vgg16,input=448,classes=2"};
     for (size_t i = 0; i < sizeof fit / sizeof *fit; i++) ps_model_destroy(create(fit[i]));
     struct ps_model *model = create("alexnet,input=256,classes=1000");
@@ -218,10 +218,9 @@ static void test_every_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameter_counts), cmocka_unit_test(test_info),
-        cmocka_unit_test(test_flops),            cmocka_unit_test(test_residual_crossing),
-        cmocka_unit_test(test_initial_values),   cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_wrong_specs),      cmocka_unit_test(test_every_model),
+        cmocka_unit_test(test_parameter_counts),  cmocka_unit_test(test_info),           cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_residual_crossing), cmocka_unit_test(test_initial_values), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_wrong_specs),       cmocka_unit_test(test_every_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

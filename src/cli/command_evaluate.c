@@ -64,15 +64,8 @@ static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
 static enum ps_status run(const void *values, struct ps_error *error) {
     const struct evaluate_arguments *arguments = values;
-    const struct ps_evaluate_options *options = &arguments->options;
-    if (options->run == NULL && options->weights == NULL) {
-        return message_set(error, PS_USAGE, "--run is missing; give --run RUN_DIR, or --weights FILE and --model NAME");
-    }
-    if (options->weights != NULL && options->model == NULL) {
-        return message_set(error, PS_USAGE, "--model is missing; --weights needs the network that they belong to");
-    }
     struct ps_evaluation evaluation;
-    CHECK(ps_evaluate(options, &evaluation, error));
+    CHECK(ps_evaluate(&arguments->options, &evaluation, error));
     if (arguments->common.json) {
         printf("{\"loss\": ");
         output_json_number(evaluation.loss);

@@ -100,7 +100,9 @@ void stage_destroy(struct stage *stage) {
     free(stage);
 }
 
-struct stage_sizes stage_sizes(const struct stage *stage) { return stage->sizes; }
+struct stage_sizes stage_sizes(const struct stage *stage) {
+    return stage->sizes;
+}
 
 double stage_update_seconds(const struct stage *stage) {
     double seconds = 0;

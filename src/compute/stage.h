@@ -58,6 +58,8 @@ double stage_update_seconds(const struct stage *stage); /* of a clock device; 0 
 enum ps_status stage_layer_sizes(struct device *device, const struct graph *graph, int samples, struct layer_sizes *sizes,
                                  int64_t *input_bytes, struct ps_error *error);
 
+/* Writes the stash and the output block, in a recomputation too (which only leaves the statistics alone). `result` (may be NULL)
+ * is 0 but for the network's last stage. Labels outside of the classes are PS_BAD_INPUT. */
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error);
 /* Which half of the backward: both in one call, or only one to see what it costs. */

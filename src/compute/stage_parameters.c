@@ -42,7 +42,8 @@ enum ps_status stage_export(struct stage *stage, int parameter, const float *wei
     const char *block = (const char *)(what->statistic ? statistics : weights);
     const void *own = block + (what->statistic ? node->statistics : node->weights)[parameter].offset;
     struct kernel *kernel = node->kernel;
-    if (!what->statistic && kernel->class->export != NULL) return kernel->class->export(kernel, parameter, own, canonical, error);
+    if (!what->statistic && kernel->class->export != NULL)
+        return kernel->class->export(kernel, parameter, own, canonical, error);
     memcpy(canonical, own, canonical_bytes(what));
     return PS_OK;
 }
@@ -54,7 +55,8 @@ enum ps_status stage_import(struct stage *stage, int parameter, const float *can
     char *block = (char *)(what->statistic ? statistics : weights);
     void *own = block + (what->statistic ? node->statistics : node->weights)[parameter].offset;
     struct kernel *kernel = node->kernel;
-    if (!what->statistic && kernel->class->import != NULL) return kernel->class->import(kernel, parameter, canonical, own, error);
+    if (!what->statistic && kernel->class->import != NULL)
+        return kernel->class->import(kernel, parameter, canonical, own, error);
     memcpy(own, canonical, canonical_bytes(what));
     return PS_OK;
 }

@@ -1,4 +1,5 @@
 /* Running a stage: each action of the plan with the addresses that this call's blocks give. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/vector.h"
@@ -17,6 +18,7 @@ static void *at(const struct stage_run *run, struct place place) {
 }
 
 static int counted_samples(const struct stage_run *run) {
+    assert(run->step->samples <= run->stage->samples);
     return run->step->samples > 0 ? run->step->samples : run->stage->samples;
 }
 

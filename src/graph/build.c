@@ -13,7 +13,8 @@ int build_input(struct builder *builder, int channels, int height, int width) {
     return graph_add(builder->graph, OPERATOR_INPUT, "data", &attributes, NULL, 0, builder->error);
 }
 
-int build_convolution(struct builder *builder, int input, const char *name, int channels, int kernel, int stride, int pad, bool bias) {
+int build_convolution(struct builder *builder, int input, const char *name, int channels, int kernel, int stride, int pad,
+                      bool bias) {
     struct attributes attributes = {.channels = channels,
                                     .kernel_h = kernel,
                                     .kernel_w = kernel,
@@ -38,7 +39,8 @@ int build_linear(struct builder *builder, int input, const char *name, int featu
     return add_one(builder, OPERATOR_LINEAR, name, &attributes, input);
 }
 
-static int build_pool(struct builder *builder, enum operator_id id, int input, const char *name, int kernel, int stride, int pad) {
+static int build_pool(struct builder *builder, enum operator_id id, int input, const char *name, int kernel, int stride,
+                      int pad) {
     struct attributes attributes = {.kernel_h = kernel,
                                     .kernel_w = kernel,
                                     .stride_h = stride,

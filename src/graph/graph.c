@@ -11,7 +11,9 @@
 /* Of one sample's value or one parameter: beyond it nothing could run, and products of sizes could overflow. */
 #define ELEMENTS_MAX ((int64_t)1 << 36)
 
-struct graph *graph_create(void) { return calloc(1, sizeof(struct graph)); }
+struct graph *graph_create(void) {
+    return calloc(1, sizeof(struct graph));
+}
 
 void graph_destroy(struct graph *graph) {
     if (graph == NULL) return;
@@ -28,8 +30,10 @@ static void *reserve(void *array, int *capacity, int count, int more, size_t siz
     if (count + more <= *capacity) return array;
     int wanted = 2 * (count + more);
     void *grown = realloc(array, (size_t)wanted * size);
-    if (grown != NULL) *capacity = wanted;
-    else error_memory(error, "a network", (size_t)wanted * size);
+    if (grown != NULL)
+        *capacity = wanted;
+    else
+        error_memory(error, "a network", (size_t)wanted * size);
     return grown;
 }
 
@@ -42,15 +46,16 @@ static bool elements_fit(const struct shape *shape) {
     return true;
 }
 
-static enum ps_status add_parameters(struct graph *graph, struct node *node, const struct shape *inputs, struct ps_error *error) {
+static enum ps_status add_parameters(struct graph *graph, struct node *node, const struct shape *inputs,
+                                     struct ps_error *error) {
     const struct operator *op = operator_get(node->id);
     node->parameter_first = graph->parameter_count;
     if (op->parameters == NULL) return PS_OK;
     struct parameter parameters[GRAPH_PARAMETERS_MAX] = {0};
     int count = op->parameters(&node->attributes, inputs, parameters);
     if (count == 0) return PS_OK;
-    struct parameter *grown = reserve(graph->parameters, &graph->parameter_capacity, graph->parameter_count, count,
-                                      sizeof *parameters, error);
+    struct parameter *grown =
+        reserve(graph->parameters, &graph->parameter_capacity, graph->parameter_count, count, sizeof *parameters, error);
     if (grown == NULL) return PS_FAILED;
     graph->parameters = grown;
     for (int p = 0; p < count; p++) {
@@ -75,8 +80,9 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
                          op->inputs_max);
     }
     if ((node->input_count == 0) != (graph->node_count == 0)) {
-        return error_set(error, PS_USAGE, graph->node_count == 0 ? "the first node must be the data, without inputs"
-                                                                 : "only the first node may be without inputs");
+        return error_set(error, PS_USAGE,
+                         graph->node_count == 0 ? "the first node must be the data, without inputs"
+                                                : "only the first node may be without inputs");
     }
     for (int i = 0; i < graph->node_count; i++) {
         if (strcmp(graph->nodes[i].name, node->name) == 0) return error_set(error, PS_USAGE, "the name is taken already");
@@ -90,8 +96,8 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
     return add_parameters(graph, node, inputs, error);
 }
 
-int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes, const int *inputs,
-              int input_count, struct ps_error *error) {
+int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes,
+              const int *inputs, int input_count, struct ps_error *error) {
     if (graph->status != PS_OK) return -1;
     assert(graph->layers == NULL && input_count >= 0 && input_count <= GRAPH_INPUTS_MAX);
     struct node node = {.id = id, .input_count = input_count, .root = graph->node_count};
@@ -101,16 +107,18 @@ int graph_add(struct graph *graph, enum operator_id id, const char *name, const 
         node.inputs[i] = inputs[i];
     }
     if (strlen(name) >= sizeof node.name) {
-        graph->status = error_set(error, PS_USAGE, "node '%s': the name is longer than %zu characters", name,
-                                  sizeof node.name - 1);
+        graph->status =
+            error_set(error, PS_USAGE, "node '%s': the name is longer than %zu characters", name, sizeof node.name - 1);
         return -1;
     }
     memcpy(node.name, name, strlen(name) + 1);
     graph->status = complete_node(graph, &node, error);
     if (graph->status == PS_OK) {
         struct node *grown = reserve(graph->nodes, &graph->node_capacity, graph->node_count, 1, sizeof node, error);
-        if (grown != NULL) graph->nodes = grown;
-        else graph->status = PS_FAILED;
+        if (grown != NULL)
+            graph->nodes = grown;
+        else
+            graph->status = PS_FAILED;
     }
     if (graph->status != PS_OK) {
         error_prefix(error, "node '%s' (%s)", name, operator_get(id)->name);
@@ -146,7 +154,8 @@ static enum ps_status check_uses(const struct graph *graph, const int *consumers
  * node than the one before. */
 static enum ps_status find_layers(struct graph *graph, struct ps_error *error) {
     graph->layers = calloc((size_t)graph->node_count, sizeof *graph->layers);
-    if (graph->layers == NULL) return error_memory(error, "a network's layers", (size_t)graph->node_count * sizeof *graph->layers);
+    if (graph->layers == NULL)
+        return error_memory(error, "a network's layers", (size_t)graph->node_count * sizeof *graph->layers);
     graph->nodes[0].layer = -1;
     for (int i = 1; i < graph->node_count; i++) {
         struct node *node = &graph->nodes[i];

@@ -45,10 +45,10 @@ struct graph {
 struct graph *graph_create(void);
 void graph_destroy(struct graph *graph);
 
-/* Adds a node and returns its number, or -1 with `error` set; once something failed, further calls return -1 and touch nothing, so a
- * network is written without a check at each line and checked at the end by graph_finish. The first node is the data. */
-int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes, const int *inputs,
-              int input_count, struct ps_error *error);
+/* Adds a node and returns its number, or -1 with `error` set. Once something failed, further calls return -1 and touch nothing,
+ * so a network is written without a check at each line and checked at the end by graph_finish. The first node is the data. */
+int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes,
+              const int *inputs, int input_count, struct ps_error *error);
 
 /* Changes the initial values of a node's parameter (0: the first), where a network's paper says so. */
 void graph_set_initial(struct graph *graph, int node, int parameter, struct initial initial);

@@ -102,6 +102,7 @@ struct ps_model_info ps_model_info(const struct ps_model *model) {
 
 struct ps_layer_info ps_model_layer(const struct ps_model *model, int number) {
     const struct graph *graph = model->graph;
+    if (number < 0 || number >= graph->layer_count) return (struct ps_layer_info){0};
     const struct layer *layer = &graph->layers[number];
     struct ps_layer_info info = {.name = layer->name, .kind = layer->kind};
     const struct node *node = &graph->nodes[layer->node_first];

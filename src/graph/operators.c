@@ -83,8 +83,8 @@ enum ps_status pool_infer(struct attributes *a, const struct shape *inputs, int 
     if (a->stride_h == 0) a->stride_h = a->kernel_h;
     if (a->stride_w == 0) a->stride_w = a->kernel_w;
     if (2 * (int64_t)a->pad_h > a->kernel_h || 2 * (int64_t)a->pad_w > a->kernel_w) {
-        return error_set(error, PS_USAGE, "padding %dx%d is more than half of the kernel %dx%d", a->pad_h, a->pad_w, a->kernel_h,
-                         a->kernel_w);
+        return error_set(error, PS_USAGE, "padding %dx%d is more than half of the kernel %dx%d", a->pad_h, a->pad_w,
+                         a->kernel_h, a->kernel_w);
     }
     return window_output(a, inputs, inputs->dim[0], output, error);
 }

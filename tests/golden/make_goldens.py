@@ -3,12 +3,12 @@
 
     python3 tests/golden/make_goldens.py        (Debian: apt install python3-torch)
 
-Weights and data come from a formula that the test computes too (`numbers`), so the file holds only results: loss, hits, and of
-each parameter's gradient (of a running statistic: its new value) the sum, the norm and a few elements. PyTorch computes in double
-precision. Networks are written here from their papers, with torchvision's names, and share nothing with the C code.
+Weights and data come from a formula that the test computes too (`numbers`), so the file holds only results: loss, hits, and
+of each parameter's gradient (of a running statistic: its new value) the sum, the norm and a few elements. PyTorch computes in
+double precision. Networks are written here from their papers, with torchvision's names, and share nothing with the C code.
 
-A ReLU's input beside 0, or two nearly equal values in one pooling window, may fall to either side in single precision and change
-gradients by far more than rounding does. So the data are the first of data0, data1, ... that keep MARGIN everywhere.
+A ReLU's input beside 0, or two nearly equal values in one pooling window, may fall to either side in single precision and
+change gradients by far more than rounding does. So the data are the first of data0, data1, ... that keep MARGIN everywhere.
 """
 import json
 import math
@@ -65,14 +65,18 @@ class Classified(nn.Module):
         return self.classifier(self.features(x).flatten(1))
 
 
+def classifier(features, width):
+    hidden = [nn.Identity(), nn.Linear(features, width), nn.ReLU(), nn.Identity(), nn.Linear(width, width), nn.ReLU()]
+    return hidden + [nn.Linear(width, 10)]
+
+
 def alexnet():
     def conv(i, o, stride=1):
         return [nn.Conv2d(i, o, 3, stride, 1), nn.ReLU()]
 
     pool = [nn.MaxPool2d(2)]
     features = conv(3, 64, 2) + pool + conv(64, 192) + pool + conv(192, 384) + conv(384, 256) + conv(256, 256) + pool
-    classifier = [nn.Identity(), nn.Linear(1024, 4096), nn.ReLU(), nn.Identity(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 10)]
-    return Classified(features, classifier)
+    return Classified(features, classifier(1024, 4096))
 
 
 def vgg16(batch_norm=False):
@@ -82,8 +86,7 @@ def vgg16(batch_norm=False):
             features += [nn.Conv2d(channels, width, 3, padding=1)] + [nn.BatchNorm2d(width)] * batch_norm + [nn.ReLU()]
             channels = width
         features.append(nn.MaxPool2d(2))
-    classifier = [nn.Identity(), nn.Linear(512, 512), nn.ReLU(), nn.Identity(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)]
-    return Classified(features, classifier)
+    return Classified(features, classifier(512, 512))
 
 
 class Block(nn.Module):
@@ -169,7 +172,8 @@ def find_data(model, samples, shape):
 def summary(name, tensor):
     values = tensor.flatten()
     picks = [(k + 1) * values.numel() // (SAMPLED + 1) for k in range(SAMPLED)]
-    return {"name": name, "sum": values.sum().item(), "norm": values.norm().item(), "elements": [values[i].item() for i in picks]}
+    elements = [values[i].item() for i in picks]
+    return {"name": name, "sum": values.sum().item(), "norm": values.norm().item(), "elements": elements}
 
 
 def golden(spec, make, samples, shape):

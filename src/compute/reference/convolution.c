@@ -1,4 +1,5 @@
-/* Convolution. x (N, H, W, C), weights w (O, C / G, KH, KW), bias b (O), y (N, OH, OW, O); channel o reads group o / (O / G). */
+/* Convolution. x (N, H, W, C), w (O, C / G, KH, KW), bias b (O), y (N, OH, OW, O); output channel o reads the input channels of
+ * group o / (O / G). */
 #include "compute/reference/reference.h"
 
 struct groups {

@@ -11,9 +11,9 @@ struct step {
     int channels, kernel, stride, pad; /* a convolution with its ReLU; channels 0: a max pool */
 };
 
-static const struct step small_form[] = {{64, 3, 2, 1}, {0, 2, 2, 0}, {192, 3, 1, 1}, {0, 2, 2, 0},
+static const struct step small_form[] = {{64, 3, 2, 1},  {0, 2, 2, 0},   {192, 3, 1, 1}, {0, 2, 2, 0},
                                          {384, 3, 1, 1}, {256, 3, 1, 1}, {256, 3, 1, 1}, {0, 2, 2, 0}};
-static const struct step large_form[] = {{64, 11, 4, 2}, {0, 3, 2, 0}, {192, 5, 1, 2}, {0, 3, 2, 0},
+static const struct step large_form[] = {{64, 11, 4, 2}, {0, 3, 2, 0},   {192, 5, 1, 2}, {0, 3, 2, 0},
                                          {384, 3, 1, 1}, {256, 3, 1, 1}, {256, 3, 1, 1}, {0, 3, 2, 0}};
 
 static int build_features(struct builder *b, int x, const struct step *steps, int count) {

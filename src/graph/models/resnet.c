@@ -8,7 +8,8 @@
 
 #include "graph/model.h"
 
-static int build_normalised(struct builder *b, int x, const char *convolution, const char *norm, int channels, int kernel, int stride) {
+static int build_normalised(struct builder *b, int x, const char *convolution, const char *norm, int channels, int kernel,
+                            int stride) {
     x = build_convolution(b, x, convolution, channels, kernel, stride, kernel / 2, false);
     build_he_initial(b, x);
     return build_batch_norm(b, x, norm);

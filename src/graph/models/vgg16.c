@@ -1,7 +1,7 @@
 /*
  * VGG-16 (Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", 2015, configuration D).
- * Up to 64 pixels a side its CIFAR form, with a classifier of 512 features (15,245,130 parameters for 32 pixels and 10 classes);
- * above, torchvision's (138,357,544 for 224 pixels and 1000 classes). Parameters are named, and start, as in torchvision.
+ * Up to 64 pixels a side its CIFAR form, with a classifier of 512 features (15,245,130 parameters for 32 pixels and 10
+ * classes); above, torchvision's (138,357,544 for 224 and 1000). Parameters are named, and start, as in torchvision.
  */
 #include <stdio.h>
 

@@ -27,13 +27,12 @@ static int64_t fan_in(const struct attributes *attributes, const struct shape *i
 static int parameters(const struct attributes *attributes, const struct shape *inputs,
                       struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
     struct initial initial = initial_fan_in(fan_in(attributes, inputs));
-    parameters[0] = (struct parameter){
-        .name = "weight",
-        .shape = {.rank = 4,
-                  .dim = {attributes->channels, inputs->dim[0] / attributes->groups, attributes->kernel_h, attributes->kernel_w}},
-        .initial = initial};
-    parameters[1] =
-        (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {attributes->channels}}, .initial = initial};
+    parameters[0] = (struct parameter){.name = "weight",
+                                       .shape = {.rank = 4,
+                                                 .dim = {attributes->channels, inputs->dim[0] / attributes->groups,
+                                                         attributes->kernel_h, attributes->kernel_w}},
+                                       .initial = initial};
+    parameters[1] = (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {attributes->channels}}, .initial = initial};
     return attributes->bias ? 2 : 1;
 }
 

@@ -13,7 +13,8 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
         return PS_OK;
     }
     if (a->channels < 1 || a->kernel_h < 0 || a->kernel_w < 0 || (a->kernel_h == 0) != (a->kernel_w == 0)) {
-        return error_set(error, PS_USAGE, "data of %dx%dx%d: every side must be positive", a->channels, a->kernel_h, a->kernel_w);
+        return error_set(error, PS_USAGE, "data of %dx%dx%d: every side must be positive", a->channels, a->kernel_h,
+                         a->kernel_w);
     }
     *output = a->kernel_h > 0 ? (struct shape){.rank = 3, .dim = {a->channels, a->kernel_h, a->kernel_w}}
                               : (struct shape){.rank = 1, .dim = {a->channels}};

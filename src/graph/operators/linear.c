@@ -20,8 +20,7 @@ static int parameters(const struct attributes *attributes, const struct shape *i
     struct initial initial = initial_fan_in(inputs->dim[0]);
     parameters[0] = (struct parameter){
         .name = "weight", .shape = {.rank = 2, .dim = {attributes->channels, inputs->dim[0]}}, .initial = initial};
-    parameters[1] =
-        (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {attributes->channels}}, .initial = initial};
+    parameters[1] = (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {attributes->channels}}, .initial = initial};
     return attributes->bias ? 2 : 1;
 }
 

@@ -9,8 +9,8 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     (void)inputs, (void)input_count;
     const struct attributes *a = attributes;
     if (!(a->forward_s >= 0 && a->backward_input_s >= 0 && a->backward_weight_s >= 0 && a->update_s >= 0)) {
-        return error_set(error, PS_USAGE, "times of %g, %g, %g and %g s must not be negative", a->forward_s, a->backward_input_s,
-                         a->backward_weight_s, a->update_s);
+        return error_set(error, PS_USAGE, "times of %g, %g, %g and %g s must not be negative", a->forward_s,
+                         a->backward_input_s, a->backward_weight_s, a->update_s);
     }
     if (a->value_bytes < 0 || a->parameter_bytes < 0 || a->inner_bytes < 0) {
         return error_set(error, PS_USAGE, "sizes of %lld, %lld and %lld bytes must not be negative", (long long)a->value_bytes,
@@ -23,8 +23,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
 static int parameters(const struct attributes *attributes, const struct shape *inputs,
                       struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
     (void)inputs;
-    parameters[0] =
-        (struct parameter){.name = "weight", .shape = {.rank = 1, .dim = {(attributes->parameter_bytes + 3) / 4}}};
+    parameters[0] = (struct parameter){.name = "weight", .shape = {.rank = 1, .dim = {(attributes->parameter_bytes + 3) / 4}}};
     return attributes->parameter_bytes > 0 ? 1 : 0;
 }
 

@@ -3,7 +3,7 @@
  *
  *   input            from the receive (first stage: from the forward, which fills it with data) to the backward
  *   stash            from the forward to the backward; with recomputation during the forward, and from R to the backward
- *   output           from the forward until the next one has been sent: two, so that sending runs beside computing
+ *   output           from the forward until the next one has been sent: two, so that sending runs beside computing;
  *                    during R, which needs somewhere to put what it makes
  *   output gradient  from the receive to the backward
  *   input gradient   from the backward until the next one has been sent
