@@ -40,15 +40,16 @@ static void make_instance(struct instance *instance, uint64_t number) {
         layer->size.value_bytes = random_below(key, n++, 3) ? layer->size.output_bytes : layer->size.output_bytes / 2;
     }
     for (int w = 0; w < workers; w++) {
-        instance->slots[w] = (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w < workers - 1, w > 0};
+        instance->slots[w] = (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w<workers - 1, w> 0};
         if (speeds) instance->cluster->devices[w].speed = 0.5 * (double)(1 + random_below(key, n++, 4));
         if (memory) instance->cluster->devices[w].memory_bytes = 64 * (int64_t)random_below(key, n++, (uint64_t)(40 * layers));
     }
+    int moments = (int)random_below(key, n++, 3);
     instance->problem = (struct planner_problem){.costs = table,
                                                  .cluster = instance->cluster,
                                                  .workers = workers,
                                                  .slots = memory ? instance->slots : NULL,
-                                                 .moments = (int)random_below(key, n++, 3),
+                                                 .moments = moments,
                                                  .paper_cost = random_below(key, n++, 2)};
 }
 
@@ -83,7 +84,8 @@ static void read_answer(const struct planner_answer *answer, int layers, int wor
     for (int s = 0; s < answer->stage_count; s++) {
         const struct planned_stage *stage = &answer->stages[s];
         assert_true(stage->first <= stage->last && (s == 0 || stage->first == answer->stages[s - 1].last + 1));
-        assert_true(stage->forward >= forward && stage->forward < workers && stage->backward >= backward && stage->backward < workers);
+        assert_true(stage->forward >= forward && stage->forward < workers && stage->backward >= backward &&
+                    stage->backward < workers);
         for (; forward < stage->forward; forward++) i[forward + 1] = stage->first;
         for (; backward < stage->backward; backward++) j[backward + 1] = stage->first;
     }
@@ -136,7 +138,8 @@ static void layer_wise_memory(void **state) {
                 for (int k = 0; k < data.workers; k++) {
                     struct stage_cost cost = stage_cost(instance.problem.costs, first, last);
                     struct worker_memory memory = stage_memory(&cost.size, &instance.slots[k], instance.problem.moments);
-                    assert_int_equal(bipartition_memory(&data, k, first, last + 1, first, last + 1, false), worker_memory_total(&memory));
+                    assert_int_equal(bipartition_memory(&data, k, first, last + 1, first, last + 1, false),
+                                     worker_memory_total(&memory));
                 }
         bipartition_close(&data);
         free_instance(&instance);
@@ -153,7 +156,8 @@ static void worked_example(void **state) {
     assert_ok(profile_create(1, 4, &instance.profile, &test_error));
     for (int l = 0; l < 4; l++)
         instance.profile->tables[0].layers[l].time = (struct layer_times){forward_s[l], backward_s[l], 0, 0};
-    instance.problem = (struct planner_problem){.costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = 3};
+    instance.problem =
+        (struct planner_problem){.costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = 3};
     assert_ok(planner_bipartition.solve(&instance.problem, &answer, &test_error));
     assert_true(answer.objective_s == 9);
     read_answer(&answer, 4, 3, i, j);
@@ -167,7 +171,8 @@ static void worked_example(void **state) {
     free_instance(&instance);
 }
 
-/* The published algorithm: right on its example, never better than the optimum of its own cost, and with transfers often worse. */
+/* The published algorithm: right on its example, never better than the optimum of its own cost, and with transfers often
+ * worse. */
 static void published_algorithm(void **state) {
     (void)state;
     int same = 0, worse = 0;
@@ -200,7 +205,6 @@ static void published_algorithm(void **state) {
         bipartition_close(&data);
         free_instance(&instance);
     }
-    print_message("%d as good, %d worse\n", same, worse);
     assert_true(same > 100 && worse > 10);
 }
 
@@ -217,7 +221,8 @@ static void published(void **state) {
         struct planner_answer answer = {0};
         snprintf(name, sizeof name, "profiles/pipedream/%s.graph.txt", cases[c].name);
         assert_ok(ps_profile_read(test_data(name, path), &instance.profile, &test_error));
-        assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = cases[c].workers}, &instance.cluster, &test_error));
+        assert_ok(
+            ps_cluster_uniform(&(struct ps_cluster_options){.workers = cases[c].workers}, &instance.cluster, &test_error));
         instance.problem = (struct planner_problem){
             .costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = cases[c].workers};
         assert_ok(planner_bipartition.solve(&instance.problem, &answer, &test_error));
@@ -229,11 +234,8 @@ static void published(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_brute_force),
-        cmocka_unit_test(layer_wise_memory),
-        cmocka_unit_test(worked_example),
-        cmocka_unit_test(published_algorithm),
-        cmocka_unit_test(published),
+        cmocka_unit_test(against_brute_force), cmocka_unit_test(layer_wise_memory), cmocka_unit_test(worked_example),
+        cmocka_unit_test(published_algorithm), cmocka_unit_test(published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,8 +90,14 @@ static void table(void **state) {
     (void)state;
     struct ps_plan *plan = sample_plan();
     char *text = ps_plan_table(plan);
-    static const char *const parts[] = {"lenet5,classes=10: 3 stages on 4 workers", "cut by pipedream", "4-7", "1, 2", "33.3 %", "3.12 KiB",
-                                        "in all", "333 ms"};
+    static const char *const parts[] = {"lenet5,classes=10: 3 stages on 4 workers",
+                                        "cut by pipedream",
+                                        "4-7",
+                                        "1, 2",
+                                        "33.3 %",
+                                        "3.12 KiB",
+                                        "in all",
+                                        "333 ms"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (!strstr(text, parts[i])) fail_msg("'%s' is not in\n%s", parts[i], text);
     free(text);
@@ -108,14 +114,15 @@ static enum ps_status read_text(const char *text, struct ps_plan **plan) {
 }
 
 #define PLAN(stages, more)                                                                                                     \
-    "{\"format\": \"penstock-plan\", \"version\": 1, \"model\": \"m\", \"workers\": 2, \"micro_batch\": 4, "                    \
+    "{\"format\": \"penstock-plan\", \"version\": 1, \"model\": \"m\", \"workers\": 2, \"micro_batch\": 4, "                   \
     "\"micro_batches\": 3, \"schedule\": \"1f1b\", \"weights\": \"sync\", \"stages\": [" stages "]" more "}"
 #define STAGE(layers, more) "{\"layers\": " layers more "}"
 
 static void by_hand(void **state) {
     (void)state;
     struct ps_plan *plan;
-    assert_ok(read_text(PLAN(STAGE("[1, 2]", ", \"forward\": 0") "," STAGE("[3, 3]", ", \"forward\": [1], \"backward\": 0"), ""), &plan));
+    assert_ok(read_text(
+        PLAN(STAGE("[1, 2]", ", \"forward\": 0") "," STAGE("[3, 3]", ", \"forward\": [1], \"backward\": 0"), ""), &plan));
     assert_string_equal(plan->optimizer, "sgdm");
     assert_false(plan->predicted.known || plan->paper_prediction);
     assert_int_equal(plan->stages[0].backward[0], 0);
@@ -127,7 +134,9 @@ static void by_hand(void **state) {
 static void broken(void **state) {
     (void)state;
 #define GOOD STAGE("[1, 2]", ", \"forward\": 0")
-#define WORKER "{\"load_s\": 1, \"memory_bytes\": {\"weights\": 1, \"gradients\": 1, \"optimizer\": 1, \"stash\": 1, \"buffers\": 1, \"workspace\": 1}}"
+#define WORKER                                                                                                                 \
+    "{\"load_s\": 1, \"memory_bytes\": {\"weights\": 1, \"gradients\": 1, \"optimizer\": 1, \"stash\": 1, \"buffers\": 1, "    \
+    "\"workspace\": 1}}"
     static const struct {
         const char *text, *part;
     } cases[] = {
@@ -146,8 +155,10 @@ static void broken(void **state) {
         {PLAN(STAGE("[0, 2]", ", \"forward\": 0"), ""), "stages[0].layers: must be [first, last]"},
         {PLAN(STAGE("[2]", ", \"forward\": 0"), ""), "stages[0].layers: must be [first, last]"},
         {PLAN(STAGE("[2, 1]", ", \"forward\": 0"), ""), "stages[0].layers: must be [first, last]"},
-        {PLAN(STAGE("[2, 3]", ", \"forward\": 0"), ""), "plan.json: stages[0].layers: begins with layer 2, but the first is layer 1"},
-        {PLAN(GOOD "," STAGE("[4, 5]", ", \"forward\": 0"), ""), "stages[1].layers: begins with layer 4, but the stage before ends with layer 2"},
+        {PLAN(STAGE("[2, 3]", ", \"forward\": 0"), ""),
+         "plan.json: stages[0].layers: begins with layer 2, but the first is layer 1"},
+        {PLAN(GOOD "," STAGE("[4, 5]", ", \"forward\": 0"), ""),
+         "stages[1].layers: begins with layer 4, but the stage before ends with layer 2"},
         {PLAN(GOOD "," STAGE("[2, 5]", ", \"forward\": 0"), ""), "stages[1].layers: begins with layer 2"},
         {PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"worker\": 0"), ""), "stages[0]: field 'worker' is not known"},
         {PLAN(GOOD, ", \"predicted\": {\"workers\": [" WORKER "]}"), "predicted.workers: 1 of them, but the plan has 2"},
@@ -164,7 +175,8 @@ static void broken(void **state) {
     struct ps_plan *plan;
     assert_ok(read_text(PLAN(GOOD, ""), &plan));
     assert_status(plan_check(plan, 1, &test_error), PS_BAD_INPUT, "stages[0].layers: 2 is past the model's last layer 1");
-    assert_status(plan_check(plan, 3, &test_error), PS_BAD_INPUT, "stages[0].layers: ends with layer 2, but the model's last is 3");
+    assert_status(plan_check(plan, 3, &test_error), PS_BAD_INPUT,
+                  "stages[0].layers: ends with layer 2, but the model's last is 3");
     ps_plan_destroy(plan);
 }
 
@@ -227,11 +239,15 @@ static void cluster_broken(void **state) {
         {CLUSTER("{\"name\": \"a\", \"memory_bytes\": -1}", "", ""), "devices[0].memory_bytes: -1"},
         {CLUSTER("{\"name\": \"a\", \"memory\": 1}", "", ""), "devices[0]: field 'memory' is not known"},
         {CLUSTER("{\"speed\": 1}", "", ""), "devices[0].name: is missing"},
-        {CLUSTER("{\"name\": \"a\"}", "{\"from\": \"b\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1}", ""), "links[0].from: 'b' is no device"},
-        {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 1, \"bandwidth_bytes_per_s\": 1}", ""), "links[0].to: 1 is no worker"},
-        {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 0, \"bandwidth_bytes_per_s\": 0}", ""), "bandwidth_bytes_per_s: 0"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": \"b\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1}", ""),
+         "links[0].from: 'b' is no device"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 1, \"bandwidth_bytes_per_s\": 1}", ""),
+         "links[0].to: 1 is no worker"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 0, \"bandwidth_bytes_per_s\": 0}", ""),
+         "bandwidth_bytes_per_s: 0"},
         {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 0}", ""), "links[0].bandwidth_bytes_per_s: is missing"},
-        {CLUSTER("{\"name\": \"a\"}", "{\"from\": true, \"to\": 0, \"bandwidth_bytes_per_s\": 1}", ""), "links[0].from: must be"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": true, \"to\": 0, \"bandwidth_bytes_per_s\": 1}", ""),
+         "links[0].from: must be"},
         {CLUSTER("{\"name\": \"a\"}", "", ", \"overlap\": 1"), "overlap: must be true or false"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -34,7 +34,9 @@ static void make_instance(struct instance *instance, uint64_t number) {
     table->input_bytes = 64;
     for (int l = 0; l < layers; l++) {
         struct layer_cost *layer = &table->layers[l];
-        layer->time = (struct layer_times){(double)random_below(key, n++, 9), (double)random_below(key, n++, 9), 1, 5};
+        layer->time = (struct layer_times){.backward_weight_s = 1, .update_s = 5};
+        layer->time.forward_s = (double)random_below(key, n++, 9);
+        layer->time.backward_input_s = (double)random_below(key, n++, 9);
         int64_t *sizes = (int64_t *)&layer->size;
         for (int f = 0; f < 7; f++) sizes[f] = 64 * (int64_t)random_below(key, n++, 6);
         if (l == layers - 1) layer->size.output_bytes = 0;
@@ -44,16 +46,17 @@ static void make_instance(struct instance *instance, uint64_t number) {
     bool memory = random_below(key, n++, 3) > 0, speeds = random_below(key, n++, 2);
     for (int s = 0; s < stages; s++) {
         int alive = stages - s;
-        instance->slots[s] = (struct stage_slots){alive, alive, alive + 1, s < stages - 1, s < stages - 1, s > 0};
+        instance->slots[s] = (struct stage_slots){alive, alive, alive + 1, s < stages - 1, s<stages - 1, s> 0};
         if (speeds) instance->cluster->devices[s].speed = 0.5 + 0.5 * (double)random_below(key, n++, 4);
         if (memory && random_below(key, n++, 4) > 0)
             instance->cluster->devices[s].memory_bytes = 64 * (1 + (int64_t)random_below(key, n++, (uint64_t)(60 * layers)));
     }
+    int moments = (int)random_below(key, n++, 3);
     instance->problem = (struct partition_problem){.costs = table,
                                                    .cluster = instance->cluster,
                                                    .stages = stages,
                                                    .slots = memory ? instance->slots : NULL,
-                                                   .moments = (int)random_below(key, n++, 3),
+                                                   .moments = moments,
                                                    .recompute = random_below(key, n++, 4) == 0};
 }
 
@@ -148,7 +151,11 @@ static void stage_sizes_agree(void **state) {
 
 static void memory_of_a_stage(void **state) {
     (void)state;
-    struct stage_sizes sizes = {.parameter_bytes = 1000, .statistics_bytes = 7, .input_bytes = 10, .output_bytes = 20, .stash_bytes = 300,
+    struct stage_sizes sizes = {.parameter_bytes = 1000,
+                                .statistics_bytes = 7,
+                                .input_bytes = 10,
+                                .output_bytes = 20,
+                                .stash_bytes = 300,
                                 .workspace_bytes = 5};
     struct stage_slots slots = {.weights = 3, .stash = 4, .input = 5, .output = 2, .output_gradient = 1, .input_gradient = 2};
     struct worker_memory memory = stage_memory(&sizes, &slots, 2);
@@ -168,7 +175,8 @@ static void too_few_layers(void **state) {
         struct partition partition = {.last = last};
         make_instance(&instance, 1);
         instance.problem.stages = instance.problem.costs->layer_count + 1;
-        assert_status(partitioner_table[m]->solve(&instance.problem, &partition, &test_error), PS_NO_PLAN, "stages need as many layers");
+        assert_status(partitioner_table[m]->solve(&instance.problem, &partition, &test_error), PS_NO_PLAN,
+                      "stages need as many layers");
         free_instance(&instance);
     }
     const struct partitioner *found;
@@ -191,11 +199,13 @@ static void nothing_fits(void **state) {
         profile->tables[0].layers[l].time.forward_s = 1;
         profile->tables[0].layers[l].size.parameter_bytes = l == 2 ? 3 << 20 : 1024;
     }
-    struct partition_problem problem = {.costs = &profile->tables[0], .cluster = cluster, .stages = 2, .slots = slots, .moments = 1};
+    struct partition_problem problem = {
+        .costs = &profile->tables[0], .cluster = cluster, .stages = 2, .slots = slots, .moments = 1};
     const struct partitioner *pipedream;
     assert_ok(partitioner_find("pipedream", &pipedream, &test_error));
     enum ps_status status = pipedream->solve(&problem, &partition, &test_error);
-    assert_string_equal(test_error.message, "stage 1 (layers 3 to 3, 'fc3' to 'fc3') needs 9.00 MiB, but worker 1 has 1.00 MiB");
+    assert_string_equal(test_error.message,
+                        "stage 1 (layers 3 to 3, 'fc3' to 'fc3') needs 9.00 MiB, but worker 1 has 1.00 MiB");
     assert_non_null(strstr(test_error.hint, "optimizer"));
     assert_status(status, PS_NO_PLAN, "1-2");
     ps_profile_destroy(profile);

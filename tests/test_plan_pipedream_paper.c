@@ -19,7 +19,7 @@ static void published(void **state) {
         bool replicate;
         double period_ms; /* transfers at 12 GB/s */
     } cases[] = {
-        {"vgg16", 8, false, 235.590}, {"vgg16", 8, true, 89.677},    {"resnet50", 8, false, 68.507},
+        {"vgg16", 8, false, 235.590},  {"vgg16", 8, true, 89.677},    {"resnet50", 8, false, 68.507},
         {"resnet50", 8, true, 55.915}, {"alexnet", 4, false, 32.171}, {"alexnet", 4, true, 22.186},
     };
     for (int c = 0; c < 6; c++) {
@@ -166,7 +166,8 @@ static void ideals(void **state) {
             unsigned set = (unsigned)made->members[i];
             int64_t time_ns = 0;
             for (int n = 0; n < graph->node_count; n++)
-                if (set >> n & 1) time_ns += llround(1e9 * graph->nodes[n].forward_s) + llround(1e9 * graph->nodes[n].backward_s);
+                if (set >> n & 1)
+                    time_ns += llround(1e9 * graph->nodes[n].forward_s) + llround(1e9 * graph->nodes[n].backward_s);
             assert_true(closed(graph, set));
             assert_int_equal(made->cut_bytes[i], cut_bytes(graph, set));
             assert_int_equal(made->time_ns[i], time_ns);

@@ -13,7 +13,8 @@
 static struct ps_profile *measure(const struct ps_model *model) {
     struct ps_profile *profile;
     static const int sizes[] = {4, 2};
-    struct ps_profile_options options = {.device = "reference", .micro_batches = sizes, .micro_batch_count = 2, .warmup = 1, .repeats = 3};
+    struct ps_profile_options options = {
+        .device = "reference", .micro_batches = sizes, .micro_batch_count = 2, .warmup = 1, .repeats = 3};
     assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
     return profile;
 }
@@ -83,7 +84,8 @@ static void clock_graph(void **state) {
         struct layer_cost *layer = &table->layers[l];
         strcpy(layer->name, "same");
         layer->time = (struct layer_times){0.1 * (l + 1), 0.2, 0.3, 0.4};
-        layer->size = (struct layer_sizes){.parameter_bytes = 64 * l, .output_bytes = 128 + 64 * l, .value_bytes = 128, .stash_bytes = 704};
+        layer->size = (struct layer_sizes){
+            .parameter_bytes = 64 * l, .output_bytes = 128 + 64 * l, .value_bytes = 128, .stash_bytes = 704};
     }
     assert_ok(profile_graph(table, &graph, &test_error));
     assert_int_equal(graph->layer_count, 3);

@@ -174,7 +174,8 @@ static void json_small(void **state) {
     const struct cost_table *table;
     assert_ok(profile_table(profile, 0, &table, &test_error));
     assert_ok(profile_table(profile, 4, &table, &test_error));
-    assert_status(profile_table(profile, 5, &table, &test_error), PS_USAGE, "micro-batch 5: the profile has no such size, but 4");
+    assert_status(profile_table(profile, 5, &table, &test_error), PS_USAGE,
+                  "micro-batch 5: the profile has no such size, but 4");
     ps_profile_destroy(profile);
 }
 
@@ -189,11 +190,13 @@ static void json_broken(void **state) {
         {HEAD "[{\"micro_batch\": 4, \"layers\": []}]}", "costs[0].layers: 0 layers"},
         {HEAD "[{\"micro_batch\": -4, \"layers\": [" LAYER "}]}]}", "costs[0].micro_batch: -4"},
         {HEAD "[{\"layers\": [" LAYER "}]}]}", "costs[0].micro_batch: is missing"},
-        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"forward\": 1}]}]}", "costs[0].layers[0]: field 'forward' is not known"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"forward\": 1}]}]}",
+         "costs[0].layers[0]: field 'forward' is not known"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"update_s\": -1}]}]}", "layers[0].update_s: -1"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"update_s\": 1e999}]}]}", "p.json: line 1"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"update_s\": NaN}]}]}", "p.json: line 1"},
-        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"workspace_bytes\": 1e3}]}]}", "workspace_bytes: must be an integer"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"workspace_bytes\": 1e3}]}]}",
+         "workspace_bytes: must be an integer"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"value_bytes\": 1000}]}]}", "value_bytes: 1000 is more than"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [{\"name\": \"\", \"kind\": \"x\"}]}]}", "layers[0]: name is empty"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}, {\"micro_batch\": 4, \"layers\": [" LAYER "}]}]}",
@@ -222,15 +225,24 @@ static void json_broken(void **state) {
     " -- forward_compute_time=" #f ", backward_compute_time=" #b ", activation_size=" #a ", parameter_size=" #p
 
 /* A diamond with a skip: input -> n2 -> {n3, n4(zero)} -> n5 -> n6(zero, end); written out of order. */
-static const char diamond[] = "node5 -- Add(a, b=1)" COSTS(2.0, 3.0, [300; 20], 8) "\n"
-                              "node2 -- Conv2d(3, 64)" COSTS(1.5, 2.5, 100.000, 64) " -- stage_id=1\n"
-                              "  node1 -- node2\n"
-                              "node1 -- Input0" COSTS(9, 9, 4000, 0) "\n"
-                              "node4 -- Size(0)" COSTS(0.000, 0, 4, 0) " \n"
-                              "\tnode2 -- node3\n"
-                              "node3 -- ReLU(inplace)" COSTS(1, 1, 200, 0) "\n"
-                              " \tnode2 -- node4\n\tnode3 -- node5\n\tnode4 -- node5\n\tnode4 -- node5\n"
-                              "node6 -- View" COSTS(0, 0, 7, 1) "\n\tnode5 -- node6";
+static const char diamond[] = "node5 -- Add(a, b=1)" COSTS(
+    2.0, 3.0, [300; 20],
+    8) "\n"
+       "node2 -- Conv2d(3, 64)" COSTS(
+           1.5, 2.5, 100.000,
+           64) " -- stage_id=1\n"
+               "  node1 -- node2\n"
+               "node1 -- Input0" COSTS(
+                   9, 9, 4000, 0) "\n"
+                                  "node4 -- Size(0)" COSTS(
+                                      0.000, 0, 4,
+                                      0) " \n"
+                                         "\tnode2 -- node3\n"
+                                         "node3 -- ReLU(inplace)" COSTS(
+                                             1, 1, 200,
+                                             0) "\n"
+                                                " \tnode2 -- node4\n\tnode3 -- node5\n\tnode4 -- node5\n\tnode4 -- node5\n"
+                                                "node6 -- View" COSTS(0, 0, 7, 1) "\n\tnode5 -- node6";
 
 static void graph(void **state) {
     (void)state;
@@ -336,9 +348,10 @@ static void check_chain(const char *source, const char *chain) {
 
 static void chains(void **state) {
     (void)state;
-    static const char *const pipedream[] = {"alexnet", "densenet121", "gnmt", "nasnetamobile", "resnet50", "resnext50", "vgg16"};
-    static const char *const dapple[] = {"amoeba-36-pbs-1", "amoeba-6-pbs-8-simplified", "bert-24-pbs-6",
-                                         "gnmt-16-pbs-64",  "vgg-19-pbs-32",             "xlnet-24-pbs-1"};
+    static const char *const pipedream[] = {"alexnet",  "densenet121", "gnmt", "nasnetamobile",
+                                            "resnet50", "resnext50",   "vgg16"};
+    static const char *const dapple[] = {
+        "amoeba-36-pbs-1", "amoeba-6-pbs-8-simplified", "bert-24-pbs-6", "gnmt-16-pbs-64", "vgg-19-pbs-32", "xlnet-24-pbs-1"};
     char source[256], chain[256];
     for (int i = 0; i < 7; i++) {
         snprintf(source, sizeof source, "profiles/pipedream/%s.graph.txt", pipedream[i]);
@@ -354,8 +367,9 @@ static void chains(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(csv),         cmocka_unit_test(csv_broken), cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small),
-        cmocka_unit_test(json_broken), cmocka_unit_test(graph),      cmocka_unit_test(graph_broken),    cmocka_unit_test(chains),
+        cmocka_unit_test(csv),          cmocka_unit_test(csv_broken),  cmocka_unit_test(json_round_trip),
+        cmocka_unit_test(json_small),   cmocka_unit_test(json_broken), cmocka_unit_test(graph),
+        cmocka_unit_test(graph_broken), cmocka_unit_test(chains),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

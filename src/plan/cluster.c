@@ -46,7 +46,8 @@ static enum ps_status create(int workers, int links, struct ps_cluster **cluster
     return PS_OK;
 }
 
-enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster, struct ps_error *error) {
+enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster,
+                                  struct ps_error *error) {
     if (options->workers < 1 || options->workers > PLAN_WORKERS_MAX)
         return error_set(error, PS_USAGE, "workers: %d is not from 1 to %d", options->workers, PLAN_WORKERS_MAX);
     if (options->memory_bytes < 0 || options->memory_bytes > MEMORY_MAX)

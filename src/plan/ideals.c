@@ -23,16 +23,16 @@ struct growing {
     struct ideals *ideals;
     const struct network *network;
     int capacity, limit;
-    uint64_t *hashes;  /* per ideal: sum of its nodes' random numbers */
+    uint64_t *hashes; /* per ideal: sum of its nodes' random numbers */
     uint64_t *node_hash;
-    int *table;        /* open addressing: ideal + 1, or 0 */
+    int *table; /* open addressing: ideal + 1, or 0 */
     size_t table_size;
-    int *ready_first;  /* per ideal: the nodes that may come next, in `ready` */
+    int *ready_first; /* per ideal: the nodes that may come next, in `ready` */
     int *ready;
     int ready_count, ready_capacity;
     struct edge {
         int lower, upper;
-    } *edges;
+    } * edges;
     int edge_count, edge_capacity;
     uint64_t *candidate; /* one set */
 };
@@ -106,7 +106,8 @@ static void fill_network(struct network *network, const struct costgraph *graph,
     }
 }
 
-static enum ps_status network_make(const struct costgraph *graph, struct network *network, int **nodes, struct ps_error *error) {
+static enum ps_status network_make(const struct costgraph *graph, struct network *network, int **nodes,
+                                   struct ps_error *error) {
     size_t all = (size_t)graph->node_count + 2, edges = (size_t)graph->edge_count + 1;
     int *place = malloc(all * sizeof *place);
     *nodes = malloc(all * sizeof **nodes);
@@ -117,8 +118,8 @@ static enum ps_status network_make(const struct costgraph *graph, struct network
                                 .successors = malloc(edges * sizeof(int)),
                                 .predecessor_first = calloc(all, sizeof(int)),
                                 .predecessors = malloc(edges * sizeof(int))};
-    bool enough = place && *nodes && network->time_ns && network->weight_bytes && network->value_bytes && network->successor_first &&
-                  network->successors && network->predecessor_first && network->predecessors;
+    bool enough = place && *nodes && network->time_ns && network->weight_bytes && network->value_bytes &&
+                  network->successor_first && network->successors && network->predecessor_first && network->predecessors;
     if (enough) {
         network->count = choose_nodes(graph, place);
         fill_network(network, graph, place, *nodes);
@@ -137,8 +138,7 @@ static bool grow_array(void *pointer, size_t count, size_t size) {
 
 static enum ps_status reserve_ideals(struct growing *g, struct ps_error *error) {
     struct ideals *ideals = g->ideals;
-    if (ideals->count >= g->limit)
-        return error_set(error, PS_NO_PLAN, "the graph can be cut in more than %d ways", g->limit);
+    if (ideals->count >= g->limit) return error_set(error, PS_NO_PLAN, "the graph can be cut in more than %d ways", g->limit);
     if (ideals->count + 1 < g->capacity) return PS_OK;
     int capacity = g->capacity ? 2 * g->capacity : 256;
     size_t n = (size_t)capacity;
@@ -179,7 +179,8 @@ static bool all_in(const uint64_t *set, const int *nodes, int first, int end) {
     return true;
 }
 
-/* Bytes that cross the cut when `node` has joined: its own value, if read at all, and no more those that it was the last to read. */
+/* Bytes that cross the cut when `node` has joined: its own value, if read at all, and no more those that it was the last to
+ * read. */
 static int64_t cut_after(const struct growing *g, int64_t cut_bytes, int node) {
     const struct network *net = g->network;
     if (net->successor_first[node] < net->successor_first[node + 1]) cut_bytes += net->value_bytes[node];
@@ -274,7 +275,8 @@ static enum ps_status start_empty(struct growing *g, struct ps_error *error) {
 static enum ps_status list_covers(struct ideals *ideals, const struct edge *edges, int edge_count, struct ps_error *error) {
     ideals->cover_first = calloc((size_t)ideals->count + 2, sizeof *ideals->cover_first);
     ideals->covers = malloc(((size_t)edge_count + 1) * sizeof *ideals->covers);
-    if (!ideals->cover_first || !ideals->covers) return error_memory(error, "the cuts of a graph", (size_t)edge_count * sizeof(int));
+    if (!ideals->cover_first || !ideals->covers)
+        return error_memory(error, "the cuts of a graph", (size_t)edge_count * sizeof(int));
     int *offset = ideals->cover_first + 1; /* one place ahead while filling, so that they end where they belong */
     for (int e = 0; e < edge_count; e++) offset[edges[e].upper + 1]++;
     for (int i = 0; i < ideals->count; i++) offset[i + 1] += offset[i];

@@ -9,15 +9,15 @@
 #include "profile/costgraph.h"
 
 struct ideals {
-    int count;              /* in an order in which each stands behind those inside it: 0 is empty, count - 1 all nodes */
-    int64_t *time_ns;       /* forward and backward of its nodes */
-    int64_t *weight_bytes;  /* of its nodes */
-    int64_t *cut_bytes;     /* made in it and used outside, each value once */
-    int *cover_first;       /* count + 1 offsets into covers */
-    int *covers;            /* for each ideal those with one node less */
-    int node_count, words;  /* nodes that count (neither inputs nor ends without cost); words of a set of nodes */
-    int *nodes;             /* their numbers in the graph, or layers of the chain */
-    uint64_t *members;      /* [count][words]: bit n is nodes[n] */
+    int count;             /* in an order in which each stands behind those inside it: 0 is empty, count - 1 all nodes */
+    int64_t *time_ns;      /* forward and backward of its nodes */
+    int64_t *weight_bytes; /* of its nodes */
+    int64_t *cut_bytes;    /* made in it and used outside, each value once */
+    int *cover_first;      /* count + 1 offsets into covers */
+    int *covers;           /* for each ideal those with one node less */
+    int node_count, words; /* nodes that count (neither inputs nor ends without cost); words of a set of nodes */
+    int *nodes;            /* their numbers in the graph, or layers of the chain */
+    uint64_t *members;     /* [count][words]: bit n is nodes[n] */
 };
 
 /* All ideals of a graph. Nodes at the end of the graph that cost neither time nor memory are left out: where they run makes no

@@ -27,7 +27,8 @@ double partition_load_s(const struct partition_problem *problem, int stage, int 
 double partition_transfer_s(const struct partition_problem *problem, int stage, int last) {
     if (stage == problem->stages - 1) return 0;
     int64_t bytes = problem->costs->layers[last].size.output_bytes;
-    return cluster_transfer_s(problem->cluster, stage, stage + 1, bytes) + cluster_transfer_s(problem->cluster, stage + 1, stage, bytes);
+    return cluster_transfer_s(problem->cluster, stage, stage + 1, bytes) +
+           cluster_transfer_s(problem->cluster, stage + 1, stage, bytes);
 }
 
 struct worker_memory partition_memory(const struct partition_problem *problem, int stage, int first, int last) {
@@ -67,8 +68,9 @@ static void hint_table(const struct partition_problem *problem, const int *last,
         struct worker_memory memory = partition_memory(problem, s, first, last[s]);
         text_add(&rows, "%d\t%d-%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s, first + 1, last[s] + 1,
                  text_bytes(worker_memory_total(&memory), text[0]), limit ? text_bytes(limit, text[1]) : "none",
-                 text_bytes(memory.weights, text[2]), text_bytes(memory.gradients, text[3]), text_bytes(memory.optimizer, text[4]),
-                 text_bytes(memory.stash, text[5]), text_bytes(memory.buffers, text[6]), text_bytes(memory.workspace, text[7]));
+                 text_bytes(memory.weights, text[2]), text_bytes(memory.gradients, text[3]),
+                 text_bytes(memory.optimizer, text[4]), text_bytes(memory.stash, text[5]), text_bytes(memory.buffers, text[6]),
+                 text_bytes(memory.workspace, text[7]));
     }
     char *source = text_take(&rows), *lines = source ? text_table(source) : NULL;
     if (lines) error_hint(error, "%s", lines);
@@ -93,9 +95,10 @@ enum ps_status partition_check_memory(const struct partition_problem *problem, c
     }
     if (worst < 0) return PS_OK;
     char needs[32], limit[32];
-    error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d, '%s' to '%s') needs %s, but worker %d has %s", worst, worst_first + 1,
-              last[worst] + 1, problem->costs->layers[worst_first].name, problem->costs->layers[last[worst]].name,
-              text_bytes(worst_bytes, needs), worst, text_bytes(problem->cluster->devices[worst].memory_bytes, limit));
+    error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d, '%s' to '%s') needs %s, but worker %d has %s", worst,
+              worst_first + 1, last[worst] + 1, problem->costs->layers[worst_first].name,
+              problem->costs->layers[last[worst]].name, text_bytes(worst_bytes, needs), worst,
+              text_bytes(problem->cluster->devices[worst].memory_bytes, limit));
     hint_table(problem, last, error);
     return PS_NO_PLAN;
 }

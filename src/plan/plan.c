@@ -103,7 +103,8 @@ enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, stru
     memcpy(predicted.memory, plan->predicted.memory, (size_t)plan->workers * sizeof *predicted.memory);
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        TRY_OUT(plan_stage_workers(made, s, stage->forward, stage->forward_count, stage->backward, stage->backward_count, error));
+        TRY_OUT(
+            plan_stage_workers(made, s, stage->forward, stage->forward_count, stage->backward, stage->backward_count, error));
         stages[s].first = stage->first;
         stages[s].last = stage->last;
         stages[s].recompute = stage->recompute;
@@ -153,7 +154,8 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
         return error_set(error, PS_BAD_INPUT, "workers: %d is not from 1 to %d", plan->workers, PLAN_WORKERS_MAX);
     if (plan->micro_batch < 0) return error_set(error, PS_BAD_INPUT, "micro_batch: %d is negative", plan->micro_batch);
     if (plan->micro_batches < 1 || plan->micro_batches > PLAN_MICRO_BATCHES_MAX)
-        return error_set(error, PS_BAD_INPUT, "micro_batches: %d is not from 1 to %d", plan->micro_batches, PLAN_MICRO_BATCHES_MAX);
+        return error_set(error, PS_BAD_INPUT, "micro_batches: %d is not from 1 to %d", plan->micro_batches,
+                         PLAN_MICRO_BATCHES_MAX);
     if (plan->stage_count < 1) return error_set(error, PS_BAD_INPUT, "stages: there must be at least one");
     for (int s = 0; s < plan->stage_count; s++) TRY(check_stage(plan, s, layer_count, error));
     int last = plan->stages[plan->stage_count - 1].last;

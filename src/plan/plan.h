@@ -8,10 +8,10 @@
 enum { PLAN_WORKERS_MAX = 4096, PLAN_MICRO_BATCHES_MAX = 1 << 20 };
 
 struct plan_stage {
-    int first, last;        /* layers from 0, inclusive (files count from 1) */
-    int *forward;           /* workers that run the forward; more than one: replicas */
+    int first, last; /* layers from 0, inclusive (files count from 1) */
+    int *forward;    /* workers that run the forward; more than one: replicas */
     int forward_count;
-    int *backward;          /* workers that run the backward and update */
+    int *backward; /* workers that run the backward and update */
     int backward_count;
     bool recompute;
 };
@@ -50,8 +50,8 @@ enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *fo
                                   int backward_count, struct ps_error *error);
 enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, struct ps_error *error);
 /* Stages cover layers 0..layer_count-1 in order without gaps, workers exist, numbers fit together; PS_BAD_INPUT and the path of
- * the field. layer_count 0: how many layers there are is not known yet. That the schedule, the policy and the optimizer exist is
- * for those to check who have their tables. */
+ * the field. layer_count 0: how many layers there are is not known yet. That the schedule, the policy and the optimizer exist
+ * is for those to check who have their tables. */
 enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps_error *error);
 
 #endif

@@ -12,9 +12,9 @@ static const struct memory_field {
     const char *name;
     size_t offset;
 } memory_fields[] = {
-    {"weights", offsetof(struct worker_memory, weights)}, {"gradients", offsetof(struct worker_memory, gradients)},
+    {"weights", offsetof(struct worker_memory, weights)},     {"gradients", offsetof(struct worker_memory, gradients)},
     {"optimizer", offsetof(struct worker_memory, optimizer)}, {"stash", offsetof(struct worker_memory, stash)},
-    {"buffers", offsetof(struct worker_memory, buffers)}, {"workspace", offsetof(struct worker_memory, workspace)},
+    {"buffers", offsetof(struct worker_memory, buffers)},     {"workspace", offsetof(struct worker_memory, workspace)},
 };
 static const struct number_field {
     const char *name;
@@ -48,7 +48,8 @@ static enum ps_status read_workers(const struct json_place *place, int *list, in
     bool one = json_is_integer(place->value);
     size_t length = one ? 1 : json_array_size(place->value);
     if (!one && !json_is_array(place->value)) return json_error(place, error, "must be a worker's number or a list of them");
-    if (length > PLAN_WORKERS_MAX) return json_error(place, error, "%zu workers; at most %d are accepted", length, PLAN_WORKERS_MAX);
+    if (length > PLAN_WORKERS_MAX)
+        return json_error(place, error, "%zu workers; at most %d are accepted", length, PLAN_WORKERS_MAX);
     for (size_t i = 0; i < length; i++) {
         const json_t *value = one ? place->value : json_array_get(place->value, i);
         json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
@@ -118,7 +119,8 @@ static enum ps_status read_prediction(const struct json_place *place, struct ps_
                             (double *)((char *)out + number_fields[f].offset), error));
     TRY(json_field(place, "workers", true, &workers, error));
     TRY(json_array_length(&workers, &length, error));
-    if (length != (size_t)plan->workers) return json_error(&workers, error, "%zu of them, but the plan has %d", length, plan->workers);
+    if (length != (size_t)plan->workers)
+        return json_error(&workers, error, "%zu of them, but the plan has %d", length, plan->workers);
     for (size_t w = 0; w < length; w++) {
         TRY(json_item(&workers, w, &item, error));
         TRY(read_worker(&item, &out->load_s[w], &out->memory[w], error));
@@ -183,8 +185,9 @@ out:
 }
 
 static enum ps_status read_document(const struct json_place *root, struct ps_plan **plan, struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "model", "workers", "micro_batch", "micro_batches", "method",
-                                         "optimizer", "prediction", "schedule", "weights", "stages", "order", "predicted"};
+    static const char *const fields[] = {"format",        "version", "model",     "workers",    "micro_batch",
+                                         "micro_batches", "method",  "optimizer", "prediction", "schedule",
+                                         "weights",       "stages",  "order",     "predicted"};
     struct json_place stages;
     struct ps_plan *made;
     size_t stage_count;
@@ -234,8 +237,8 @@ static json_t *stages_json(const struct ps_plan *plan) {
     json_t *array = json_array();
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        json_array_append_new(array, json_pack("{s:[i, i], s:o, s:o, s:b}", "layers", stage->first + 1, stage->last + 1, "forward",
-                                               workers_json(stage->forward, stage->forward_count), "backward",
+        json_array_append_new(array, json_pack("{s:[i, i], s:o, s:o, s:b}", "layers", stage->first + 1, stage->last + 1,
+                                               "forward", workers_json(stage->forward, stage->forward_count), "backward",
                                                workers_json(stage->backward, stage->backward_count), "recompute",
                                                (int)stage->recompute));
     }
@@ -246,12 +249,14 @@ static json_t *prediction_json(const struct ps_plan *plan) {
     const struct plan_prediction *predicted = &plan->predicted;
     json_t *root = json_object(), *workers = json_array();
     for (int f = 0; f < NUMBERS; f++)
-        json_object_set_new(root, number_fields[f].name, json_real(*(const double *)((const char *)predicted + number_fields[f].offset)));
+        json_object_set_new(root, number_fields[f].name,
+                            json_real(*(const double *)((const char *)predicted + number_fields[f].offset)));
     for (int w = 0; w < plan->workers; w++) {
         json_t *memory = json_object();
         for (int f = 0; f < MEMORIES; f++)
-            json_object_set_new(memory, memory_fields[f].name,
-                                json_integer(*(const int64_t *)((const char *)&predicted->memory[w] + memory_fields[f].offset)));
+            json_object_set_new(
+                memory, memory_fields[f].name,
+                json_integer(*(const int64_t *)((const char *)&predicted->memory[w] + memory_fields[f].offset)));
         json_array_append_new(workers, json_pack("{s:f, s:o}", "load_s", predicted->load_s[w], "memory_bytes", memory));
     }
     json_object_set_new(root, "workers", whole(workers, plan->workers));
@@ -259,11 +264,11 @@ static json_t *prediction_json(const struct ps_plan *plan) {
 }
 
 static json_t *plan_document(const struct ps_plan *plan) {
-    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "format", "penstock-plan", "version", 1,
-                             "model", plan->model, "method", plan->method, "schedule", plan->schedule, "weights", plan->weights,
-                             "optimizer", plan->optimizer, "prediction", plan->paper_prediction ? "paper" : "exact", "workers",
-                             plan->workers, "micro_batch", plan->micro_batch, "micro_batches", plan->micro_batches, "stages",
-                             stages_json(plan));
+    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "format", "penstock-plan",
+                             "version", 1, "model", plan->model, "method", plan->method, "schedule", plan->schedule, "weights",
+                             plan->weights, "optimizer", plan->optimizer, "prediction",
+                             plan->paper_prediction ? "paper" : "exact", "workers", plan->workers, "micro_batch",
+                             plan->micro_batch, "micro_batches", plan->micro_batches, "stages", stages_json(plan));
     bool failed = !root;
     if (root && plan->order) {
         json_t *order = json_array();

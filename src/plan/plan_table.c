@@ -44,8 +44,9 @@ static void add_stages(struct text *out, const struct ps_plan *plan) {
 static void add_memory(struct text *rows, const struct worker_memory *memory) {
     char text[7][32];
     text_add(rows, "\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", text_bytes(worker_memory_total(memory), text[0]),
-             text_bytes(memory->weights, text[1]), text_bytes(memory->gradients, text[2]), text_bytes(memory->optimizer, text[3]),
-             text_bytes(memory->stash, text[4]), text_bytes(memory->buffers, text[5]), text_bytes(memory->workspace, text[6]));
+             text_bytes(memory->weights, text[1]), text_bytes(memory->gradients, text[2]),
+             text_bytes(memory->optimizer, text[3]), text_bytes(memory->stash, text[4]), text_bytes(memory->buffers, text[5]),
+             text_bytes(memory->workspace, text[6]));
 }
 
 static void add_loads(struct text *out, const struct ps_plan *plan) {
@@ -77,8 +78,8 @@ static void add_loads(struct text *out, const struct ps_plan *plan) {
 static void add_figures(struct text *out, const struct ps_plan *plan) {
     const struct plan_prediction *predicted = &plan->predicted;
     char text[4][32];
-    text_add(out, "\npredicted: a mini-batch every %s (%.4g samples/s), bubble %.1f %%\n", text_seconds(predicted->period_s, text[0]),
-             predicted->throughput_samples_per_s, 100 * predicted->bubble);
+    text_add(out, "\npredicted: a mini-batch every %s (%.4g samples/s), bubble %.1f %%\n",
+             text_seconds(predicted->period_s, text[0]), predicted->throughput_samples_per_s, 100 * predicted->bubble);
     text_add(out, "objective %s, lower bound %s, gap %.2f %%, found in %s\n", text_seconds(predicted->objective_s, text[1]),
              text_seconds(predicted->lower_bound_s, text[2]), 100 * predicted->gap, text_seconds(predicted->solve_s, text[3]));
 }

@@ -6,6 +6,7 @@
 void planner_answer_free(struct planner_answer *answer) {
     free(answer->stages);
     free(answer->order);
+    free(answer->pattern);
     *answer = (struct planner_answer){0};
 }
 

@@ -17,7 +17,7 @@ struct planner_problem {
     const struct costgraph *graph; /* what the costs' chain was made from, or NULL */
     const struct ps_cluster *cluster;
     int workers;
-    bool replicate;                 /* stages may have replicas */
+    bool replicate;                  /* stages may have replicas */
     const struct stage_slots *slots; /* per worker, in order; NULL: memory does not count */
     int moments;
     bool paper_cost; /* the method's formulas as published */
@@ -29,12 +29,24 @@ struct planned_stage {
     int forward, backward, replicas;
 };
 
+enum periodic_kind { PERIODIC_FORWARD, PERIODIC_BACKWARD, PERIODIC_SEND, PERIODIC_SEND_GRADIENT };
+
+/* One operation of a periodic pattern: of micro-batch k it starts at k T + start_ns. PERIODIC_SEND goes from `stage` to the
+ * next one, PERIODIC_SEND_GRADIENT to the one before. */
+struct periodic_operation {
+    enum periodic_kind kind;
+    int stage;
+    int64_t start_ns, length_ns;
+};
+
 struct planner_answer {
     struct planned_stage *stages;
     int stage_count;
-    int *order; /* the nodes of the graph (or layers of the chain) in the order that the stages divide; NULL: the chain's layers */
+    int *order; /* nodes of the graph (or layers of the chain) in the order that the stages divide; NULL: the chain's layers */
     int order_count;
     double objective_s, lower_bound_s;
+    struct periodic_operation *pattern; /* where the plan has its own periodic schedule, of period objective_s; else NULL */
+    int pattern_count;
 };
 
 struct planner {

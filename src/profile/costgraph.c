@@ -89,8 +89,9 @@ static enum ps_status sort_nodes(struct costgraph *graph, struct ps_error *error
     if (topological_places(graph, place, scratch + count, scratch + 2 * count) < graph->node_count) {
         int node = 0;
         while (place[node] >= 0) node++;
-        status = error_set(error, PS_BAD_INPUT, "node '%s' stands on or behind a cycle; edges must lead from a node to later ones",
-                           graph->nodes[node].name);
+        status =
+            error_set(error, PS_BAD_INPUT, "node '%s' stands on or behind a cycle; edges must lead from a node to later ones",
+                      graph->nodes[node].name);
         goto out;
     }
     for (int n = 0; n < graph->node_count; n++) sorted[place[n]] = graph->nodes[n];

@@ -10,8 +10,8 @@
 #include "profile/profile.h"
 
 struct costgraph_node {
-    char name[64]; /* its id in the file */
-    char kind[32]; /* what stands before the first bracket of its description */
+    char name[64];  /* its id in the file */
+    char kind[32];  /* what stands before the first bracket of its description */
     int64_t number; /* the number in its id, which decides between nodes that could both come next */
     double forward_s, backward_s;
     int64_t activation_bytes, parameter_bytes;

@@ -11,9 +11,12 @@
 #include "profile/costgraph.h"
 #include "profile/read.h"
 
-#define TIME_FIELD(member, need) {#member, offsetof(struct layer_cost, time.member), need}
-#define SPREAD_FIELD(member) {#member "_spread", offsetof(struct layer_cost, spread.member), false}
-#define SIZE_FIELD(member, need) {#member, offsetof(struct layer_cost, size.member), need}
+#define TIME_FIELD(member, need)                                                                                               \
+    { #member, offsetof(struct layer_cost, time.member), need }
+#define SPREAD_FIELD(member)                                                                                                   \
+    { #member "_spread", offsetof(struct layer_cost, spread.member), false }
+#define SIZE_FIELD(member, need)                                                                                               \
+    { #member, offsetof(struct layer_cost, size.member), need }
 
 struct cost_field {
     const char *name;
@@ -25,9 +28,9 @@ static const struct cost_field time_fields[] = {TIME_FIELD(forward_s, true), TIM
                                                 TIME_FIELD(backward_weight_s, true), TIME_FIELD(update_s, false)};
 static const struct cost_field spread_fields[] = {SPREAD_FIELD(forward_s), SPREAD_FIELD(backward_input_s),
                                                   SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s)};
-static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true),  SIZE_FIELD(statistics_bytes, false),
-                                                SIZE_FIELD(output_bytes, true),     SIZE_FIELD(value_bytes, false),
-                                                SIZE_FIELD(stash_bytes, true),      SIZE_FIELD(tail_bytes, false),
+static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false),
+                                                SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),
+                                                SIZE_FIELD(stash_bytes, true),     SIZE_FIELD(tail_bytes, false),
                                                 SIZE_FIELD(workspace_bytes, false)};
 enum { TIMES = 4, SIZES = sizeof size_fields / sizeof size_fields[0] };
 
@@ -59,8 +62,8 @@ static enum ps_status read_layer(const struct json_place *place, struct layer_co
     for (int f = 0; f < TIMES; f++) {
         TRY(json_get_number(place, time_fields[f].name, time_fields[f].required, 0, PROFILE_TIME_MAX,
                             (double *)(base + time_fields[f].offset), error));
-        TRY(json_get_number(place, spread_fields[f].name, false, 0, PROFILE_TIME_MAX, (double *)(base + spread_fields[f].offset),
-                            error));
+        TRY(json_get_number(place, spread_fields[f].name, false, 0, PROFILE_TIME_MAX,
+                            (double *)(base + spread_fields[f].offset), error));
     }
     layer->size.value_bytes = -1;
     for (int f = 0; f < SIZES; f++)
@@ -98,8 +101,8 @@ static enum ps_status count_layers(const struct json_place *costs, size_t index,
 }
 
 static enum ps_status read_node(const struct json_place *place, struct costgraph_node *node, struct ps_error *error) {
-    static const char *const fields[] = {"name", "kind", "number", "forward_s", "backward_s", "activation_bytes", "parameter_bytes",
-                                         "input"};
+    static const char *const fields[] = {
+        "name", "kind", "number", "forward_s", "backward_s", "activation_bytes", "parameter_bytes", "input"};
     TRY(json_object_fields(place, fields, sizeof fields / sizeof fields[0], error));
     TRY(read_name(place, "name", true, node->name, sizeof node->name, error));
     TRY(read_name(place, "kind", true, node->kind, sizeof node->kind, error));
@@ -111,7 +114,8 @@ static enum ps_status read_node(const struct json_place *place, struct costgraph
     return json_get_bool(place, "input", false, &node->input, error);
 }
 
-static enum ps_status read_edge(const struct json_place *place, int nodes, struct costgraph_edge *edge, struct ps_error *error) {
+static enum ps_status read_edge(const struct json_place *place, int nodes, struct costgraph_edge *edge,
+                                struct ps_error *error) {
     size_t length;
     TRY(json_array_length(place, &length, error));
     const json_t *from = json_array_get(place->value, 0), *to = json_array_get(place->value, 1);
@@ -173,8 +177,8 @@ static enum ps_status read_graph(const struct json_place *place, const struct ps
     return PS_OK;
 }
 
-static enum ps_status read_head(const struct json_place *root, struct json_place *costs, struct json_place *graph, size_t *tables,
-                                struct ps_error *error) {
+static enum ps_status read_head(const struct json_place *root, struct json_place *costs, struct json_place *graph,
+                                size_t *tables, struct ps_error *error) {
     static const char *const fields[] = {"format", "version", "model", "device", "threads", "costs", "graph"};
     TRY(json_object_fields(root, fields, sizeof fields / sizeof fields[0], error));
     TRY(json_field(root, "costs", true, costs, error));
@@ -187,7 +191,7 @@ static enum ps_status read_head(const struct json_place *root, struct json_place
 static enum ps_status read_document(const struct json_place *root, struct ps_profile **profile, struct ps_error *error) {
     struct json_place costs, graph, item;
     size_t tables;
-    int layers, again;
+    int layers = 0, again = 0;
     enum ps_status status;
     struct ps_profile *made = NULL;
     TRY(read_head(root, &costs, &graph, &tables, error));
@@ -244,7 +248,8 @@ static json_t *layer_json(const struct layer_cost *layer) {
     return object;
 }
 
-/* The array if all of its items could be made; else NULL, which json_pack passes on: no file is written rather than half of it. */
+/* The array if all of its items could be made; else NULL, which json_pack passes on: no file is written rather than half of
+ * it. */
 static json_t *whole(json_t *array, int count) {
     if (json_array_size(array) == (size_t)count) return array;
     json_decref(array);
@@ -255,18 +260,19 @@ static json_t *table_json(const struct cost_table *table) {
     json_t *layers = json_array();
     for (int l = 0; l < table->layer_count; l++) json_array_append_new(layers, layer_json(&table->layers[l]));
     layers = whole(layers, table->layer_count);
-    return json_pack("{s:i, s:I, s:o}", "micro_batch", table->micro_batch, "input_bytes", (json_int_t)table->input_bytes, "layers",
-                     layers);
+    return json_pack("{s:i, s:I, s:o}", "micro_batch", table->micro_batch, "input_bytes", (json_int_t)table->input_bytes,
+                     "layers", layers);
 }
 
 static json_t *graph_json(const struct costgraph *graph) {
     json_t *nodes = json_array(), *edges = json_array();
     for (int n = 0; n < graph->node_count; n++) {
         const struct costgraph_node *node = &graph->nodes[n];
-        json_array_append_new(nodes, json_pack("{s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:b}", "name", node->name, "kind", node->kind,
-                                               "number", (json_int_t)node->number, "forward_s", node->forward_s, "backward_s",
-                                               node->backward_s, "activation_bytes", (json_int_t)node->activation_bytes,
-                                               "parameter_bytes", (json_int_t)node->parameter_bytes, "input", (int)node->input));
+        json_array_append_new(nodes,
+                              json_pack("{s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:b}", "name", node->name, "kind", node->kind,
+                                        "number", (json_int_t)node->number, "forward_s", node->forward_s, "backward_s",
+                                        node->backward_s, "activation_bytes", (json_int_t)node->activation_bytes,
+                                        "parameter_bytes", (json_int_t)node->parameter_bytes, "input", (int)node->input));
     }
     for (int e = 0; e < graph->edge_count; e++)
         json_array_append_new(edges, json_pack("[i, i]", graph->edges[e].from, graph->edges[e].to));
@@ -276,8 +282,9 @@ static json_t *graph_json(const struct costgraph *graph) {
 static json_t *profile_document(const struct ps_profile *profile) {
     json_t *costs = json_array();
     for (int t = 0; t < profile->table_count; t++) json_array_append_new(costs, table_json(&profile->tables[t]));
-    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "format", "penstock-profile", "version", 1, "model", profile->model,
-                             "device", profile->device, "threads", profile->threads, "costs", whole(costs, profile->table_count));
+    json_t *root =
+        json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "format", "penstock-profile", "version", 1, "model", profile->model,
+                  "device", profile->device, "threads", profile->threads, "costs", whole(costs, profile->table_count));
     if (!root || !profile->graph || json_object_set_new(root, "graph", graph_json(profile->graph)) == 0) return root;
     json_decref(root);
     return NULL;

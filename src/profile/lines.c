@@ -16,7 +16,9 @@ struct span span_trim(struct span span) {
     return span;
 }
 
-bool span_is(struct span span, const char *text) { return strlen(text) == span.length && memcmp(span.text, text, span.length) == 0; }
+bool span_is(struct span span, const char *text) {
+    return strlen(text) == span.length && memcmp(span.text, text, span.length) == 0;
+}
 
 bool span_starts(struct span span, const char *text) {
     size_t length = strlen(text);
@@ -59,8 +61,8 @@ bool lines_next(struct lines *lines, struct span *line) {
 
 enum ps_status span_error(struct ps_error *error, int line, const char *name, struct span span, const char *message) {
     int shown = span.length < 60 ? (int)span.length : 60;
-    return error_set(error, PS_BAD_INPUT, "line %d: %s: '%.*s'%s %s", line, name, shown, span.text, span.length > 60 ? "..." : "",
-                     message);
+    return error_set(error, PS_BAD_INPUT, "line %d: %s: '%.*s'%s %s", line, name, shown, span.text,
+                     span.length > 60 ? "..." : "", message);
 }
 
 enum ps_status span_number(struct span span, int line, const char *name, double high, double *out, struct ps_error *error) {
@@ -79,7 +81,7 @@ enum ps_status span_number(struct span span, int line, const char *name, double 
 }
 
 enum ps_status span_bytes(struct span span, int line, const char *name, int64_t *out, struct ps_error *error) {
-    double value;
+    double value = 0;
     TRY(span_number(span, line, name, (double)PROFILE_BYTES_MAX, &value, error));
     if (value != floor(value)) return span_error(error, line, name, span_trim(span), "is not a whole number of bytes");
     *out = (int64_t)value;

@@ -57,8 +57,10 @@ static enum ps_status open_layer(struct bench *bench, int l, struct ps_error *er
     struct layer_bench *layer = &bench->layers[l];
     TRY(stage_create(bench->device, bench->graph, l, l, bench->samples, &layer->stage, error));
     layer->sizes = stage_sizes(layer->stage);
-    size_t parameters = memory_align((size_t)layer->sizes.parameter_bytes), input = memory_align((size_t)layer->sizes.input_bytes);
-    size_t statistics = memory_align((size_t)layer->sizes.statistics_bytes), stash = memory_align((size_t)layer->sizes.stash_bytes);
+    size_t parameters = memory_align((size_t)layer->sizes.parameter_bytes),
+           input = memory_align((size_t)layer->sizes.input_bytes);
+    size_t statistics = memory_align((size_t)layer->sizes.statistics_bytes),
+           stash = memory_align((size_t)layer->sizes.stash_bytes);
     TRY(memory_block_take(&layer->memory, 3 * parameters + statistics + input + stash, bench->graph->layers[l].name, error));
     layer->weights = memory_block_carve(&layer->memory, parameters);
     layer->gradients = memory_block_carve(&layer->memory, parameters);
@@ -66,7 +68,8 @@ static enum ps_status open_layer(struct bench *bench, int l, struct ps_error *er
     layer->statistics = memory_block_carve(&layer->memory, statistics);
     layer->input = memory_block_carve(&layer->memory, input);
     layer->stash = memory_block_carve(&layer->memory, stash);
-    for (int t = 0; t < TIMINGS; t++) layer->times[t] = bench->times + ((size_t)l * TIMINGS + (size_t)t) * (size_t)bench->repeats;
+    for (int t = 0; t < TIMINGS; t++)
+        layer->times[t] = bench->times + ((size_t)l * TIMINGS + (size_t)t) * (size_t)bench->repeats;
     return stage_initialize(layer->stage, 0, layer->weights, layer->statistics, error);
 }
 
@@ -90,13 +93,15 @@ static enum ps_status bench_open(struct bench *bench, int classes, struct ps_err
     assert(bench->layer_count > 0 && bench->repeats > 0);
     bench->layers = calloc((size_t)bench->layer_count, sizeof *bench->layers);
     bench->times = calloc((size_t)bench->layer_count * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
-    if (!bench->layers || !bench->times) return error_memory(error, "profiling", (size_t)bench->layer_count * sizeof *bench->layers);
+    if (!bench->layers || !bench->times)
+        return error_memory(error, "profiling", (size_t)bench->layer_count * sizeof *bench->layers);
     for (int l = 0; l < bench->layer_count; l++) TRY(open_layer(bench, l, error));
     TRY(open_shared(bench, error));
     struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
     size_t elements = (size_t)bench->layers[0].sizes.input_bytes / sizeof(float);
     for (size_t i = 0; i < elements; i++) bench->layers[0].input[i] = 2 * random_uniform(key, i) - 1;
-    for (int n = 0; n < bench->samples; n++) bench->labels[n] = (int32_t)random_below(key, elements + (size_t)n, (uint64_t)classes);
+    for (int n = 0; n < bench->samples; n++)
+        bench->labels[n] = (int32_t)random_below(key, elements + (size_t)n, (uint64_t)classes);
     return PS_OK;
 }
 
@@ -215,7 +220,8 @@ static enum ps_status record_sizes(struct bench *bench, struct cost_table *table
     return status;
 }
 
-static enum ps_status measure_size(struct bench *bench, int classes, int warmup, struct cost_table *table, struct ps_error *error) {
+static enum ps_status measure_size(struct bench *bench, int classes, int warmup, struct cost_table *table,
+                                   struct ps_error *error) {
     enum ps_status status;
     int rounds = warmup + bench->repeats;
     table->micro_batch = bench->samples;
@@ -248,7 +254,8 @@ static enum ps_status check_options(const struct ps_profile_options *options, in
     qsort(sizes, (size_t)options->micro_batch_count, sizeof *sizes, compare_ints);
     for (int i = 0; i < options->micro_batch_count; i++) {
         if (sizes[i] < 1 || sizes[i] > PROFILE_MICRO_BATCH_MAX)
-            return error_set(error, PS_USAGE, "micro-batch %d: 1 to %d samples are accepted", sizes[i], PROFILE_MICRO_BATCH_MAX);
+            return error_set(error, PS_USAGE, "micro-batch %d: 1 to %d samples are accepted", sizes[i],
+                             PROFILE_MICRO_BATCH_MAX);
         if (i > 0 && sizes[i] == sizes[i - 1]) return error_set(error, PS_USAGE, "micro-batch %d stands twice", sizes[i]);
     }
     return PS_OK;

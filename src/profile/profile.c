@@ -55,11 +55,11 @@ static enum ps_status check_table(const struct ps_profile *profile, int t, struc
     for (int l = 0; l < table->layer_count; l++) {
         const struct layer_cost *layer = &table->layers[l];
         if (strcmp(layer->name, reference->layers[l].name) != 0 || strcmp(layer->kind, reference->layers[l].kind) != 0)
-            return error_set(error, PS_BAD_INPUT, "costs[%d].layers[%d]: '%s' (%s), but costs[0] has '%s' (%s)", t, l, layer->name,
-                             layer->kind, reference->layers[l].name, reference->layers[l].kind);
+            return error_set(error, PS_BAD_INPUT, "costs[%d].layers[%d]: '%s' (%s), but costs[0] has '%s' (%s)", t, l,
+                             layer->name, layer->kind, reference->layers[l].name, reference->layers[l].kind);
         if (layer->size.value_bytes > layer->size.output_bytes)
-            return error_set(error, PS_BAD_INPUT, "costs[%d].layers[%d].value_bytes: %lld is more than its output_bytes, %lld", t, l,
-                             (long long)layer->size.value_bytes, (long long)layer->size.output_bytes);
+            return error_set(error, PS_BAD_INPUT, "costs[%d].layers[%d].value_bytes: %lld is more than its output_bytes, %lld",
+                             t, l, (long long)layer->size.value_bytes, (long long)layer->size.output_bytes);
         time += layer->time.forward_s + layer->time.backward_input_s + layer->time.backward_weight_s;
         bytes += layer_total_bytes(&layer->size);
     }
@@ -98,7 +98,8 @@ enum ps_status profile_table(const struct ps_profile *profile, int micro_batch, 
         else
             text_add(&sizes, "%s%d", t ? ", " : "", profile->tables[t].micro_batch);
     }
-    error_set(error, PS_USAGE, "micro-batch %d: the profile has no such size, but %s", micro_batch, sizes.data ? sizes.data : "");
+    error_set(error, PS_USAGE, "micro-batch %d: the profile has no such size, but %s", micro_batch,
+              sizes.data ? sizes.data : "");
     text_free(&sizes);
     return PS_USAGE;
 }

@@ -66,7 +66,7 @@ struct stage_walk {
     int64_t parameter_bytes, statistics_bytes, stash_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */
-void stage_walk_grow(struct stage_walk *walk);                               /* takes in the layer before `first` */
+void stage_walk_grow(struct stage_walk *walk);                                /* takes in the layer before `first` */
 struct stage_cost stage_walk_cost(const struct stage_walk *walk);
 
 /* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. */

@@ -37,7 +37,8 @@ expected:
     return PS_BAD_INPUT;
 }
 
-static enum ps_status read_layer(struct span line, int number, int column_count, struct layer_cost *layer, struct ps_error *error) {
+static enum ps_status read_layer(struct span line, int number, int column_count, struct layer_cost *layer,
+                                 struct ps_error *error) {
     struct span rest = line, field[COLUMNS];
     int found = span_count(line, ",") + 1;
     double backward_s;

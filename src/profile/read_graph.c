@@ -1,10 +1,11 @@
 /*
  * PipeDream's graph.txt (profiler/ of msr-fiddle/pipedream), also as DAPPLE wrote it: nodes in no particular order,
  *
- *     node11 -- ReLU(inplace) -- forward_compute_time=0.539, backward_compute_time=0.188, activation_size=443.000, parameter_size=0.000
+ *     node11 -- ReLU(inplace) -- forward_compute_time=0.5, backward_compute_time=0.2, activation_size=44.0, parameter_size=0.0
  *
- * with an optional " -- stage_id=2" at the end, and edges, "node10 -- node11", indented in various ways: an edge is what has two
- * fields. Times are milliseconds and sizes bytes of one batch; an activation size may be a list of several tensors, "[4; 4]".
+ * with an optional " -- stage_id=2" at the end, and edges, "node10 -- node11", indented in various ways: an edge is what has
+ * two fields. Times are milliseconds and sizes bytes of one batch; an activation size may be a list of several tensors,
+ * "[4; 4]".
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,8 @@ static enum ps_status read_activation(struct span value, int line, int64_t *byte
     return PS_OK;
 }
 
-static enum ps_status read_field(struct span field, int line, struct costgraph_node *node, unsigned *seen, struct ps_error *error) {
+static enum ps_status read_field(struct span field, int line, struct costgraph_node *node, unsigned *seen,
+                                 struct ps_error *error) {
     static const char *const names[] = {"forward_compute_time", "backward_compute_time", "activation_size", "parameter_size"};
     struct span value = field, name = span_trim(span_split(&value, "="));
     unsigned which = 0;
@@ -93,8 +95,8 @@ static enum ps_status read_node(struct reader *reader, struct span line, int num
     while (costs.length > 0) TRY(read_field(span_split(&costs, ","), number, &node, &seen, error));
     if (seen != 15)
         return error_set(error, PS_BAD_INPUT,
-                         "line %d: %s: needs forward_compute_time, backward_compute_time, activation_size and parameter_size", number,
-                         node.name);
+                         "line %d: %s: needs forward_compute_time, backward_compute_time, activation_size and parameter_size",
+                         number, node.name);
     reader->nodes[reader->node_count++] = node;
     return PS_OK;
 }
@@ -103,7 +105,8 @@ static enum ps_status read_edge(struct reader *reader, struct span line, int num
     int capacity = reader->edge_capacity;
     TRY(grow((void **)&reader->edges, reader->edge_count, &capacity, sizeof *reader->edges, error));
     TRY(grow((void **)&reader->edge_lines, reader->edge_count, &reader->edge_capacity, sizeof *reader->edge_lines, error));
-    if (reader->edge_count == EDGES_MAX) return error_set(error, PS_BAD_INPUT, "line %d: more than %d edges", number, EDGES_MAX);
+    if (reader->edge_count == EDGES_MAX)
+        return error_set(error, PS_BAD_INPUT, "line %d: more than %d edges", number, EDGES_MAX);
     struct span rest = line, from = span_trim(span_split(&rest, " -- "));
     reader->edges[reader->edge_count][0] = from;
     reader->edges[reader->edge_count][1] = span_trim(rest);
@@ -121,7 +124,8 @@ static int compare_places(const void *a, const void *b) {
     return strcmp(((const struct place *)a)->name, ((const struct place *)b)->name);
 }
 
-static enum ps_status look_up(const struct place *places, int count, struct span name, int line, int *node, struct ps_error *error) {
+static enum ps_status look_up(const struct place *places, int count, struct span name, int line, int *node,
+                              struct ps_error *error) {
     char id[64];
     TRY(span_name(name, line, "edge", id, sizeof id, error));
     struct place wanted = {.name = id};
@@ -151,7 +155,8 @@ static enum ps_status read_all(struct reader *reader, const char *text, size_t s
     struct span line;
     while (lines_next(&lines, &line)) {
         int separators = span_count(line, " -- ");
-        if (separators == 0) return span_error(error, lines.number, "line", line, "is neither a node nor an edge (no ' -- ' in it)");
+        if (separators == 0)
+            return span_error(error, lines.number, "line", line, "is neither a node nor an edge (no ' -- ' in it)");
         TRY(separators == 1 ? read_edge(reader, line, lines.number, error) : read_node(reader, line, lines.number, error));
     }
     if (reader->node_count == 0) return error_set(error, PS_BAD_INPUT, "line 1: no nodes");

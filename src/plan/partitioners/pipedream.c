@@ -52,7 +52,8 @@ static bool try_stage(struct search *search, int stage, const struct stage_walk 
     if (search->goal == LEAST_TIME) {
         if (load_s >= search->best[place]) return false;
         double onward_s = search->onward_s[stage];
-        double arriving_s = stage > 0 && !problem->cluster->overlap ? partition_transfer_s(problem, stage - 1, walk->first - 1) : 0;
+        double arriving_s =
+            stage > 0 && !problem->cluster->overlap ? partition_transfer_s(problem, stage - 1, walk->first - 1) : 0;
         value = problem->cluster->overlap ? fmax(load_s, onward_s) : load_s + onward_s + arriving_s;
     }
     if (stage > 0) value = fmax(value, search->best[(stage - 1) * search->layers + walk->first - 1]);
@@ -86,7 +87,8 @@ static void try_last(struct search *search, int last) {
     }
 }
 
-static enum ps_status run(struct search *search, enum goal goal, struct partition *partition, bool *found, struct ps_error *error) {
+static enum ps_status run(struct search *search, enum goal goal, struct partition *partition, bool *found,
+                          struct ps_error *error) {
     size_t places = (size_t)search->layers * (size_t)search->stages;
     search->goal = goal;
     search->best = malloc((places + (size_t)search->stages) * sizeof *search->best);

@@ -2,16 +2,17 @@
  * Bi-Partition (separate cuts for forward and backward), exactly: with transfers, memory and unlike workers in a given order.
  *
  * "Is a period of T possible?" is answered from the last worker to the first. A state (i, j) of worker k says that workers
- * k..P-1 can do all but the first i forward and j backward layers. (i, j) is one when its boundary with worker k - 1 is within T
- * and some state (i2, j2) >= (i, j) of worker k + 1 leaves a load within T_k = speed_k T:
+ * k..P-1 can do all but the first i forward and j backward layers. (i, j) is one when its boundary with worker k - 1 is within
+ * T and some state (i2, j2) >= (i, j) of worker k + 1 leaves a load within T_k = speed_k T:
  *
  *     F[i2] + B[j2] <= T_k + F[i] + B[j]
  *
- * so without memory only the least F[i2] + B[j2] over the states above and right of (i, j) matters: a Fenwick tree over j, filled
- * while i falls. Only a band of (i, j) is looked at: what is left must fit the workers that are left, what is done those before.
+ * so without memory only the least F[i2] + B[j2] over the states above and right of (i, j) matters: a Fenwick tree over j,
+ * filled while i falls. Only a band of (i, j) is looked at: what is left must fit the workers that are left, what is done
+ * those before.
  *
- * With memory each (i, j) tries all i2 and, from the smallest reachable on, j2. What a worker needs grows with i2 and j2 but for
- * the buffers of its ends, so a range that is too large already without them ends the search: exact, and rarely long.
+ * With memory each (i, j) tries all i2 and, from the smallest reachable on, j2. What a worker needs grows with i2 and j2 but
+ * for the buffers of its ends, so a range that is too large already without them ends the search: exact, and rarely long.
  *
  * The paper's algorithm bisects a cut where the function is not monotone once transfers count; see bipartition_paper.c.
  */
@@ -31,10 +32,10 @@ struct search {
     struct bipartition data;
     struct state *states; /* of all workers, from the last one's to the first one's */
     size_t state_count, state_capacity;
-    size_t *list_end;     /* per worker: its states end here and begin where those of worker k + 1 end */
-    int64_t *least;       /* Fenwick tree: least F + B; and the state that has it */
+    size_t *list_end; /* per worker: its states end here and begin where those of worker k + 1 end */
+    int64_t *least;   /* Fenwick tree: least F + B; and the state that has it */
     int *least_state;
-    int *next_state;      /* with memory: [i][j] the state of worker k + 1 with this i and the least j at or after this one */
+    int *next_state; /* with memory: [i][j] the state of worker k + 1 with this i and the least j at or after this one */
 };
 
 static size_t list_first(const struct search *search, int k) { return k < search->data.workers ? search->list_end[k + 1] : 0; }
@@ -114,7 +115,8 @@ static enum ps_status find_states(struct search *search, int k, double period_ns
         for (int j = low; j < (k == 0 ? 1 : high); j++) {
             int next = -1;
             int64_t least = tree_least(search, j, &next);
-            if (next < 0 || least - forward[i] - backward[j] > band.load || !boundary_fits(search, k, i, j, period_ns)) continue;
+            if (next < 0 || least - forward[i] - backward[j] > band.load || !boundary_fits(search, k, i, j, period_ns))
+                continue;
             TRY(add_state(search, i, j, next, error));
         }
     }
@@ -204,7 +206,8 @@ static double bound_ns(const struct bipartition *data) {
     }
     for (int l = 0; l < data->layers; l++) {
         if (data->forward_ns[l + 1] - data->forward_ns[l] > largest) largest = data->forward_ns[l + 1] - data->forward_ns[l];
-        if (data->backward_ns[l + 1] - data->backward_ns[l] > largest) largest = data->backward_ns[l + 1] - data->backward_ns[l];
+        if (data->backward_ns[l + 1] - data->backward_ns[l] > largest)
+            largest = data->backward_ns[l + 1] - data->backward_ns[l];
     }
     return fmax((double)(data->forward_ns[data->layers] + data->backward_ns[data->layers]) / speeds, (double)largest / fastest);
 }
@@ -253,14 +256,16 @@ static enum ps_status search_open(struct search *search, struct ps_error *error)
     search->least = malloc(side * sizeof *search->least);
     search->least_state = malloc(side * sizeof *search->least_state);
     if (search->data.problem->slots) search->next_state = malloc(side * side * sizeof *search->next_state);
-    if (search->list_end && search->least && search->least_state && (search->next_state || !search->data.problem->slots)) return PS_OK;
+    if (search->list_end && search->least && search->least_state && (search->next_state || !search->data.problem->slots))
+        return PS_OK;
     return error_memory(error, "the tables of the planner", side * side * sizeof *search->next_state);
 }
 
 static enum ps_status no_plan(const struct bipartition *data, struct ps_error *error) {
     char needs[32], limit[32];
     int64_t bytes = bipartition_memory(data, data->workers - 1, 0, data->layers, 0, data->layers, false);
-    return error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory; one worker would need %s, and has %s",
+    return error_set(error, PS_NO_PLAN,
+                     "no bi-partition of %d layers over %d workers fits their memory; one worker would need %s, and has %s",
                      data->layers, data->workers, text_bytes(bytes, needs),
                      text_bytes(data->problem->cluster->devices[data->workers - 1].memory_bytes, limit));
 }

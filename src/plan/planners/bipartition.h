@@ -16,15 +16,15 @@ struct bipartition {
     int64_t *moved_bytes;              /* sums of stash and weights: what crosses when forward and backward are apart */
     int64_t *cut_bytes;                /* across the cut after i layers; 0 at both ends */
     int64_t *parameter_bytes, *statistics_bytes, *stash_bytes; /* sums */
-    int64_t *workspace_bytes;          /* [first][last] of a stage, where memory counts; else NULL */
+    int64_t *workspace_bytes;                                  /* [first][last] of a stage, where memory counts; else NULL */
 };
 
 enum ps_status bipartition_open(const struct planner_problem *problem, struct bipartition *data, struct ps_error *error);
 void bipartition_close(struct bipartition *data);
 
-/* Nanoseconds that the boundary between workers k and k + 1 is busy per micro-batch: the activations and gradients of both cuts,
- * and (unless the paper's cost is asked for) the stashes and weights of the layers between them, which travel to the worker that
- * runs their backward and back. */
+/* Nanoseconds that the boundary between workers k and k + 1 is busy per micro-batch: the activations and gradients of both
+ * cuts, and (unless the paper's cost is asked for) the stashes and weights of the layers between them, which travel to the
+ * worker that runs their backward and back. */
 double bipartition_boundary_ns(const struct bipartition *data, int k, int i, int j);
 double bipartition_load_ns(const struct bipartition *data, int k, int i, int i2, int j, int j2);
 /* Memory of worker k: of the layers of its backward as in any stage; of those that it only runs forward one copy of the weights

@@ -26,10 +26,11 @@ enum ps_status bipartition_open(const struct planner_problem *problem, struct bi
     const struct cost_table *costs = problem->costs;
     size_t count = (size_t)costs->layer_count + 1;
     int64_t *sums = calloc(7 * count, sizeof *sums);
-    *data = (struct bipartition){.problem = problem, .layers = costs->layer_count, .workers = problem->workers, .forward_ns = sums};
+    *data =
+        (struct bipartition){.problem = problem, .layers = costs->layer_count, .workers = problem->workers, .forward_ns = sums};
     if (!sums) return error_memory(error, "the sums of a profile", 7 * count * sizeof *sums);
-    int64_t **parts[] = {&data->backward_ns, &data->moved_bytes, &data->cut_bytes, &data->parameter_bytes, &data->statistics_bytes,
-                         &data->stash_bytes};
+    int64_t **parts[] = {&data->backward_ns,     &data->moved_bytes,      &data->cut_bytes,
+                         &data->parameter_bytes, &data->statistics_bytes, &data->stash_bytes};
     for (size_t p = 0; p < 6; p++) *parts[p] = sums + (p + 1) * count;
     for (int l = 0; l < data->layers; l++) {
         const struct layer_cost *layer = &costs->layers[l];
@@ -83,8 +84,8 @@ int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2,
     int both = (int)larger(i, j), both_end = (int)smaller(i2, j2);
     if (both_end < both) both = both_end = i;
     int64_t backward_weights = data->parameter_bytes[j2] - data->parameter_bytes[j];
-    int64_t forward_weights = data->parameter_bytes[i2] - data->parameter_bytes[i] -
-                              (data->parameter_bytes[both_end] - data->parameter_bytes[both]);
+    int64_t forward_weights =
+        data->parameter_bytes[i2] - data->parameter_bytes[i] - (data->parameter_bytes[both_end] - data->parameter_bytes[both]);
     int64_t sent_stash = data->stash_bytes[i2] - data->stash_bytes[i] - (data->stash_bytes[both_end] - data->stash_bytes[both]);
     int64_t bytes = (slots->weights + 1 + data->problem->moments) * backward_weights + forward_weights +
                     data->statistics_bytes[i2] - data->statistics_bytes[i] + sent_stash;

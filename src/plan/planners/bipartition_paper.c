@@ -4,11 +4,12 @@
  *
  *     A = min over s, t, m' of max( A(i1, s, j1, t, m - m'), (a_s + a_t) / beta, A(s, i2, t, j2, m') )
  *
- * For given s and m' the backward cut t is found by bisection, taking the left part to grow with t and the right part to shrink.
+ * For given s and m' the backward cut t is found by bisection, taking the left part to grow with t and the right part to
+ * shrink.
  *
  * Its faults, kept as they are: the bisection does not see the transfer, which may rule out the cut that it finds (the result
- * can be several times the optimum); every worker must have something to do, and then neither part need be monotone; stashes and
- * weights that travel between separated forward and backward layers cost nothing; and how many micro-batches a worker holds
+ * can be several times the optimum); every worker must have something to do, and then neither part need be monotone; stashes
+ * and weights that travel between separated forward and backward layers cost nothing; and how many micro-batches a worker holds
  * depends on its place, which a part of the recurrence does not know: here every worker is taken to hold as many as the first.
  * Workers and links are taken to be alike. Time O(L^5 log L P^2).
  */
@@ -48,8 +49,7 @@ static double one_worker(const struct table *table, const struct work *work) {
     const struct bipartition *data = &table->data;
     int64_t limit = data->problem->cluster->devices[0].memory_bytes;
     if (work->i1 == work->i2 && work->j1 == work->j2) return INFINITY;
-    if (data->problem->slots && limit > 0 &&
-        bipartition_memory(data, 0, work->i1, work->i2, work->j1, work->j2, false) > limit)
+    if (data->problem->slots && limit > 0 && bipartition_memory(data, 0, work->i1, work->i2, work->j1, work->j2, false) > limit)
         return INFINITY;
     return bipartition_load_ns(data, 0, work->i1, work->i2, work->j1, work->j2);
 }
@@ -111,7 +111,8 @@ static enum ps_status fill(struct table *table, struct planner_answer *answer, s
     struct work all = {0, data->layers, 0, data->layers, data->workers};
     size_t states = table->ranges * table->ranges * (size_t)data->workers, side = (size_t)data->workers + 1;
     if (states > STATES_MAX)
-        return error_set(error, PS_NO_PLAN, "%d layers on %d workers: the published algorithm tabulates %zu states, at most %zu are accepted",
+        return error_set(error, PS_NO_PLAN,
+                         "%d layers on %d workers: the published algorithm tabulates %zu states, at most %zu are accepted",
                          data->layers, data->workers, states, STATES_MAX);
     table->parts = malloc(states * sizeof *table->parts);
     int *cuts = malloc(2 * side * sizeof *cuts);
@@ -122,7 +123,8 @@ static enum ps_status fill(struct table *table, struct planner_answer *answer, s
     }
     for (size_t p = 0; p < states; p++) table->parts[p].period_ns = -1;
     if (isinf(least(table, &all))) {
-        status = error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", data->layers, data->workers);
+        status = error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", data->layers,
+                           data->workers);
         goto out;
     }
     read_cuts(table, &all, 0, cuts, cuts + side);

@@ -28,7 +28,7 @@ struct search {
     struct step {
         int from; /* the stage's lower ideal */
         int replicas;
-    } *steps; /* [machines + 1][ideals] */
+    } * steps;        /* [machines + 1][ideals] */
     double *best_key; /* per ideal, of those inside it that are in R[m - m'] */
     int *best_from;
 };
@@ -83,7 +83,8 @@ static bool feasible(struct search *search, double period_ns) {
     memset(search->reached, 0, count * ((size_t)search->machines + 1) * sizeof *search->reached);
     search->reached[0] = true;
     for (int m = 1; m <= search->machines; m++)
-        for (int replicas = 1; replicas <= m && replicas <= search->replicas_max; replicas++) sweep(search, m, replicas, period_ns);
+        for (int replicas = 1; replicas <= m && replicas <= search->replicas_max; replicas++)
+            sweep(search, m, replicas, period_ns);
     return search->reached[((size_t)search->machines + 1) * count - 1];
 }
 
@@ -139,7 +140,8 @@ static enum ps_status open_search(struct search *search, struct ps_error *error)
 /* The nodes between two ideals, appended to the order. */
 static void append_nodes(const struct ideals *ideals, int lower, int upper, struct planner_answer *answer) {
     for (int n = 0; n < ideals->node_count; n++)
-        if (ideal_holds(ideals, upper, n) && !ideal_holds(ideals, lower, n)) answer->order[answer->order_count++] = ideals->nodes[n];
+        if (ideal_holds(ideals, upper, n) && !ideal_holds(ideals, lower, n))
+            answer->order[answer->order_count++] = ideals->nodes[n];
 }
 
 static enum ps_status write_answer(const struct search *search, struct planner_answer *answer, struct ps_error *error) {
@@ -170,8 +172,8 @@ static enum ps_status write_answer(const struct search *search, struct planner_a
     return enough ? PS_OK : error_memory(error, "a plan", (size_t)ideals->node_count * sizeof *answer->order);
 }
 
-static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals, struct planner_answer *answer,
-                                   struct ps_error *error) {
+static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals,
+                                   struct planner_answer *answer, struct ps_error *error) {
     struct search search = {.ideals = ideals,
                             .machines = problem->workers,
                             .replicas_max = problem->replicate ? problem->workers : 1,

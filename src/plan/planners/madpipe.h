@@ -1,0 +1,65 @@
+/*
+ * MadPipe's problem (Beaumont, Eyraud-Dubois, Shilova, "MadPipe: memory aware dynamic programming algorithm for pipelined model
+ * parallelism"): stages in a row, of which one special worker may hold several, and periodic schedules in which a stage keeps g
+ * activations. Workers and links are alike.
+ *
+ * Going back from the last layer, `delay` is the least time between the end of the forward of a layer and the start of its
+ * backward. A computation or transfer of length y lengthens it from x to x (+) y: within a period if it fits, else from the
+ * next period on. All times are whole nanoseconds.
+ */
+#ifndef PENSTOCK_PLAN_PLANNERS_MADPIPE_H
+#define PENSTOCK_PLAN_PLANNERS_MADPIPE_H
+
+#include "plan/planner.h"
+
+struct madpipe {
+    const struct planner_problem *problem;
+    int layers, workers;
+    int64_t *time_ns;     /* of the first i layers, forward and backward */
+    int64_t *forward_ns;  /* of the first i layers */
+    int64_t *transfer_ns; /* across the cut after i layers, both ways; 0 at both ends */
+    int64_t limit_bytes;  /* of a worker; INT64_MAX: none */
+    bool cautious;        /* the special worker's stages are all taken to hold g activations at once: plans that are easier to
+                             schedule, no bound */
+    int64_t *base_bytes, *copy_bytes; /* [first][last]: memory of a stage is base + g copy; NULL where it does not count */
+};
+
+/* A stage of the layers first..last-1 on the special worker or one of its own. */
+struct madpipe_stage {
+    int first, end;
+    bool special;
+};
+
+enum ps_status madpipe_open(const struct planner_problem *problem, struct madpipe *data, struct ps_error *error);
+void madpipe_close(struct madpipe *data);
+
+static inline int64_t madpipe_periods(int64_t time_ns, int64_t period_ns) { return (time_ns + period_ns - 1) / period_ns; }
+/* x (+) y for y <= period. */
+static inline int64_t madpipe_lengthen(int64_t x, int64_t y, int64_t period_ns) {
+    int64_t end = madpipe_periods(x, period_ns) * period_ns;
+    return x + y <= end || x == end ? x + y : end + y;
+}
+static inline int64_t madpipe_time_ns(const struct madpipe *data, int first, int end) {
+    return data->time_ns[end] - data->time_ns[first];
+}
+/* Memory of the stage first..end-1 that keeps `copies` activations, and of one activation. */
+int64_t madpipe_memory(const struct madpipe *data, int first, int end, int64_t copies);
+int64_t madpipe_copy_bytes(const struct madpipe *data, int first, int end);
+
+/* The stages of the best plan, into `stages` (room for one per layer): the least period for which a plan exists.
+ * Contiguous: one stage per worker, scheduled by 1F1B*: the period is that of a valid schedule.
+ * Special: a bound that no plan of MadPipe's class can beat (the memory of the special worker is a lower bound), below `known`,
+ * a period for which there is a plan, or `known` itself (0: none is known). Where a test takes too long it counts as passed,
+ * which keeps the bound a bound; there are then no stages (count 0).
+ * PS_NO_PLAN where nothing fits. */
+enum ps_status madpipe_contiguous(const struct madpipe *data, struct madpipe_stage *stages, int *count, int64_t *period_ns,
+                                  struct ps_error *error);
+enum ps_status madpipe_special(const struct madpipe *data, int64_t known, struct madpipe_stage *stages, int *count,
+                               int64_t *period_ns, struct ps_error *error);
+/* Is the period possible? */
+enum ps_status madpipe_contiguous_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
+                                     bool *found, struct ps_error *error);
+enum ps_status madpipe_special_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
+                                  bool *found, struct ps_error *error);
+
+#endif

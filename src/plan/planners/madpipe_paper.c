@@ -1,0 +1,192 @@
+/*
+ * MadPipe's own first phase, for comparison: a dynamic programme on a grid. T(l, p, t, m, V) is the least period of the first l
+ * layers on p normal workers when the special one already has load t and memory m and V passes between F_l and B_l at least;
+ * t, m and V are rounded up to 101, 11 and 51 values. A guess of the period decides how many activations are kept; ten rounds
+ * narrow it as in the paper. What is found is scheduled by the same second phase as `madpipe`.
+ *
+ * Its fault, kept as it is: a special worker is charged g - 1 activations for each stage, also where it has only one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/planners/madpipe_schedule.h"
+
+enum { LOADS = 101, MEMORIES = 11, DELAYS = 51, ROUNDS = 10, NODES = 20000 };
+
+#define STATES_MAX ((size_t)1 << 26)
+#define NEVER INT64_MAX
+
+struct grid {
+    const struct madpipe *data;
+    int64_t guess; /* the period that decides what is kept */
+    int64_t load_step, memory_step, delay_step;
+    int64_t *least; /* per state; below 0: not known yet */
+};
+
+struct state {
+    int layers, workers, load, memory, delay; /* the last three in steps */
+};
+
+static int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
+
+static int64_t *place(const struct grid *grid, const struct state *state) {
+    size_t s = (size_t)state->layers;
+    s = s * (size_t)grid->data->workers + (size_t)state->workers;
+    s = s * LOADS + (size_t)state->load;
+    s = s * MEMORIES + (size_t)state->memory;
+    return &grid->least[s * DELAYS + (size_t)state->delay];
+}
+
+static int64_t least(struct grid *grid, const struct state *state);
+
+/* The period when the layers first..state.layers-1 are one stage; the state that remains. */
+static int64_t with_stage(struct grid *grid, const struct state *state, int first, bool special, struct state *rest) {
+    const struct madpipe *data = grid->data;
+    int64_t time = madpipe_time_ns(data, first, state->layers), transfer = data->transfer_ns[first];
+    int64_t delay = state->delay * grid->delay_step, copies = madpipe_periods(delay + time, grid->guess);
+    int64_t memory = madpipe_memory(data, first, state->layers, special ? copies - 1 : copies), period = time;
+    *rest = *state;
+    rest->layers = first;
+    if (special) {
+        int64_t load = state->load * grid->load_step + time;
+        memory += state->memory * grid->memory_step;
+        rest->load = (int)round_up(load, grid->load_step);
+        rest->memory = (int)round_up(memory, grid->memory_step);
+        period = load;
+    } else {
+        rest->workers--;
+    }
+    int64_t next = madpipe_lengthen(madpipe_lengthen(delay, time, grid->guess), transfer, grid->guess);
+    int64_t steps = round_up(next, grid->delay_step);
+    if (rest->workers < 0 || memory > data->limit_bytes || rest->load >= LOADS || rest->memory >= MEMORIES || steps >= DELAYS)
+        return NEVER;
+    rest->delay = (int)steps;
+    return period > transfer ? period : transfer;
+}
+
+static int64_t best_stage(struct grid *grid, const struct state *state, int *best_first, bool *best_special) {
+    int64_t best = NEVER;
+    for (int first = state->layers - 1; first >= 0; first--)
+        for (int special = 0; special < 2; special++) {
+            struct state rest;
+            int64_t period = with_stage(grid, state, first, special, &rest);
+            if (period >= best) continue;
+            int64_t others = least(grid, &rest);
+            if (others > period) period = others;
+            if (period >= best) continue;
+            best = period;
+            *best_first = first;
+            *best_special = special;
+        }
+    return best;
+}
+
+static int64_t least(struct grid *grid, const struct state *state) {
+    int first;
+    bool special;
+    if (state->layers == 0) return state->load * grid->load_step;
+    int64_t *known = place(grid, state);
+    if (*known < 0) *known = best_stage(grid, state, &first, &special);
+    return *known;
+}
+
+/* The stages of the best plan for the grid's guess; two in a row on the special worker are one stage. */
+static void read_stages(struct grid *grid, struct state state, struct madpipe_stage *stages, int *count) {
+    int n = 0, first;
+    bool special;
+    while (state.layers > 0) {
+        struct state rest;
+        best_stage(grid, &state, &first, &special);
+        with_stage(grid, &state, first, special, &rest);
+        if (n > 0 && special && stages[n - 1].special)
+            stages[n - 1].first = first;
+        else
+            stages[n++] = (struct madpipe_stage){first, state.layers, special};
+        state = rest;
+    }
+    for (int s = 0; s < n / 2; s++) {
+        struct madpipe_stage kept = stages[s];
+        stages[s] = stages[n - 1 - s];
+        stages[n - 1 - s] = kept;
+    }
+    *count = n;
+}
+
+/* The paper's rounds; the stages of the best one. Returns the period that they promise, NEVER where there are none. */
+static int64_t first_phase(struct grid *grid, size_t states, struct madpipe_stage *stages, int *count) {
+    const struct madpipe *data = grid->data;
+    int64_t total = data->time_ns[data->layers], high = total, low = total / data->workers, best = NEVER;
+    for (int l = 0; l < data->layers; l++) high += data->transfer_ns[l];
+    grid->load_step = total / (LOADS - 1) + 1;
+    grid->memory_step = data->limit_bytes < INT64_MAX ? data->limit_bytes / (MEMORIES - 1) + 1 : 1;
+    grid->delay_step = high / (DELAYS - 1) + 1;
+    for (int round = 0; round < ROUNDS && low <= high; round++) {
+        struct state all = {.layers = data->layers, .workers = data->workers - 1};
+        grid->guess = round == 0 ? high : low + (high - low) / 2;
+        if (grid->guess < 1) grid->guess = 1;
+        memset(grid->least, -1, states * sizeof *grid->least);
+        int64_t period = least(grid, &all), worse = period > grid->guess ? period : grid->guess;
+        if (worse < best) {
+            best = worse;
+            read_stages(grid, all, stages, count);
+        }
+        if (period == NEVER && round == 0) return NEVER;
+        int64_t better = period < grid->guess ? period : grid->guess;
+        if (better > low) low = better;
+        if (worse < high) high = worse;
+    }
+    return best;
+}
+
+static enum ps_status solve_data(const struct madpipe *data, struct grid *grid, struct madpipe_stage *stages,
+                                 struct periodic_operation *operations, struct madpipe_found *best,
+                                 struct planner_answer *answer, struct ps_error *error) {
+    size_t states = ((size_t)data->layers + 1) * (size_t)data->workers * LOADS * MEMORIES * DELAYS;
+    int count;
+    if (states > STATES_MAX)
+        return error_set(error, PS_NO_PLAN,
+                         "%d layers on %d workers: the published grid has %zu states, at most %zu are accepted", data->layers,
+                         data->workers, states, STATES_MAX);
+    grid->least = malloc(states * sizeof *grid->least);
+    if (!grid->least) return error_memory(error, "the grid of the planner", states * sizeof *grid->least);
+    int64_t promised = first_phase(grid, states, stages, &count);
+    free(grid->least);
+    best->period_ns = 4 * data->time_ns[data->layers] + 4;
+    for (int l = 0; l < data->layers; l++) best->period_ns += data->transfer_ns[l];
+    if (promised < NEVER)
+        TRY(madpipe_schedule_least(data, stages, count, data->time_ns[data->layers] / data->workers - 1, NODES, operations,
+                                   best, error));
+    if (best->operation_count == 0)
+        return error_set(error, PS_NO_PLAN, "the published grid finds no plan for %d workers that fits their memory",
+                         data->workers);
+    return madpipe_answer(best, answer, error);
+}
+
+static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
+    struct madpipe data;
+    TRY(madpipe_open(problem, &data, error));
+    struct grid grid = {.data = &data};
+    size_t layers = (size_t)data.layers;
+    struct madpipe_stage *stages = malloc(layers * sizeof *stages);
+    struct periodic_operation *operations = malloc(4 * layers * sizeof *operations);
+    struct madpipe_found best = {.stages = malloc(layers * sizeof *best.stages),
+                                 .operations = malloc(4 * layers * sizeof *best.operations)};
+    enum ps_status status;
+    if (stages && operations && best.stages && best.operations)
+        status = solve_data(&data, &grid, stages, operations, &best, answer, error);
+    else
+        status = error_memory(error, "a plan", 4 * layers * sizeof *operations);
+    free(stages);
+    free(operations);
+    free(best.stages);
+    free(best.operations);
+    madpipe_close(&data);
+    return status;
+}
+
+extern const struct planner planner_madpipe_paper;
+const struct planner planner_madpipe_paper = {
+    .name = "madpipe-paper",
+    .summary = "MadPipe's published dynamic programme on a grid",
+    .solve = solve,
+};

@@ -1,0 +1,168 @@
+/*
+ * MadPipe's class with one special worker, exactly, where the paper has a grid: whether a period is possible.
+ *
+ * Labels stand for ways to place the layers from `first` on. A label has the delay at its front, the load and memory of the
+ * special worker (for a stage there at least g - 1 activations, and g for one stage at a time: the largest of them is added,
+ * which the paper leaves out), and the transfer that is already on the link between a normal worker and the special one, if the
+ * stage behind is there too: such a link carries both ends of the normal stage.
+ *
+ * A label is dropped when another, with as many normal workers left or more, is no worse in anything, and when what is left
+ * cannot be done in the time that is left. What remains is a true lower bound for the class: a schedule may need more, never
+ * less.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/planners/madpipe.h"
+
+struct label {
+    int64_t delay, load, memory, copy; /* of the special worker: load, memory, largest activation */
+    int64_t pending;                   /* on the link of the normal stage at the front; PENDING_SPECIAL: the front is special */
+    int first, workers;                /* first layer placed; normal workers left */
+    int parent;                        /* label behind, or -1 */
+};
+
+#define PENDING_SPECIAL INT64_MAX
+
+/* Comparisons of labels that one test may take. */
+enum { BUDGET = 100000000 };
+
+struct labels {
+    const struct madpipe *data;
+    int64_t period;
+    struct label *all;
+    int count, capacity;
+    int *list; /* per (first, workers): the newest label, or -1 */
+    int *next; /* per label: the next of its list */
+    int64_t compared;
+};
+
+static enum ps_status reserve(struct labels *labels, struct ps_error *error) {
+    if (labels->count < labels->capacity) return PS_OK;
+    int capacity = labels->capacity ? 2 * labels->capacity : 1024;
+    struct label *all = realloc(labels->all, (size_t)capacity * sizeof *all);
+    if (all) labels->all = all;
+    int *next = realloc(labels->next, (size_t)capacity * sizeof *next);
+    if (next) labels->next = next;
+    if (!all || !next) return error_memory(error, "the labels of the planner", (size_t)capacity * sizeof *all);
+    labels->capacity = capacity;
+    return PS_OK;
+}
+
+static bool no_worse(const struct label *a, const struct label *b) {
+    return a->delay <= b->delay && a->load <= b->load && a->memory <= b->memory && a->copy <= b->copy &&
+           a->pending <= b->pending;
+}
+
+static int *list_of(struct labels *labels, int first, int workers) {
+    return &labels->list[first * labels->data->workers + workers];
+}
+
+/* Is it dominated; and drops what it dominates. */
+static bool dominated(struct labels *labels, const struct label *label) {
+    for (int w = label->workers; w < labels->data->workers; w++)
+        for (int l = *list_of(labels, label->first, w); l >= 0; l = labels->next[l], labels->compared++)
+            if (no_worse(&labels->all[l], label)) return true;
+    for (int w = label->workers; w >= 0; w--)
+        for (int *link = list_of(labels, label->first, w); *link >= 0;) {
+            int l = *link;
+            if (no_worse(label, &labels->all[l])) {
+                *link = labels->next[l];
+            } else {
+                link = &labels->next[l];
+            }
+        }
+    return false;
+}
+
+static enum ps_status add(struct labels *labels, const struct label *label, struct ps_error *error) {
+    if (labels->compared >= BUDGET) return PS_OK;
+    int64_t left = labels->data->time_ns[label->first], room = label->workers * labels->period + labels->period - label->load;
+    if (left > room || dominated(labels, label)) return PS_OK;
+    TRY(reserve(labels, error));
+    int *list = list_of(labels, label->first, label->workers);
+    labels->all[labels->count] = *label;
+    labels->next[labels->count] = *list;
+    *list = labels->count++;
+    return PS_OK;
+}
+
+/* Puts the layers first..behind.first-1 before a label, on a normal worker or on the special one. */
+static enum ps_status extend(struct labels *labels, int parent, int first, bool special, struct ps_error *error) {
+    const struct madpipe *data = labels->data;
+    struct label label = labels->all[parent];
+    int end = label.first;
+    int64_t time = madpipe_time_ns(data, first, end), transfer = data->transfer_ns[first], period = labels->period;
+    int64_t copies = madpipe_periods(label.delay + time, period);
+    bool behind_special = label.pending == PENDING_SPECIAL;
+    if (special) {
+        int64_t behind = label.pending;
+        label.load += time;
+        label.memory += madpipe_memory(data, first, end, data->cautious ? copies : copies - 1);
+        if (!data->cautious && madpipe_copy_bytes(data, first, end) > label.copy)
+            label.copy = madpipe_copy_bytes(data, first, end);
+        if (label.load > period || label.memory + label.copy > data->limit_bytes) return PS_OK;
+        if (behind > 0 && behind + data->transfer_ns[end] > period) return PS_OK;
+        label.pending = PENDING_SPECIAL;
+    } else {
+        if (madpipe_memory(data, first, end, copies) > data->limit_bytes) return PS_OK;
+        label.pending = behind_special ? data->transfer_ns[end] : 0;
+        label.workers--;
+    }
+    label.delay = madpipe_lengthen(madpipe_lengthen(label.delay, time, period), transfer, period);
+    label.first = first;
+    label.parent = parent;
+    return add(labels, &label, error);
+}
+
+static enum ps_status extend_all(struct labels *labels, int parent, struct ps_error *error) {
+    const struct madpipe *data = labels->data;
+    struct label label = labels->all[parent];
+    for (int first = label.first - 1; first >= 0; first--) {
+        if (madpipe_time_ns(data, first, label.first) > labels->period) break;
+        if (data->transfer_ns[first] > labels->period) continue;
+        if (label.workers > 0) TRY(extend(labels, parent, first, false, error));
+        if (label.pending != PENDING_SPECIAL) TRY(extend(labels, parent, first, true, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status fill(struct labels *labels, struct ps_error *error) {
+    const struct madpipe *data = labels->data;
+    struct label start = {.first = data->layers, .workers = data->workers - 1, .parent = -1};
+    TRY(add(labels, &start, error));
+    for (int first = data->layers; first > 0 && labels->compared < BUDGET; first--)
+        for (int w = data->workers - 1; w >= 0; w--)
+            for (int l = *list_of(labels, first, w); l >= 0; l = labels->next[l]) TRY(extend_all(labels, l, error));
+    return PS_OK;
+}
+
+/* The first label that has placed all layers; its stages in order. */
+static bool read_stages(const struct labels *labels, struct madpipe_stage *stages, int *count) {
+    int found = -1;
+    for (int w = labels->data->workers - 1; w >= 0 && found < 0; w--) found = labels->list[w];
+    *count = 0;
+    for (int l = found; l >= 0 && labels->all[l].parent >= 0; l = labels->all[l].parent) {
+        const struct label *label = &labels->all[l];
+        stages[(*count)++] =
+            (struct madpipe_stage){label->first, labels->all[label->parent].first, label->pending == PENDING_SPECIAL};
+    }
+    return found >= 0;
+}
+
+enum ps_status madpipe_special_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
+                                  bool *found, struct ps_error *error) {
+    struct labels labels = {.data = data, .period = period_ns};
+    size_t lists = ((size_t)data->layers + 1) * (size_t)data->workers;
+    enum ps_status status;
+    labels.list = malloc(lists * sizeof *labels.list);
+    if (!labels.list) return error_memory(error, "the labels of the planner", lists * sizeof *labels.list);
+    for (size_t l = 0; l < lists; l++) labels.list[l] = -1;
+    TRY_OUT(fill(&labels, error));
+    *found = read_stages(&labels, stages, count) || labels.compared >= BUDGET;
+out:
+    free(labels.all);
+    free(labels.next);
+    free(labels.list);
+    return status;
+}

@@ -1,0 +1,293 @@
+/* MadPipe's two searches against all plans of small random instances. */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/planners/madpipe_schedule.h"
+
+extern const struct planner planner_madpipe, planner_madpipe_paper;
+
+struct instance {
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct stage_slots slots;
+    struct planner_problem problem;
+    struct madpipe data;
+};
+
+/* Times of a few nanoseconds, so that every whole period can be tried. */
+static void make_instance(struct instance *instance, uint64_t number) {
+    struct random_key key = test_key(number);
+    uint64_t n = 0;
+    int layers = 1 + (int)random_below(key, n++, 6), workers = 1 + (int)random_below(key, n++, 4);
+    struct ps_cluster_options options = {.workers = workers, .memory_bytes = 100 + (int64_t)random_below(key, n++, 3000)};
+    if (random_below(key, n++, 3)) options.bandwidth_bytes_per_s = 64e9;
+    assert_ok(ps_cluster_uniform(&options, &instance->cluster, &test_error));
+    assert_ok(profile_create(1, layers, &instance->profile, &test_error));
+    struct cost_table *table = &instance->profile->tables[0];
+    for (int l = 0; l < layers; l++) {
+        struct layer_cost *layer = &table->layers[l];
+        layer->time.forward_s = 1e-9 * (double)random_below(key, n++, 8);
+        layer->time.backward_input_s = 1e-9 * (double)(1 + random_below(key, n++, 8));
+        layer->size.parameter_bytes = (int64_t)random_below(key, n++, 60);
+        layer->size.output_bytes = layer->size.value_bytes = l < layers - 1 ? (int64_t)random_below(key, n++, 200) : 0;
+        layer->size.stash_bytes = (int64_t)random_below(key, n++, 200);
+    }
+    instance->slots = (struct stage_slots){.weights = 2};
+    instance->problem = (struct planner_problem){.costs = table,
+                                                 .cluster = instance->cluster,
+                                                 .workers = workers,
+                                                 .slots = &instance->slots,
+                                                 .moments = 1,
+                                                 .paper_cost = random_below(key, n++, 2)};
+    assert_ok(madpipe_open(&instance->problem, &instance->data, &test_error));
+}
+
+static void free_instance(struct instance *instance) {
+    madpipe_close(&instance->data);
+    ps_profile_destroy(instance->profile);
+    ps_cluster_destroy(instance->cluster);
+}
+
+/* Groups as the paper forms them, from the last stage backwards, transfers as stages of their own: g of each stage. */
+static bool form_groups(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period,
+                        int64_t *groups) {
+    int64_t sum = 0, group = 1;
+    for (int s = count - 1; s >= 0; s--) {
+        int64_t length[2] = {madpipe_time_ns(data, stages[s].first, stages[s].end), data->transfer_ns[stages[s].first]};
+        for (int part = 0; part < 2; part++) {
+            if (length[part] > period) return false;
+            if (sum + length[part] > period) {
+                group++;
+                sum = 0;
+            }
+            sum += length[part];
+            if (part == 0) groups[s] = group;
+        }
+    }
+    return true;
+}
+
+/* Loads, links and memory of an allocation at a period, each counted by itself. */
+static bool possible(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period) {
+    int64_t groups[16], load = 0, memory = 0, largest = 0;
+    int normal = 0;
+    if (!form_groups(data, stages, count, period, groups)) return false;
+    for (int s = 0; s < count; s++) {
+        int first = stages[s].first, end = stages[s].end;
+        if (stages[s].special) {
+            load += madpipe_time_ns(data, first, end);
+            memory += madpipe_memory(data, first, end, groups[s] - 1);
+            if (madpipe_copy_bytes(data, first, end) > largest) largest = madpipe_copy_bytes(data, first, end);
+            continue;
+        }
+        normal++;
+        if (madpipe_memory(data, first, end, groups[s]) > data->limit_bytes) return false;
+        bool between = s > 0 && s + 1 < count && stages[s - 1].special && stages[s + 1].special;
+        if (between && data->transfer_ns[first] + data->transfer_ns[end] > period) return false;
+    }
+    bool special = count > normal;
+    return load <= period && (!special || memory + largest <= data->limit_bytes) && normal + special <= data->workers;
+}
+
+/* Is any plan possible? All ways to cut, and (if asked) to choose the special worker's stages, no two of them side by side. */
+static bool any_possible(const struct madpipe *data, bool special, int64_t period, struct madpipe_stage *stages, int count) {
+    int first = count > 0 ? stages[count - 1].end : 0;
+    if (first == data->layers) return possible(data, stages, count, period);
+    for (int end = first + 1; end <= data->layers; end++)
+        for (int choice = 0; choice <= special; choice++) {
+            if (choice && count > 0 && stages[count - 1].special) continue;
+            stages[count] = (struct madpipe_stage){first, end, choice};
+            if (any_possible(data, special, period, stages, count + 1)) return true;
+        }
+    return false;
+}
+
+static void against_brute_force(void **state) {
+    (void)state;
+    int better = 0, equal = 0, infeasible = 0;
+    for (uint64_t number = 0; number < 250; number++) {
+        struct instance instance;
+        struct madpipe_stage stages[16], tried[16];
+        make_instance(&instance, number);
+        const struct madpipe *data = &instance.data;
+        int64_t periods[2] = {0, 0};
+        for (int special = 0; special < 2; special++) {
+            int count;
+            int64_t period = 1, top = data->time_ns[data->layers] + 1;
+            for (int l = 0; l < data->layers; l++) top += data->transfer_ns[l];
+            while (period <= top && !any_possible(data, special, period, tried, 0)) period++;
+            enum ps_status status = special ? madpipe_special(data, periods[0], stages, &count, &periods[1], &test_error)
+                                            : madpipe_contiguous(data, stages, &count, &periods[0], &test_error);
+            if (period > top) {
+                assert_status(status, PS_NO_PLAN, "the largest layer");
+                infeasible++;
+                continue;
+            }
+            assert_ok(status);
+            assert_int_equal(periods[special], period);
+            assert_true(possible(data, stages, count, period));
+            assert_int_equal(stages[0].first, 0);
+            assert_int_equal(stages[count - 1].end, data->layers);
+        }
+        better += periods[1] < periods[0];
+        equal += periods[1] == periods[0] && periods[0] > 0;
+        free_instance(&instance);
+    }
+    assert_true(better > 8 && equal > 40 && infeasible > 20);
+}
+
+/* The periodic scheduler finds what 1F1B* has, at the same period, and nothing below the bound; the verifier agrees. */
+static void schedules_of_contiguous_plans(void **state) {
+    (void)state;
+    int scheduled = 0;
+    for (uint64_t number = 0; number < 500; number++) {
+        struct instance instance;
+        struct madpipe_stage stages[16];
+        struct periodic_operation operations[64];
+        int count, operation_count, nodes = 100000;
+        int64_t period;
+        bool found;
+        make_instance(&instance, 30000 + number);
+        if (madpipe_contiguous(&instance.data, stages, &count, &period, &test_error) == PS_OK && period > 1) {
+            assert_ok(madpipe_schedule(&instance.data, stages, count, period, &nodes, operations, &operation_count, &found,
+                                       &test_error));
+            assert_true(found);
+            assert_true(madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count));
+            /* 1F1B* is optimal: these stages have no schedule of a shorter period with their memory. (Where a forward takes no
+             * time it does not need its worker, which is more than 1F1B* knows.) */
+            bool every_pair = true;
+            for (int o = 0; o < operation_count; o += 2)
+                every_pair &= (operations[o].length_ns == 0) == (operations[o + 1].length_ns == 0);
+            nodes = 100000;
+            assert_ok(madpipe_schedule(&instance.data, stages, count, period - 1, &nodes, operations, &operation_count, &found,
+                                       &test_error));
+            if (every_pair && found) assert_true(possible(&instance.data, stages, count, period - 1));
+            scheduled++;
+        }
+        test_error = (struct ps_error){0};
+        free_instance(&instance);
+    }
+    assert_true(scheduled > 200);
+}
+
+/* The verifier refuses what is not valid. */
+static void verifier(void **state) {
+    (void)state;
+    int refused = 0, tried = 0;
+    for (uint64_t number = 0; number < 300; number++) {
+        struct instance instance;
+        struct madpipe_stage stages[16];
+        struct periodic_operation operations[64];
+        int count, operation_count, nodes = 100000;
+        int64_t period;
+        bool found = false;
+        make_instance(&instance, 40000 + number);
+        struct random_key key = test_key(50000 + number);
+        if (madpipe_special(&instance.data, 0, stages, &count, &period, &test_error) == PS_OK)
+            assert_ok(madpipe_schedule(&instance.data, stages, count, period, &nodes, operations, &operation_count, &found,
+                                       &test_error));
+        if (found && operation_count > 2) {
+            assert_true(madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count));
+            /* A backward that starts before its forward has ended; a first stage that holds a batch for ever. */
+            int o = 2 * (int)random_below(key, 0, (uint64_t)count) + 1;
+            int64_t kept = operations[o].start_ns;
+            operations[o].start_ns = 0;
+            assert_false(madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count));
+            operations[o].start_ns = kept;
+            operations[1].start_ns += 1000 * period;
+            tried++;
+            refused += !madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count);
+        }
+        test_error = (struct ps_error){0};
+        free_instance(&instance);
+    }
+    assert_true(tried > 100 && refused > tried / 2); /* without bytes to keep a batch may stay */
+}
+
+static void answers(void **state) {
+    (void)state;
+    int shorter = 0, plans = 0;
+    for (uint64_t number = 0; number < 500; number++) {
+        struct instance instance;
+        struct madpipe_stage stages[16];
+        struct planner_answer answer = {0};
+        int count;
+        int64_t contiguous = INT64_MAX, bound;
+        make_instance(&instance, 60000 + number);
+        const struct madpipe *data = &instance.data;
+        if (madpipe_contiguous(data, stages, &count, &contiguous, &test_error) != PS_OK) contiguous = INT64_MAX;
+        enum ps_status status = planner_madpipe.solve(&instance.problem, &answer, &test_error);
+        if (status == PS_OK) {
+            int64_t period = (int64_t)(1e9 * answer.objective_s + 0.5);
+            assert_ok(madpipe_special(data, 0, stages, &count, &bound, &test_error));
+            assert_true(period <= contiguous && period >= bound);
+            assert_true((int64_t)(1e9 * answer.lower_bound_s + 0.5) == bound);
+            assert_int_equal(answer.stages[answer.stage_count - 1].last, data->layers - 1);
+            for (int s = 0; s < answer.stage_count; s++) {
+                assert_true(answer.stages[s].forward < data->workers && answer.stages[s].forward == answer.stages[s].backward);
+                stages[s] = (struct madpipe_stage){answer.stages[s].first, answer.stages[s].last + 1,
+                                                   answer.pattern && answer.stages[s].forward == 0};
+            }
+            if (answer.pattern)
+                assert_true(
+                    madpipe_schedule_valid(data, stages, answer.stage_count, period, answer.pattern, answer.pattern_count));
+            else
+                assert_true(possible(data, stages, answer.stage_count, period));
+            plans++;
+            shorter += period < contiguous;
+        } else {
+            assert_int_equal(contiguous, INT64_MAX);
+        }
+        test_error = (struct ps_error){0};
+        planner_answer_free(&answer);
+        free_instance(&instance);
+    }
+    assert_true(plans > 200 && shorter > 20);
+}
+
+/* The published grid: valid plans, never below the bound of the class, on the whole worse than the exact ones. */
+static void published_grid(void **state) {
+    (void)state;
+    int plans = 0, worse = 0, better = 0;
+    for (uint64_t number = 0; number < 60; number++) {
+        struct instance instance;
+        struct madpipe_stage stages[16];
+        struct planner_answer paper = {0}, exact = {0};
+        make_instance(&instance, 80000 + number);
+        const struct madpipe *data = &instance.data;
+        if (planner_madpipe_paper.solve(&instance.problem, &paper, &test_error) == PS_OK) {
+            int64_t period = (int64_t)(1e9 * paper.objective_s + 0.5);
+            assert_ok(planner_madpipe.solve(&instance.problem, &exact, &test_error));
+            assert_non_null(paper.pattern);
+            bool special = paper.stages[0].forward == 0;
+            for (int s = 0; s < paper.stage_count; s++) special &= paper.stages[s].forward == (s > 0 ? s : 0);
+            for (int s = 0; s < paper.stage_count; s++)
+                stages[s] = (struct madpipe_stage){paper.stages[s].first, paper.stages[s].last + 1,
+                                                   !special && paper.stages[s].forward == 0};
+            assert_true(madpipe_schedule_valid(data, stages, paper.stage_count, period, paper.pattern, paper.pattern_count));
+            assert_true(paper.objective_s >= exact.lower_bound_s * (1 - 1e-12));
+            worse += paper.objective_s > exact.objective_s * (1 + 1e-12);
+            better += paper.objective_s < exact.objective_s * (1 - 1e-12);
+            plans++;
+        }
+        test_error = (struct ps_error){0};
+        planner_answer_free(&paper);
+        planner_answer_free(&exact);
+        free_instance(&instance);
+    }
+    assert_true(plans > 20 && worse > better);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(against_brute_force),
+        cmocka_unit_test(schedules_of_contiguous_plans),
+        cmocka_unit_test(verifier),
+        cmocka_unit_test(answers),
+        cmocka_unit_test(published_grid),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
