@@ -9,9 +9,10 @@
 
 #include <stddef.h>
 
-/* Needs GCC (clang 14 has no target_clones) and a loader that knows ifunc (glibc's). */
+/* Needs GCC (clang 14 has no target_clones) and a loader that knows ifunc (glibc's). By features, not by arch=NAME: that would
+ * ask for this very CPU, and a newer one would get the default. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && !defined(PENSTOCK_NO_CLONES)
-#define VECTOR_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define VECTOR_CLONES
 #endif

@@ -4,7 +4,8 @@
  * Which layout. The weights live in the one that the gradient of the weights is made in, so that gradients need no reordering,
  * and the forward is made for it. (Asked for its favourite, the forward of oneDNN 2.6 would take another one with AVX-512: up to
  * a tenth faster on large images, two to four times slower on small ones.) The gradient of the input likes the blocks the other
- * way round: the weights are reordered into the workspace at each call, which is under one percent of a VGG-16's step.
+ * way round: the weights are reordered into the workspace at each call, which is under one percent of a VGG-16's step. There too
+ * small images are kept from oneDNN's favourite (of 3.x).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,20 @@ struct plans {
     const struct layout *canonical, *own;
 };
 
+/* Images on which oneDNN's kernels that work row by row (brgconv) have nearly nothing to do in a row. */
+static bool small_images(const struct node *node) { return node->shape.dim[1] * node->shape.dim[2] <= 16; }
+
+static dnnl_primitive_desc_t plan_input(struct draft *draft, const struct node *node, struct arrays arrays, int64_t in_channels,
+                                        const struct window *window, const_dnnl_primitive_desc_t hint) {
+    const struct attributes *a = &node->attributes;
+    dnnl_primitive_desc_t favourite = draft_convolution(draft, PASS_INPUT, &arrays, window, false, hint);
+    if (a->groups > 1 || !small_images(node)) return favourite;
+    int64_t dims[4] = {a->channels, in_channels, a->kernel_h, a->kernel_w};
+    arrays.weights = draft_layout(draft, 4, dims, dnnl_OIhw16o16i);
+    dnnl_primitive_desc_t blocked = draft_convolution(draft, PASS_INPUT, &arrays, window, false, hint);
+    return draft_slow(draft, blocked) ? favourite : blocked;
+}
+
 static struct plans make_plans(struct draft *draft, const struct convolution *c, const struct shape *in) {
     const struct attributes *a = &c->node->attributes;
     const int64_t *out = c->node->shape.dim, n = c->kernel.samples;
@@ -60,7 +75,7 @@ static struct plans make_plans(struct draft *draft, const struct convolution *c,
     struct plans plans = {.canonical = weights_layout(draft, a, in->dim[0], false)};
     dnnl_primitive_desc_t favourite = draft_convolution(draft, PASS_FORWARD, &arrays, &window, c->kernel.fuses_relu, NULL);
     plans.weights = draft_convolution(draft, PASS_WEIGHTS, &arrays, &window, false, favourite);
-    plans.input = draft_convolution(draft, PASS_INPUT, &arrays, &window, false, favourite);
+    plans.input = plan_input(draft, c->node, arrays, in->dim[0], &window, favourite);
     plans.own = arrays.weights = draft_layout_of(draft, plans.weights, DNNL_ARG_DIFF_WEIGHTS);
     plans.forward = draft_convolution(draft, PASS_FORWARD, &arrays, &window, c->kernel.fuses_relu, NULL);
     if (draft_slow(draft, plans.forward) && !draft_slow(draft, favourite)) {

@@ -15,9 +15,13 @@ static VECTOR_CLONES void rectify(size_t count, float *y, const float *x) {
     for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
 }
 
+/* The gradient is read whether it is wanted or not: a read that depends on a condition would not be vectorised. */
 static VECTOR_CLONES void mask(size_t count, float *dx, const float *y, const float *dy) {
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) dx[i] = y[i] > 0 ? dy[i] : 0;
+    for (size_t i = 0; i < count; i++) {
+        float gradient = dy[i];
+        dx[i] = y[i] > 0 ? gradient : 0;
+    }
 }
 
 static void forward_part(const void *context, int part, size_t first, size_t end) {

@@ -47,7 +47,7 @@ bool taps_fit(const struct node *node, const struct shape *input, int samples) {
     int64_t pixels = node->shape.dim[1] * node->shape.dim[2];
     int taps = a->kernel_h * a->kernel_w;
     bool plain = a->stride_h == 1 && a->stride_w == 1 && a->groups == 1 && taps > 1 && taps <= 25;
-    return plain && pixels <= 16 && pixels * samples >= 32 && input->dim[0] >= 64 && node->shape.dim[0] >= 64;
+    return plain && pixels <= 16 && pixels * samples >= 16 && input->dim[0] >= 64 && node->shape.dim[0] >= 64;
 }
 
 static void make_product(struct draft *draft, struct taps *t, int kh, int kw) {
