@@ -45,13 +45,23 @@ static inline struct device *chain_device(const char *name) {
     return device;
 }
 
+/* Runs a check on every device that computes numbers. */
+static inline void on_real_devices(void (*check)(struct device *device)) {
+    for (int d = 0; device_table[d] != NULL; d++) {
+        if (!device_table[d]->real) continue;
+        struct device *device = chain_device(device_table[d]->name);
+        check(device);
+        device_close(device);
+    }
+}
+
 /* Stages that begin at layer 0 and at each of `cuts`, with the initial values of seed 1. */
 static inline struct chain *chain_create(struct device *device, const struct graph *graph, int samples, int micro_batches,
                                          const int *cuts, int cut_count) {
     struct chain *chain = calloc(1, sizeof *chain);
     assert_non_null(chain);
-    *chain = (struct chain){.device = device, .graph = graph, .samples = samples, .count = cut_count + 1,
-                            .micro_batches = micro_batches};
+    *chain = (struct chain){
+        .device = device, .graph = graph, .samples = samples, .count = cut_count + 1, .micro_batches = micro_batches};
     for (int s = 0; s < chain->count; s++) {
         int first = s == 0 ? 0 : cuts[s - 1], last = s < cut_count ? cuts[s] - 1 : graph->layer_count - 1;
         assert_ok(stage_create(device, graph, first, last, samples, &chain->stages[s], &test_error));

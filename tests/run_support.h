@@ -13,6 +13,7 @@
 #include "graph/model.h"
 #include "plan/plan.h"
 #include "run/checkpoint.h"
+#include "run/trainer.h"
 #include "support.h"
 
 /* A run to be made; zeros are replaced by the defaults of `run_case_complete`. */
@@ -100,44 +101,72 @@ static inline void run_case_train(struct run_case wanted, char directory[4096], 
         ps_run_destroy(made);
 }
 
-/* All weights of a run in the network's order: its parameters and statistics, one after the other. */
+/* All weights in the network's order: its parameters and statistics, one after the other. */
 struct trained {
     float *values;
     size_t count;
 };
 
+static inline struct trained trained_make(const struct graph *graph) {
+    struct trained trained = {0};
+    for (int i = 0; i < graph->parameter_count; i++) trained.count += (size_t)shape_elements(&graph->parameters[i].shape);
+    trained.values = calloc(trained.count, sizeof *trained.values);
+    assert_non_null(trained.values);
+    return trained;
+}
+
+/* Where a parameter stands. */
+static inline float *trained_place(const struct trained *trained, const struct graph *graph, const char *name) {
+    size_t place = 0;
+    int i = 0;
+    for (; i < graph->parameter_count && strcmp(graph->parameters[i].name, name) != 0; i++)
+        place += (size_t)shape_elements(&graph->parameters[i].shape);
+    assert_true(i < graph->parameter_count);
+    return trained->values + place;
+}
+
+/* What a run left in its newest checkpoint. */
 static inline struct trained trained_read(const char *model_name, const char *run_dir) {
     struct ps_model *model;
     struct weight_files weights;
-    struct trained trained = {0};
     assert_ok(ps_model_create(model_name, &model, &test_error));
     assert_ok(weight_files_open_run(run_dir, &weights, &test_error));
-    const struct graph *graph = model->graph;
-    for (int i = 0; i < graph->parameter_count; i++) trained.count += (size_t)shape_elements(&graph->parameters[i].shape);
-    trained.values = malloc(trained.count * sizeof *trained.values);
-    assert_non_null(trained.values);
-    size_t place = 0;
-    for (int i = 0; i < graph->parameter_count; i++) {
-        const struct parameter *parameter = &graph->parameters[i];
-        size_t elements = (size_t)shape_elements(&parameter->shape);
-        const float *values = NULL;
-        for (int f = 0; f < weights.count; f++)
-            if (safetensors_find(&weights.files[f], parameter->name))
-                assert_ok(safetensors_get(&weights.files[f], parameter->name, &parameter->shape, &values, &test_error));
-        assert_non_null(values);
-        memcpy(trained.values + place, values, elements * sizeof *values);
-        place += elements;
-    }
+    struct trained trained = trained_make(model->graph);
+    int found = 0;
+    for (int f = 0; f < weights.count; f++)
+        for (int t = 0; t < weights.files[f].count; t++, found++) {
+            const struct safetensor *tensor = &weights.files[f].tensors[t];
+            const float *values;
+            assert_ok(safetensors_values(&weights.files[f], tensor, &values, &test_error));
+            memcpy(trained_place(&trained, model->graph, tensor->name), values, tensor->bytes);
+        }
+    assert_int_equal(found, model->graph->parameter_count);
     weight_files_close(&weights);
     ps_model_destroy(model);
     return trained;
 }
 
-/* Trains the case and returns its weights. */
+/* Trains the case without leaving files and returns its weights. */
 static inline struct trained run_case_weights(struct run_case wanted) {
-    char directory[4096], run_dir[4096];
-    run_case_train(wanted, directory, NULL);
-    struct trained trained = trained_read(run_case_complete(wanted).model, file_join(run_dir, directory, "run"));
+    char directory[4096], plan_path[4096];
+    wanted = run_case_complete(wanted);
+    test_directory_make(directory);
+    struct ps_plan *plan = run_case_plan(&wanted);
+    assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
+    ps_plan_destroy(plan);
+    struct ps_train_options options = run_case_options(&wanted, plan_path, NULL);
+    struct trainer trainer = {.options = &options};
+    assert_ok(trainer_train(&trainer, &test_error));
+    struct trained trained = trained_make(trainer.job.graph);
+    for (int w = 0; w < trainer.crew->worker_count; w++)
+        for (int s = 0; s < trainer.crew->workers[w].stage_count; s++) {
+            const struct worker_stage *stage = &trainer.crew->workers[w].stages[s];
+            for (int i = 0; i < stage_parameter_count(stage->stage); i++)
+                assert_ok(stage_export(stage->stage, i, stage->weights[0], stage->statistics,
+                                       trained_place(&trained, trainer.job.graph, stage_parameter(stage->stage, i)->name),
+                                       &test_error));
+        }
+    trainer_free(&trainer);
     test_directory_remove(directory);
     return trained;
 }

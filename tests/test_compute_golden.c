@@ -96,7 +96,8 @@ static void check_golden(struct device *device, json_t *golden) {
     fill_data(chain, json_string_value(json_object_get(golden, "data")));
     int32_t labels[16];
     for (int n = 0; n < samples; n++) labels[n] = 7 * n % 10;
-    struct stage_step step = {.labels = labels, .gradient_scale = 1.0f / (float)samples, .training = true, .update_statistics = true};
+    struct stage_step step = {
+        .labels = labels, .gradient_scale = 1.0f / (float)samples, .training = true, .update_statistics = true};
     struct stage_result result = chain_forward(chain, 0, &step);
     chain_backward(chain, 0, &step);
     double loss = json_number_value(json_object_get(golden, "loss"));
@@ -115,20 +116,19 @@ static void check_golden(struct device *device, json_t *golden) {
     ps_model_destroy(model);
 }
 
-static void test_goldens(void **state) {
-    (void)state;
+static void check_device(struct device *device) {
     json_t *root = NULL;
     assert_ok(json_read_file(TEST_DIRECTORY "/golden/goldens.json", "penstock-goldens", &root, &test_error));
     json_t *goldens = json_object_get(root, "goldens"), *golden;
     assert_true(json_array_size(goldens) >= 6);
-    for (int d = 0; device_table[d] != NULL; d++) {
-        if (!device_table[d]->real) continue;
-        struct device *device = chain_device(device_table[d]->name);
-        size_t i;
-        json_array_foreach(goldens, i, golden) check_golden(device, golden);
-        device_close(device);
-    }
+    size_t i;
+    json_array_foreach(goldens, i, golden) check_golden(device, golden);
     json_decref(root);
+}
+
+static void test_goldens(void **state) {
+    (void)state;
+    on_real_devices(check_device);
 }
 
 int main(void) {

@@ -54,12 +54,24 @@ static void test_refusals(void **state) {
     static const struct {
         const char *spec, *message;
     } cases[] = {
-        {"cosin", "did you mean 'cosine'"}, {"constant:1", "takes nothing"},      {"poly", "not a power"},
-        {"poly:0", "not a power"},          {"poly:x", "not a power"},            {"poly:1:2", "not a power"},
-        {"step", "'step' wants"},           {"step:1", "'step' wants"},           {"step::0.1", "'step' wants"},
-        {"step:2,1:0.1", "'step' wants"},   {"step:1:", "'step' wants"},          {"step:1:-1", "'step' wants"},
-        {"step:1,:0.1", "'step' wants"},    {"step:1:0.1:2", "'step' wants"},     {"step:nan:0.1", "'step' wants"},
-        {"step:1:inf", "'step' wants"},     {"", "is not known"},                 {":", "is not known"},
+        {"cosin", "did you mean 'cosine'"},
+        {"constant:1", "takes nothing"},
+        {"poly", "not a power"},
+        {"poly:0", "not a power"},
+        {"poly:x", "not a power"},
+        {"poly:1:2", "not a power"},
+        {"step", "'step' wants"},
+        {"step:1", "'step' wants"},
+        {"step::0.1", "'step' wants"},
+        {"step:2,1:0.1", "'step' wants"},
+        {"step:1:", "'step' wants"},
+        {"step:1:-1", "'step' wants"},
+        {"step:1,:0.1", "'step' wants"},
+        {"step:1:0.1:2", "'step' wants"},
+        {"step:nan:0.1", "'step' wants"},
+        {"step:1:inf", "'step' wants"},
+        {"", "is not known"},
+        {":", "is not known"},
         {"step:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17:0.1", "at most 16"},
     };
     struct learning_rate rate;

@@ -1,8 +1,8 @@
 /*
  * Asynchronous training. The threads give the bits of the one-thread transport, whatever the policy, and both give those of an
- * oracle that knows no programs: it takes the micro-batches one by one through the whole network as one stage, keeps every
- * version of weights and moments, and puts together for each forward and backward the versions and predictions that
- * SEMANTICS.md's table says, stage by stage.
+ * oracle that knows no programs: it takes the micro-batches one by one through all stages and back, keeps every version of
+ * weights and moments, and puts together for each forward and backward the versions and predictions that the definition of the
+ * policy names, stage by stage.
  */
 #include "compute/stage.h"
 #include "data/loader.h"
@@ -10,7 +10,7 @@
 #include "run_support.h"
 
 static const char *const policies[] = {"latest", "stash", "2bw", "spectrain", "xpipe", "pipeoptim"};
-enum { POLICIES = sizeof policies / sizeof *policies, WORKERS_MAX = 5, VERSIONS_MAX = 16, BLOCKS = 5 };
+enum { POLICIES = sizeof policies / sizeof *policies, WORKERS_MAX = 5, VERSIONS_MAX = 16 };
 
 /* --------------------------------------------------------------------- the oracle */
 
@@ -23,16 +23,18 @@ struct oracle {
     struct run_case work;
     struct ps_model *model;
     struct device *device;
-    struct stage *stage;
+    struct stage *whole; /* names and places of all parameters */
     struct stage_sizes sizes;
-    size_t first[WORKERS_MAX + 1]; /* float of the flat block where each worker's stage begins */
+    struct stage *stages[WORKERS_MAX];
+    struct stage_blocks blocks[WORKERS_MAX];
+    size_t first[WORKERS_MAX + 1];      /* float of the flat blocks where each stage begins */
+    size_t statistics[WORKERS_MAX + 1]; /* likewise of the statistics */
     const struct optimizer *rule, *adam;
     struct optimizer_settings settings;
     struct version versions[VERSIONS_MAX];
     int newest;
     float *forward, *backward; /* put together */
-    float *gradients;
-    struct stage_blocks blocks;
+    float *gradients, *all_statistics;
     struct samples samples;
     struct loader *loader;
 };
@@ -44,44 +46,65 @@ static void *take(int64_t bytes) {
     return block;
 }
 
+/* The plan's stages. A stage's parts of the flat blocks are those of the whole network's that its layers have. */
+static void oracle_cut(struct oracle *oracle, const struct run_case *work) {
+    struct ps_plan *plan = run_case_plan(work);
+    for (int s = 0; s < work->workers; s++) {
+        assert_ok(stage_create(oracle->device, oracle->model->graph, plan->stages[s].first, plan->stages[s].last,
+                               work->micro_batch, &oracle->stages[s], &test_error));
+        struct stage_sizes sizes = stage_sizes(oracle->stages[s]);
+        struct stage_blocks *blocks = &oracle->blocks[s];
+        *blocks = (struct stage_blocks){.gradients = oracle->gradients + oracle->first[s],
+                                        .statistics = oracle->all_statistics + oracle->statistics[s],
+                                        .input = take(sizes.input_bytes),
+                                        .output = take(sizes.output_bytes),
+                                        .stash = take(sizes.stash_bytes),
+                                        .input_gradient = s > 0 ? take(sizes.input_bytes) : NULL,
+                                        .workspace = take(sizes.workspace_bytes)};
+        if (s > 0) oracle->blocks[s - 1].output_gradient = blocks->input_gradient;
+        oracle->first[s + 1] = oracle->first[s] + (size_t)sizes.parameter_bytes / sizeof(float);
+        oracle->statistics[s + 1] = oracle->statistics[s] + (size_t)sizes.statistics_bytes / sizeof(float);
+    }
+    ps_plan_destroy(plan);
+    assert_int_equal(oracle->first[work->workers] * sizeof(float), oracle->sizes.parameter_bytes);
+    assert_int_equal(oracle->statistics[work->workers] * sizeof(float), oracle->sizes.statistics_bytes);
+}
+
 static void oracle_start(struct oracle *oracle, struct run_case work) {
     *oracle = (struct oracle){.work = work};
     assert_ok(ps_model_create(work.model, &oracle->model, &test_error));
     const struct graph *graph = oracle->model->graph;
     struct device_options device = {.threads = 1};
     assert_ok(device_open(work.device, &device, &oracle->device, &test_error));
-    assert_ok(stage_create(oracle->device, graph, 0, graph->layer_count - 1, work.micro_batch, &oracle->stage, &test_error));
-    struct stage_sizes sizes = oracle->sizes = stage_sizes(oracle->stage);
-    struct ps_plan *plan = run_case_plan(&work);
-    for (int s = 0; s < work.workers; s++) {
-        struct stage *part;
-        assert_ok(stage_create(oracle->device, graph, plan->stages[s].first, plan->stages[s].last, work.micro_batch, &part, &test_error));
-        oracle->first[s + 1] = oracle->first[s] + (size_t)stage_sizes(part).parameter_bytes / sizeof(float);
-        stage_destroy(part);
-    }
-    ps_plan_destroy(plan);
-    assert_int_equal(oracle->first[work.workers] * sizeof(float), sizes.parameter_bytes);
+    assert_ok(stage_create(oracle->device, graph, 0, graph->layer_count - 1, work.micro_batch, &oracle->whole, &test_error));
+    oracle->sizes = stage_sizes(oracle->whole);
+    oracle->gradients = take(oracle->sizes.parameter_bytes);
+    oracle->all_statistics = take(oracle->sizes.statistics_bytes);
+    oracle_cut(oracle, &work);
     for (int v = 0; v <= work.steps; v++) {
-        oracle->versions[v].weights = take(sizes.parameter_bytes);
-        for (int i = 0; i < 4; i++) oracle->versions[v].moment[i] = take(sizes.parameter_bytes);
+        oracle->versions[v].weights = take(oracle->sizes.parameter_bytes);
+        for (int i = 0; i < 4; i++) oracle->versions[v].moment[i] = take(oracle->sizes.parameter_bytes);
     }
-    oracle->forward = take(sizes.parameter_bytes);
-    oracle->backward = take(sizes.parameter_bytes);
-    oracle->blocks = (struct stage_blocks){.gradients = take(sizes.parameter_bytes),
-                                           .statistics = take(sizes.statistics_bytes),
-                                           .input = take(sizes.input_bytes),
-                                           .stash = take(sizes.stash_bytes),
-                                           .workspace = take(sizes.workspace_bytes)};
-    assert_ok(stage_initialize(oracle->stage, work.seed, oracle->versions[0].weights, oracle->blocks.statistics, &test_error));
+    oracle->forward = take(oracle->sizes.parameter_bytes);
+    oracle->backward = take(oracle->sizes.parameter_bytes);
+    assert_ok(stage_initialize(oracle->whole, work.seed, oracle->versions[0].weights, oracle->all_statistics, &test_error));
     assert_ok(optimizer_find(work.optimizer, &oracle->rule, &test_error));
     assert_ok(optimizer_find("adam", &oracle->adam, &test_error));
     oracle->settings = oracle->rule->defaults;
     if (work.weight_decay > 0) oracle->settings.weight_decay = work.weight_decay;
-    struct dataset_shape wanted = {.channels = oracle->model->input_shape[0], .height = oracle->model->input_shape[1],
-                                   .width = oracle->model->input_shape[2], .classes = oracle->model->classes};
+    struct dataset_shape wanted = {.channels = oracle->model->input_shape[0],
+                                   .height = oracle->model->input_shape[1],
+                                   .width = oracle->model->input_shape[2],
+                                   .classes = oracle->model->classes};
     assert_ok(samples_open(work.data, DATASET_TRAIN, &wanted, &oracle->samples, &test_error));
-    struct loader_options loader = {.samples = &oracle->samples, .batch = work.micro_batch * work.micro_batches, .images = true,
-                                    .labels = true, .shuffle = true, .seed = work.seed, .ahead = 1, .serial = true};
+    struct loader_options loader = {.samples = &oracle->samples,
+                                    .batch = work.micro_batch * work.micro_batches,
+                                    .images = true,
+                                    .labels = true,
+                                    .shuffle = true,
+                                    .seed = work.seed,
+                                    .ahead = 1,
+                                    .serial = true};
     assert_ok(loader_create(&loader, &oracle->loader, &test_error));
 }
 
@@ -92,14 +115,19 @@ static void oracle_end(struct oracle *oracle) {
     }
     free(oracle->forward);
     free(oracle->backward);
-    free(oracle->blocks.gradients);
-    free(oracle->blocks.statistics);
-    free(oracle->blocks.input);
-    free(oracle->blocks.stash);
-    free(oracle->blocks.workspace);
+    free(oracle->gradients);
+    free(oracle->all_statistics);
+    for (int s = 0; s < oracle->work.workers; s++) {
+        free(oracle->blocks[s].input);
+        free(oracle->blocks[s].output);
+        free(oracle->blocks[s].stash);
+        free(oracle->blocks[s].input_gradient);
+        free(oracle->blocks[s].workspace);
+        stage_destroy(oracle->stages[s]);
+    }
     loader_destroy(oracle->loader);
     samples_close(&oracle->samples);
-    stage_destroy(oracle->stage);
+    stage_destroy(oracle->whole);
     device_close(oracle->device);
     ps_model_destroy(oracle->model);
 }
@@ -119,7 +147,10 @@ static void put_together(const struct oracle *oracle, int s, int v, int ahead, f
     size_t first = oracle->first[s], count = oracle->first[s + 1] - first;
     const struct version *version = &oracle->versions[v];
     const struct optimizer *rule = adam_beside(oracle) ? oracle->adam : oracle->rule;
-    struct optimizer_call call = {.count = count, .weights = version->weights + first, .predicted = out + first, .step = v,
+    struct optimizer_call call = {.count = count,
+                                  .weights = version->weights + first,
+                                  .predicted = out + first,
+                                  .step = v,
                                   .ahead = {.lr_sum = 0, .decay_product = 1}};
     if (ahead == 0) {
         memcpy(call.predicted, call.weights, count * sizeof(float));
@@ -161,8 +192,11 @@ static void update(struct oracle *oracle) {
     struct version *from = &oracle->versions[oracle->newest], *to = &oracle->versions[oracle->newest + 1];
     size_t bytes = (size_t)oracle->sizes.parameter_bytes;
     for (int i = 0; i < 4; i++) memcpy(to->moment[i], from->moment[i], bytes);
-    struct optimizer_call call = {.count = bytes / sizeof(float), .weights = from->weights, .updated = to->weights,
-                                  .gradient = oracle->blocks.gradients, .lr = rate_of(oracle, oracle->newest),
+    struct optimizer_call call = {.count = bytes / sizeof(float),
+                                  .weights = from->weights,
+                                  .updated = to->weights,
+                                  .gradient = oracle->gradients,
+                                  .lr = rate_of(oracle, oracle->newest),
                                   .step = oracle->newest + 1};
     for (int i = 0; i < oracle->rule->moments; i++) call.moment[i] = to->moment[i];
     oracle->rule->update(&oracle->settings, &call);
@@ -180,8 +214,7 @@ static void micro_batch(struct oracle *oracle, const struct loaded_batch *batch,
     int place = m % work->micro_batches;
     size_t floats = (size_t)(shape_elements(&oracle->model->graph->nodes[0].shape) * work->micro_batch);
     for (int s = 0; s < work->workers; s++) read_weights(oracle, s, m, count, base);
-    struct stage_blocks *blocks = &oracle->blocks;
-    memcpy(blocks->input, batch->images + (size_t)place * floats, floats * sizeof(float));
+    memcpy(oracle->blocks[0].input, batch->images + (size_t)place * floats, floats * sizeof(float));
     struct stage_step step = {.seed = work->seed,
                               .step = (uint64_t)oracle->newest,
                               .micro_batch = place,
@@ -190,12 +223,18 @@ static void micro_batch(struct oracle *oracle, const struct loaded_batch *batch,
                               .training = true,
                               .update_statistics = true,
                               .accumulate = place > 0};
-    blocks->weights = oracle->forward;
-    assert_ok(stage_forward(oracle->stage, blocks, &step, NULL, &test_error));
-    blocks->weights = oracle->backward;
+    for (int s = 0; s < work->workers; s++) {
+        oracle->blocks[s].weights = oracle->forward + oracle->first[s];
+        assert_ok(stage_forward(oracle->stages[s], &oracle->blocks[s], &step, NULL, &test_error));
+        if (s + 1 < work->workers)
+            memcpy(oracle->blocks[s + 1].input, oracle->blocks[s].output, (size_t)stage_sizes(oracle->stages[s]).output_bytes);
+    }
     step.update_statistics = false;
-    if (work->recompute) assert_ok(stage_forward(oracle->stage, blocks, &step, NULL, &test_error));
-    assert_ok(stage_backward(oracle->stage, blocks, &step, STAGE_BOTH, &test_error));
+    for (int s = work->workers - 1; s >= 0; s--) {
+        oracle->blocks[s].weights = oracle->backward + oracle->first[s];
+        if (work->recompute) assert_ok(stage_forward(oracle->stages[s], &oracle->blocks[s], &step, NULL, &test_error));
+        assert_ok(stage_backward(oracle->stages[s], &oracle->blocks[s], &step, STAGE_BOTH, &test_error));
+    }
     if (place + 1 == work->micro_batches) update(oracle);
 }
 
@@ -222,11 +261,11 @@ static struct trained oracle_train(struct run_case work) {
     for (int i = 0; i < graph->parameter_count; i++) trained.count += (size_t)shape_elements(&graph->parameters[i].shape);
     trained.values = malloc(trained.count * sizeof *trained.values);
     assert_non_null(trained.values);
-    assert_int_equal(stage_parameter_count(oracle.stage), graph->parameter_count);
+    assert_int_equal(stage_parameter_count(oracle.whole), graph->parameter_count);
     size_t place = 0;
     for (int i = 0; i < graph->parameter_count; i++) {
-        assert_string_equal(stage_parameter(oracle.stage, i)->name, graph->parameters[i].name);
-        assert_ok(stage_export(oracle.stage, i, oracle.versions[work.steps].weights, oracle.blocks.statistics,
+        assert_string_equal(stage_parameter(oracle.whole, i)->name, graph->parameters[i].name);
+        assert_ok(stage_export(oracle.whole, i, oracle.versions[work.steps].weights, oracle.all_statistics,
                                trained.values + place, &test_error));
         place += (size_t)shape_elements(&graph->parameters[i].shape);
     }
@@ -267,7 +306,11 @@ static void check_policy(const char *policy) {
     int number = 0;
     for (int w = 0; w < 4; w++)
         for (int m = 1; m <= 3; m++, number++) {
-            struct run_case wanted = {.workers = workers[w], .micro_batches = m, .micro_batch = 2, .steps = 9, .evaluate_every = 4,
+            struct run_case wanted = {.workers = workers[w],
+                                      .micro_batches = m,
+                                      .micro_batch = 2,
+                                      .steps = 9,
+                                      .evaluate_every = 4,
                                       .recompute = number % 3 == 2};
             wanted = fit_policy(wanted, policy, optimizers[number % 3]);
             wanted.lr = strcmp(wanted.optimizer, "sgdm") == 0 ? 0.02 : 1e-3;
@@ -286,24 +329,31 @@ static void test_pipeoptim(void **state) { (void)state, check_policy("pipeoptim"
 static void test_paper_prediction(void **state) {
     (void)state;
     for (int p = 3; p < POLICIES; p++)
-        check_against_oracle(fit_policy((struct run_case){.workers = 3, .micro_batch = 2, .steps = 7, .lr = 2e-3, .weight_decay = 0.1,
-                                                          .paper_prediction = true},
-                                        policies[p], "adamw"));
+        check_against_oracle(fit_policy(
+            (struct run_case){
+                .workers = 3, .micro_batch = 2, .steps = 7, .lr = 2e-3, .weight_decay = 0.1, .paper_prediction = true},
+            policies[p], "adamw"));
 }
 
 /* Crossing values, batch statistics. */
 static void test_resnet(void **state) {
     (void)state;
     for (int p = 0; p < POLICIES; p++)
-        check_against_oracle(fit_policy((struct run_case){.model = "resnet,input=8,classes=4", .workers = 3, .micro_batch = 2,
-                                                          .steps = 6, .evaluate_every = 5, .lr = 0.01, .recompute = p % 2},
+        check_against_oracle(fit_policy((struct run_case){.model = "resnet,input=8,classes=4",
+                                                          .workers = 3,
+                                                          .micro_batch = 2,
+                                                          .steps = 6,
+                                                          .evaluate_every = 5,
+                                                          .lr = 0.01,
+                                                          .recompute = p % 2},
                                         policies[p], "sgdm"));
 }
 
 /* Plain gradient descent is predicted by its last gradient: sgdm with momentum 0. */
 static void test_plain_sgd(void **state) {
     (void)state;
-    struct run_case wanted = fit_policy((struct run_case){.workers = 3, .steps = 6, .micro_batch = 2, .lr_schedule = "poly:1"}, "pipeoptim", "sgd");
+    struct run_case wanted =
+        fit_policy((struct run_case){.workers = 3, .steps = 6, .micro_batch = 2, .lr_schedule = "poly:1"}, "pipeoptim", "sgd");
     char directory[4096], run_dir[4096];
     struct ps_run *run;
     run_case_train(wanted, directory, &run);
@@ -321,8 +371,8 @@ static void test_plain_sgd(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_latest), cmocka_unit_test(test_stash),     cmocka_unit_test(test_2bw),
-        cmocka_unit_test(test_spectrain), cmocka_unit_test(test_xpipe), cmocka_unit_test(test_pipeoptim),
+        cmocka_unit_test(test_latest),           cmocka_unit_test(test_stash),  cmocka_unit_test(test_2bw),
+        cmocka_unit_test(test_spectrain),        cmocka_unit_test(test_xpipe),  cmocka_unit_test(test_pipeoptim),
         cmocka_unit_test(test_paper_prediction), cmocka_unit_test(test_resnet), cmocka_unit_test(test_plain_sgd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,8 @@ static const float values[] = {1.5f, -2.0f, 3.25f, 0.0f, 5.0f, 6.0f, 7.0f};
 static const int64_t matrix[] = {2, 3}, scalar_like[] = {1};
 
 static void write_example(void) {
-    const struct safetensor_source tensors[] = {{"b.weight", matrix, 2, values}, {"a \"quoted\" name", scalar_like, 1, values + 6}};
+    const struct safetensor_source tensors[] = {{"b.weight", matrix, 2, values},
+                                                {"a \"quoted\" name", scalar_like, 1, values + 6}};
     int64_t total;
     assert_ok(safetensors_write(path, tensors, 2, &total, &test_error));
     assert_int_equal(total, 28);
@@ -40,7 +41,8 @@ static void test_round_trip(void **state) {
     assert_ok(safetensors_values(&file, &file.tensors[1], &got, &test_error));
     assert_memory_equal(got, values + 6, 4);
     struct shape other = {.rank = 2, .dim = {3, 2}};
-    assert_status(safetensors_get(&file, "b.weight", &other, &got, &test_error), PS_BAD_INPUT, "has shape 2x3 where the model has 3x2");
+    assert_status(safetensors_get(&file, "b.weight", &other, &got, &test_error), PS_BAD_INPUT,
+                  "has shape 2x3 where the model has 3x2");
     assert_status(safetensors_get(&file, "c", &other, &got, &test_error), PS_BAD_INPUT, "'c' is missing");
     safetensors_free(&file);
 }
@@ -89,12 +91,14 @@ static void test_damaged_headers(void **state) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "outside of the data"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "do not fit dtype and shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "a size that is not possible"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", 4, "a size that is not possible"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", 4,
+         "a size that is not possible"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[0,4]}}", 4, "shape is not a list"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, "more data than its tensors need"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "leaves a gap"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8,
-         "'b': its data overlaps"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_"
+         "offsets\":[4,8]}}",
+         8, "'b': its data overlaps"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct safetensors file;
@@ -157,7 +161,7 @@ static void test_other_types(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_alignment),       cmocka_unit_test(test_damaged_headers),
+        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_alignment),       cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(test_absurd_lengths), cmocka_unit_test(test_cut_and_changed), cmocka_unit_test(test_other_types),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -46,14 +46,22 @@ static void test_lenet5(void **state) {
 
 static void test_lenet5_adam(void **state) {
     (void)state;
-    check_model((struct run_case){
-        .micro_batches = 3, .micro_batch = 4, .steps = 4, .optimizer = "adamw", .lr = 1e-3, .evaluate_every = 3, .weight_decay = 0.1});
+    check_model((struct run_case){.micro_batches = 3,
+                                  .micro_batch = 4,
+                                  .steps = 4,
+                                  .optimizer = "adamw",
+                                  .lr = 1e-3,
+                                  .evaluate_every = 3,
+                                  .weight_decay = 0.1});
 }
 
 static void test_resnet(void **state) {
     (void)state;
-    check_model((struct run_case){
-        .model = "resnet,input=8,classes=4", .micro_batches = 2, .micro_batch = 4, .steps = 3, .data = "synthetic:images,samples=16"});
+    check_model((struct run_case){.model = "resnet,input=8,classes=4",
+                                  .micro_batches = 2,
+                                  .micro_batch = 4,
+                                  .steps = 3,
+                                  .data = "synthetic:images,samples=16"});
 }
 
 /* The device that runs are made on: its own layouts and threads, dropout, evaluation in between. */

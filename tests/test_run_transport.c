@@ -172,8 +172,9 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),      cmocka_unit_test(test_gradients_go_back), cmocka_unit_test(test_between_threads),
-        cmocka_unit_test(test_stop_wakes), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_order),           cmocka_unit_test(test_gradients_go_back),
+        cmocka_unit_test(test_between_threads), cmocka_unit_test(test_stop_wakes),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

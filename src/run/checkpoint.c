@@ -79,9 +79,9 @@ static enum ps_status write_state(const char *directory, const struct checkpoint
     char path[PATH_SIZE], seed[32];
     /* JSON integers end at 2^63. */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)state->seed);
-    json_t *root = json_pack("{s:s, s:i, s:s, s:I, s:I, s:s, s:i}", "format", "penstock-state", "version", 1, "model", state->model,
-                             "step", (json_int_t)state->step, "epoch", (json_int_t)state->epoch, "seed", seed, "stages",
-                             state->stages);
+    json_t *root =
+        json_pack("{s:s, s:i, s:s, s:I, s:I, s:s, s:i}", "format", "penstock-state", "version", 1, "model", state->model,
+                  "step", (json_int_t)state->step, "epoch", (json_int_t)state->epoch, "seed", seed, "stages", state->stages);
     return json_write_file(root, file_join(path, directory, "state.json"), error);
 }
 
@@ -94,7 +94,8 @@ static enum ps_status write_contents(const char *directory, const struct crew *c
         for (int number = 0; number < crew->worker_count; number++)
             for (int i = 0; status == PS_OK && i < crew->workers[number].stage_count; i++)
                 if (crew->workers[number].stages[i].number == stage)
-                    status = write_stage(directory, &crew->workers[number].stages[i], state->stages, weight_map, &total_bytes, error);
+                    status = write_stage(directory, &crew->workers[number].stages[i], state->stages, weight_map, &total_bytes,
+                                         error);
     if (status == PS_OK) status = write_index(directory, weight_map, total_bytes, error);
     json_decref(weight_map);
     if (status == PS_OK) status = write_state(directory, state, error);
@@ -129,5 +130,6 @@ enum ps_status checkpoint_write(const char *run_dir, const struct crew *crew, co
         remove_contents(temporary, state->stages);
         return status;
     }
-    return file_sync_directory(parent, error);
+    TRY(file_sync_directory(parent, error));
+    return file_sync_directory(run_dir, error);
 }

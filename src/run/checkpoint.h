@@ -36,7 +36,7 @@ enum ps_status weight_files_open(const char *path, struct weight_files *weights,
 void weight_files_close(struct weight_files *weights);
 /* Fills a stage's blocks. A tensor that is missing, of another shape or type, or that no parameter of `graph` has the name of,
  * is PS_BAD_INPUT; PyTorch's batch counters (num_batches_tracked) are passed over. */
-enum ps_status weight_files_load(const struct weight_files *weights, const struct graph *graph, struct stage *stage, float *block,
-                                 float *statistics, struct ps_error *error);
+enum ps_status weight_files_load(const struct weight_files *weights, const struct graph *graph, struct stage *stage,
+                                 float *block, float *statistics, struct ps_error *error);
 
 #endif

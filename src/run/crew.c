@@ -20,7 +20,6 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->seed = options->seed;
     crew->real = options->worker->device->real;
     crew->samples = options->worker->samples;
-    crew->micro_batches = options->micro_batches;
     crew->step_capacity = options->step_capacity;
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->begin, NULL);
@@ -35,7 +34,8 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->steps = calloc((size_t)options->step_capacity + 1, sizeof *crew->steps);
     enum ps_status status = PS_OK;
     if (!crew->workers || !crew->members || !crew->interpreters || !crew->steps)
-        status = error_memory(error, "a crew", count * sizeof *crew->workers + (size_t)options->step_capacity * sizeof *crew->steps);
+        status =
+            error_memory(error, "a crew", count * sizeof *crew->workers + (size_t)options->step_capacity * sizeof *crew->steps);
     while (status == PS_OK && crew->worker_count < (int)count) {
         struct worker_options worker = *options->worker;
         worker.number = crew->worker_count;
@@ -64,7 +64,7 @@ static void crew_fail(struct crew *crew, enum ps_status status, const struct ps_
 
 /* ------------------------------------------------------------------- segments */
 
-/* Steps one worker until it has finished, has failed, or must wait. */
+/* Steps one worker until it has finished (again and again, if asked), has failed, or must wait. */
 static enum step run_until_waiting(struct crew *crew, int number) {
     struct ps_error error = {0};
     enum step step;
@@ -132,13 +132,11 @@ static void run_in_turn(struct crew *crew, enum ps_status (*watch)(void *context
         int before = 0, after = 0;
         finished = 0;
         for (int number = 0; number < crew->worker_count; number++) {
-            struct interpreter *interpreter = &crew->interpreters[number];
-            before += interpreter->next;
-            bool at_end = interpreter->next == interpreter->program->count && interpreter->next > 0;
-            enum step step = at_end ? STEP_FINISHED : run_until_waiting(crew, number);
+            before += crew->interpreters[number].next;
+            enum step step = run_until_waiting(crew, number);
             if (step == STEP_FAILED) return;
             finished += step == STEP_FINISHED;
-            after += interpreter->next;
+            after += crew->interpreters[number].next;
         }
         look(crew, watch, context);
         if (finished == crew->worker_count || before != after) continue;

@@ -24,6 +24,7 @@ struct segment {
 struct step_record {
     double loss; /* sum over its samples */
     int64_t correct;
+    double done_at; /* its update was over, as clock_now counts */
 };
 
 struct crew {
@@ -33,7 +34,6 @@ struct crew {
     uint64_t seed;
     bool real;   /* the device computes numbers */
     int samples; /* of a micro-batch, as the graph counts them */
-    int micro_batches;
 
     struct worker *workers;
     int worker_count;
@@ -73,7 +73,6 @@ struct crew_options {
     const struct transport_class *transport;
     const struct update_rule *rule;
     uint64_t seed;
-    int micro_batches;
     int step_capacity; /* mini-batches in the longest segment */
 };
 

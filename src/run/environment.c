@@ -53,7 +53,8 @@ static enum ps_status load_labels(struct crew *crew, struct worker *worker, cons
     TRY(hold_batch(data, batch_number(crew, instruction->micro_batch), error));
     int place = instruction->micro_batch % crew->segment.programs->micro_batches;
     size_t samples = (size_t)crew->samples;
-    memcpy(stage->labels[instruction->block[BLOCK_INPUT]], data->batch.labels + (size_t)place * samples, samples * sizeof(int32_t));
+    memcpy(stage->labels[instruction->block[BLOCK_INPUT]], data->batch.labels + (size_t)place * samples,
+           samples * sizeof(int32_t));
     *counted = data->batch.samples < crew->samples ? data->batch.samples : crew->samples;
     release_batch(crew, data, instruction->micro_batch);
     return PS_OK;
@@ -82,7 +83,8 @@ static struct stage_blocks blocks_of(const struct worker *worker, const struct w
 }
 
 /* Everything that a micro-batch's forward, recomputation and backward have in common. */
-static struct stage_step step_of(const struct crew *crew, const struct worker_stage *stage, const struct instruction *instruction) {
+static struct stage_step step_of(const struct crew *crew, const struct worker_stage *stage,
+                                 const struct instruction *instruction) {
     int per_batch = crew->segment.programs->micro_batches;
     return (struct stage_step){
         .seed = crew->seed,
@@ -185,8 +187,9 @@ static enum ps_status update(void *context, int number, const struct instruction
     finish(worker);
     stage->newest = instruction->to;
     stage->accumulating = false;
-    if (instruction->stage == crew->segment.programs->stages - 1)
-        atomic_store_explicit(&crew->steps_done, instruction->micro_batch + 1, memory_order_release);
+    if (instruction->stage < crew->segment.programs->stages - 1) return PS_OK;
+    crew->steps[instruction->micro_batch].done_at = clock_now();
+    atomic_store_explicit(&crew->steps_done, instruction->micro_batch + 1, memory_order_release);
     return PS_OK;
 }
 
@@ -210,7 +213,8 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
-        crew->transport_class->post(crew->transport, instruction->stage, (enum block_kind)kind, slot, &stage->block[kind][slot]);
+        crew->transport_class->post(crew->transport, instruction->stage, (enum block_kind)kind, slot,
+                                    &stage->block[kind][slot]);
     }
     return PS_OK;
 }

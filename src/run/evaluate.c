@@ -6,9 +6,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "data/loader.h"
-#include "graph/model.h"
-#include "plan/plan.h"
 #include "run/checkpoint.h"
+#include "run/job.h"
 
 enum { BATCH_DEFAULT = 64, BATCHES_AHEAD = 2 };
 
@@ -29,7 +28,8 @@ static enum ps_status check(const struct ps_evaluate_options *options, struct ps
     if (!options->run == !options->weights)
         return error_set(error, PS_USAGE, "one of a run (--run) and a file of weights (--weights) must be given");
     if (options->run && options->model) return error_set(error, PS_USAGE, "--model: a run says itself what its model is");
-    if (options->weights && !options->model) return error_set(error, PS_USAGE, "--model: what %s belongs to must be said", options->weights);
+    if (options->weights && !options->model)
+        return error_set(error, PS_USAGE, "--model: what %s belongs to must be said", options->weights);
     if (!options->data) return error_set(error, PS_USAGE, "--data: what to evaluate on must be said");
     if (options->batch < 0) return error_set(error, PS_USAGE, "--batch: %d is less than 1", options->batch);
     return PS_OK;
@@ -54,11 +54,7 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
         TRY(ps_model_create(options->model, &evaluator->model, error));
         TRY(weight_files_open(options->weights, &evaluator->weights, error));
     }
-    const struct ps_model *model = evaluator->model;
-    struct dataset_shape wanted = {.channels = model->input_shape[0],
-                                   .height = model->input_shape[1],
-                                   .width = model->input_shape[2],
-                                   .classes = model->classes};
+    struct dataset_shape wanted = job_data_shape(evaluator->model);
     TRY(samples_open(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
     struct loader_options loader = {
         .samples = &evaluator->samples, .batch = evaluator->batch, .images = true, .labels = true, .ahead = BATCHES_AHEAD};
@@ -120,7 +116,8 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     return PS_OK;
 }
 
-enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation, struct ps_error *error) {
+enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,
+                           struct ps_error *error) {
     TRY(check(options, error));
     struct evaluator evaluator = {.options = options, .batch = options->batch > 0 ? options->batch : BATCH_DEFAULT};
     enum ps_status status = run(&evaluator, evaluation, error);

@@ -2,9 +2,11 @@
 #include "run/job.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "search/search.h"
 
 enum { BATCH_DEFAULT = 64, BATCH_MAX = 1 << 24 };
@@ -23,7 +25,8 @@ static int divisor_above(int number, int bound) {
 
 static enum ps_status not_a_divisor(int batch, int micro_batches, struct ps_error *error) {
     if (micro_batches > batch)
-        return error_set(error, PS_USAGE, "--micro-batches: %d are more than the %d samples of a mini-batch", micro_batches, batch);
+        return error_set(error, PS_USAGE, "--micro-batches: %d are more than the %d samples of a mini-batch", micro_batches,
+                         batch);
     return error_set(error, PS_USAGE, "--micro-batches: %d does not divide the mini-batch of %d samples; %d and %d do",
                      micro_batches, batch, divisor_below(batch, micro_batches), divisor_above(batch, micro_batches));
 }
@@ -66,10 +69,11 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
     if (options->batch < 0 || options->batch > BATCH_MAX)
         return error_set(error, PS_USAGE, "--batch: %d is not from 1 to %d", options->batch, BATCH_MAX);
     if (options->steps < 0 || options->epochs < 0 || options->evaluate_every < 0 || options->warmup_steps < 0)
-        return error_set(error, PS_USAGE, "%s: must not be negative", options->steps < 0        ? "--steps"
-                                                                     : options->epochs < 0      ? "--epochs"
-                                                                     : options->warmup_steps < 0 ? "--warmup"
-                                                                                                : "--evaluate-every");
+        return error_set(error, PS_USAGE, "%s: must not be negative",
+                         options->steps < 0          ? "--steps"
+                         : options->epochs < 0       ? "--epochs"
+                         : options->warmup_steps < 0 ? "--warmup"
+                                                     : "--evaluate-every");
     if (options->threads < 0) return error_set(error, PS_USAGE, "--threads: %d is less than 1", options->threads);
     return PS_OK;
 }
@@ -114,11 +118,10 @@ static enum ps_status read_plan(struct job *job, struct ps_error *error) {
     struct ps_plan *plan = job->plan;
     if (options->plan.optimizer) snprintf(plan->optimizer, sizeof plan->optimizer, "%s", options->plan.optimizer);
     if (options->batch > 0 && options->batch != batch_of(plan))
-        return error_set(error, PS_USAGE, "--batch: the plan %s has a mini-batch of %lld samples (%d micro-batches of %d), not %d",
+        return error_set(error, PS_USAGE,
+                         "--batch: the plan %s has a mini-batch of %lld samples (%d micro-batches of %d), not %d",
                          options->plan_path, (long long)batch_of(plan), plan->micro_batches, plan->micro_batch, options->batch);
-    TRY(open_cluster(job, plan->workers, error));
-    if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
-    return PS_OK;
+    return open_cluster(job, plan->workers, error);
 }
 
 /* Measures the model at the micro-batch size that the run will have. */
@@ -138,13 +141,9 @@ static enum ps_status make_plan(struct job *job, struct ps_error *error) {
     int batch = options->batch > 0 ? options->batch : BATCH_DEFAULT;
     int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
     TRY(job_cut_batch(batch, choice.micro_batches, least, &wishes.micro_batches, &wishes.micro_batch, error));
-    if (options->profile_path) {
-        TRY(ps_profile_read(options->profile_path, &job->profile, error));
-        /* Costs that do not say for how many samples they are hold for any micro-batch. */
-        if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
-    } else {
-        TRY(measure(job, wishes.micro_batch, error));
-    }
+    if (!job->profile) TRY(measure(job, wishes.micro_batch, error));
+    /* Costs that do not say for how many samples they are hold for any micro-batch. */
+    if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
     TRY(ps_plan_find(job->profile, job->cluster, &wishes, &job->plan, error));
     log_info("plan: %s cuts %s into %d stages; schedule %s, weights %s, %d micro-batches of %d samples", job->plan->method,
              job->plan->model, job->plan->stage_count, job->plan->schedule, job->plan->weights, job->plan->micro_batches,
@@ -157,7 +156,8 @@ static enum ps_status make_plan(struct job *job, struct ps_error *error) {
 static enum ps_status check_order(const struct ps_plan *plan, const struct graph *graph, struct ps_error *error) {
     for (int i = 0; i < plan->order_count; i++)
         if (strcmp(plan->order[i], graph->layers[i].name) != 0)
-            return error_set(error, PS_USAGE, "order[%d]: '%s' stands where the network has '%s'; another order cannot be trained", i,
+            return error_set(error, PS_USAGE,
+                             "order[%d]: '%s' stands where the network has '%s'; another order cannot be trained", i,
                              plan->order[i], graph->layers[i].name);
     return PS_OK;
 }
@@ -171,7 +171,6 @@ static enum ps_status take_network(struct job *job, struct ps_error *error) {
     } else {
         if (job->plan->micro_batch == 0)
             return error_set(error, PS_USAGE, "micro_batch: the plan does not say how many samples a micro-batch has");
-        if (!job->model) TRY(ps_model_create(job->plan->model, &job->model, error));
         job->graph = job->model->graph;
     }
     TRY(plan_check(job->plan, job->graph->layer_count, error));
@@ -180,41 +179,74 @@ static enum ps_status take_network(struct job *job, struct ps_error *error) {
                          (long long)batch_of(job->plan), BATCH_MAX);
     job->batch = (int)batch_of(job->plan);
     if (job->costs && job->costs->layer_count != job->graph->layer_count)
-        return error_set(error, PS_USAGE, "the profile has %d layers where %s has %d", job->costs->layer_count, job->plan->model,
-                         job->graph->layer_count);
-    if (job->device->real && job->profile && strcmp(job->profile->device, job->device->name) != 0)
-        log_warn("the profile was measured on %s, this run computes on %s: predictions will be off", job->profile->device,
-                 job->device->name);
+        return error_set(error, PS_USAGE, "the profile has %d layers where %s has %d", job->costs->layer_count,
+                         job->plan->model, job->graph->layer_count);
+    const struct ps_profile *profile = job->profile;
+    if (job->device->real && profile && (strcmp(profile->device, job->device->name) != 0 || profile->threads != job->threads))
+        log_warn("the profile was measured on %s with %d threads, this run computes on %s with %d: predictions will be off",
+                 profile->device, profile->threads, job->device->name, job->threads);
     return check_order(job->plan, job->graph, error);
 }
 
-static enum ps_status prepare(struct job *job, struct ps_error *error) {
+static int64_t align(int64_t bytes) { return (int64_t)memory_align((size_t)bytes); }
+
+/* Profiles from elsewhere need not know of alignment. */
+static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
+    if (!job->costs) return PS_OK;
+    job->sizes = calloc((size_t)job->plan->stage_count, sizeof *job->sizes);
+    if (!job->sizes) return error_memory(error, "sizes of stages", (size_t)job->plan->stage_count * sizeof *job->sizes);
+    for (int s = 0; s < job->plan->stage_count; s++) {
+        struct stage_sizes size = stage_cost(job->costs, job->plan->stages[s].first, job->plan->stages[s].last).size;
+        job->sizes[s] = (struct stage_sizes){
+            .parameter_bytes = align(size.parameter_bytes),
+            .statistics_bytes = align(size.statistics_bytes),
+            .input_bytes = align(size.input_bytes),
+            .output_bytes = align(size.output_bytes),
+            .stash_bytes = align(size.stash_bytes),
+            .workspace_bytes = align(size.workspace_bytes),
+        };
+    }
+    return PS_OK;
+}
+
+static enum ps_status open_job(struct job *job, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     TRY(check_options(options, error));
     TRY(find_device(options->device ? options->device : "cpu", &job->device, error));
     TRY(transport_find(options->transport ? options->transport : "threads", &job->transport, error));
     job->threads = options->threads > 0 ? options->threads : 1;
     if (!job->device->real && !options->profile_path)
-        return error_set(error, PS_USAGE, "--device: %s takes as long as a profile says; give one (--profile)", job->device->name);
+        return error_set(error, PS_USAGE, "--device: %s takes as long as a profile says; give one (--profile)",
+                         job->device->name);
     if (job->device->real && !options->data) return error_set(error, PS_USAGE, "--data: what to train on must be said");
-    if (options->model && job->device->real) TRY(ps_model_create(options->model, &job->model, error));
-    TRY(options->plan_path ? read_plan(job, error) : make_plan(job, error));
-    return take_network(job, error);
+    if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
+    if (options->plan_path) TRY(read_plan(job, error));
+    if (!job->device->real) return PS_OK;
+    const char *model = options->model ? options->model : job->plan ? job->plan->model : job->profile->model;
+    return ps_model_create(model, &job->model, error);
 }
 
-enum ps_status job_prepare(const struct ps_train_options *options, struct job *out, struct ps_error *error) {
-    struct job job = {.options = options};
-    enum ps_status status = prepare(&job, error);
-    if (status != PS_OK) {
-        job_free(&job);
-        return status;
-    }
-    *out = job;
-    return PS_OK;
+enum ps_status job_open(const struct ps_train_options *options, struct job *job, struct ps_error *error) {
+    *job = (struct job){.options = options};
+    return open_job(job, error);
+}
+
+enum ps_status job_plan(struct job *job, struct ps_error *error) {
+    if (!job->plan) TRY(make_plan(job, error));
+    TRY(take_network(job, error));
+    return take_sizes(job, error);
+}
+
+struct dataset_shape job_data_shape(const struct ps_model *model) {
+    return (struct dataset_shape){.channels = model->input_shape[0],
+                                  .height = model->input_shape[1],
+                                  .width = model->input_shape[2],
+                                  .classes = model->classes};
 }
 
 void job_free(struct job *job) {
-    graph_destroy(job->clock_graph);
+    free(job->sizes);
+    if (job->clock_graph) graph_destroy(job->clock_graph);
     ps_model_destroy(job->model);
     ps_cluster_destroy(job->cluster);
     ps_profile_destroy(job->profile);

@@ -6,6 +6,7 @@
 #define PENSTOCK_RUN_JOB_H
 
 #include "compute/device.h"
+#include "data/dataset.h"
 #include "graph/model.h"
 #include "plan/plan.h"
 #include "run/transport.h"
@@ -14,7 +15,7 @@ struct job {
     const struct ps_train_options *options;
     const struct device_class *device;
     const struct transport_class *transport;
-    int threads;                    /* per worker */
+    int threads; /* per worker */
     struct ps_plan *plan;
     struct ps_profile *profile;     /* NULL: none is at hand (a plan was given without) */
     const struct cost_table *costs; /* of the profile, at the plan's micro-batch size */
@@ -24,11 +25,19 @@ struct job {
     const struct graph *graph;      /* the one of the two that is trained */
     int samples;                    /* of a micro-batch, as `graph` counts them (a clock graph's sample is a micro-batch) */
     int batch;                      /* samples of a mini-batch */
+    struct stage_sizes *sizes;      /* per stage, by the profile, every block aligned; NULL without a profile */
 };
 
-/* `options` stay borrowed. Checks what can be checked before anything takes long. */
-enum ps_status job_prepare(const struct ps_train_options *options, struct job *job, struct ps_error *error);
+/* Checks what can be checked before anything takes long: options, files, the network. `options` stay borrowed. After a failure
+ * `job` is to be freed all the same. */
+enum ps_status job_open(const struct ps_train_options *options, struct job *job, struct ps_error *error);
+/* Profiles and plans where no plan was given, and brings plan, costs and network together. */
+enum ps_status job_plan(struct job *job, struct ps_error *error);
+/* A zeroed job is fine. */
 void job_free(struct job *job);
+
+/* The data that a network takes. */
+struct dataset_shape job_data_shape(const struct ps_model *model);
 
 /* How a mini-batch is cut: *micro_batches is the wish (0: none) and becomes the number taken, *micro_batch (0: no wish) its
  * size. `usual` is taken where nothing is wished, or the divisor of `batch` nearest below it that is at least `least`. PS_USAGE

@@ -57,7 +57,7 @@ static enum ps_status step_parse(const char *rest, struct learning_rate *rate, s
             return error_set(error, PS_USAGE, WHAT ": 'step' takes at most %d epochs", LEARNING_RATE_STEPS_MAX);
         double epoch;
         char stop = memchr(rest, ',', (size_t)(colon - rest)) ? ',' : ':';
-        good = parse_number(&rest, stop, before, &epoch) && epoch <= 1e9;
+        good = parse_number(&rest, stop, before, &epoch) && epoch <= 1e9 && rest != colon;
         if (good) rate->at[rate->at_count++] = (int64_t)llround(epoch * (double)rate->steps_per_epoch);
         before = epoch;
     }
@@ -104,7 +104,8 @@ static const struct learning_rate_class cosine = {
 
 const struct learning_rate_class *const learning_rate_table[] = {&constant, &step, &poly, &cosine, NULL};
 
-static enum ps_status find_class(const char *spec, size_t length, const struct learning_rate_class **class, struct ps_error *error) {
+static enum ps_status find_class(const char *spec, size_t length, const struct learning_rate_class **class,
+                                 struct ps_error *error) {
     const char *names[8];
     size_t count = 0;
     for (; learning_rate_table[count]; count++) {

@@ -57,7 +57,8 @@ enum ps_status program_set_create(const struct ps_plan *plan, const struct segme
     if (!set.slots) return error_memory(error, "programs", (size_t)plan->stage_count * sizeof *set.slots);
     enum ps_status status = PS_OK;
     if (evaluation_batches > 1 << 24)
-        status = error_set(error, PS_USAGE, "--valid: %lld micro-batches are too many to evaluate", (long long)evaluation_batches);
+        status =
+            error_set(error, PS_USAGE, "--valid: %lld micro-batches are too many to evaluate", (long long)evaluation_batches);
     if (status == PS_OK) status = add_lengths(plan, lengths, &set, error);
     if (status == PS_OK && evaluation_batches > 0) {
         status = lower_evaluation(set.entries[0].programs, (int)evaluation_batches, &set.evaluation, error);

@@ -14,8 +14,13 @@ enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *err
         ps_run_destroy(made);
         return error_memory(error, "a run's figures", (size_t)workers * sizeof *made->worker);
     }
-    made->info = (struct ps_run_info){.workers = workers, .loss = NAN, .accuracy = NAN, .valid_loss = NAN, .valid_accuracy = NAN,
-                                      .samples_per_s = NAN, .predicted_samples_per_s = NAN};
+    made->info = (struct ps_run_info){.workers = workers,
+                                      .loss = NAN,
+                                      .accuracy = NAN,
+                                      .valid_loss = NAN,
+                                      .valid_accuracy = NAN,
+                                      .samples_per_s = NAN,
+                                      .predicted_samples_per_s = NAN};
     *run = made;
     return PS_OK;
 }
@@ -26,9 +31,13 @@ void ps_run_destroy(struct ps_run *run) {
     free(run);
 }
 
-struct ps_run_info ps_run_info(const struct ps_run *run) { return run->info; }
+struct ps_run_info ps_run_info(const struct ps_run *run) {
+    return run->info;
+}
 
-struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker) { return run->worker[worker]; }
+struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker) {
+    return run->worker[worker];
+}
 
 void run_set_number(json_t *object, const char *field, double number) {
     if (isfinite(number)) json_object_set_new(object, field, json_real(number));
@@ -38,13 +47,13 @@ json_t *run_document(const struct ps_run *run) {
     const struct ps_run_info *info = &run->info;
     json_t *workers = json_array();
     for (int w = 0; w < info->workers; w++)
-        json_array_append_new(workers, json_pack("{s:I, s:I, s:f}", "predicted_memory_bytes", (json_int_t)run->worker[w].planned_bytes,
-                                                 "memory_bytes", (json_int_t)run->worker[w].measured_bytes, "busy_s",
-                                                 run->worker[w].busy_s));
-    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "format", "penstock-summary", "version", 1,
-                             "model", run->model, "schedule", run->schedule, "weights", run->weights, "optimizer", run->optimizer,
-                             "device", run->device, "transport", run->transport, "batch", run->batch, "micro_batches",
-                             run->micro_batches, "step", info->steps, "epoch", info->epochs);
+        json_array_append_new(workers, json_pack("{s:I, s:I, s:f}", "predicted_memory_bytes",
+                                                 (json_int_t)run->worker[w].planned_bytes, "memory_bytes",
+                                                 (json_int_t)run->worker[w].measured_bytes, "busy_s", run->worker[w].busy_s));
+    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "format", "penstock-summary",
+                             "version", 1, "model", run->model, "schedule", run->schedule, "weights", run->weights, "optimizer",
+                             run->optimizer, "device", run->device, "transport", run->transport, "batch", run->batch,
+                             "micro_batches", run->micro_batches, "step", info->steps, "epoch", info->epochs);
     if (!root) {
         json_decref(workers);
         return NULL;
@@ -81,7 +90,8 @@ static void add_learning(const struct ps_run_info *info, struct text *text) {
     struct text rows = {0};
     text_add(&rows, "\tloss\taccuracy\n");
     text_add(&rows, "training, last epoch\t%s\t%s\n", shown(info->loss, "%.4f", 1, a), shown(info->accuracy, "%.2f%%", 100, b));
-    text_add(&rows, "validation\t%s\t%s\n", shown(info->valid_loss, "%.4f", 1, a), shown(info->valid_accuracy, "%.2f%%", 100, b));
+    text_add(&rows, "validation\t%s\t%s\n", shown(info->valid_loss, "%.4f", 1, a),
+             shown(info->valid_accuracy, "%.2f%%", 100, b));
     char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     text_add(text, "\n%s", table ? table : "");
     if (!table) text->failed = true;
@@ -112,8 +122,8 @@ char *ps_run_table(const struct ps_run *run) {
     const struct ps_run_info *info = &run->info;
     char a[32];
     struct text text = {0};
-    text_add(&text, "%s: %s, %s, %s on %d %s worker%s\n", run->model, run->schedule, run->weights, run->optimizer, info->workers,
-             run->device, info->workers == 1 ? "" : "s");
+    text_add(&text, "%s: %s, %s, %s on %d %s worker%s\n", run->model, run->schedule, run->weights, run->optimizer,
+             info->workers, run->device, info->workers == 1 ? "" : "s");
     text_add(&text, "%d steps of %d samples in %s\n", info->steps, run->batch, text_seconds(info->wall_s, a));
     if (isfinite(info->loss)) add_learning(info, &text);
     add_comparison(run, &text);

@@ -119,6 +119,7 @@ enum ps_status run_directory_start(const char *path, const struct job *job, cons
     char place[PATH_SIZE];
     TRY(run_directory_check(path, error));
     TRY(file_make_directory(path, error));
+    TRY(file_sync_directory(file_join(place, path, ".."), error));
     TRY(write_config(path, job, rule, steps, error));
     TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
     directory->log = fopen(file_join(place, path, "log.jsonl"), "we");

@@ -36,7 +36,8 @@ static bool multiply(size_t *product, json_int_t factor) {
 
 static enum ps_status parse_shape(const struct safetensors *file, json_t *shape, size_t element, struct safetensor *tensor,
                                   struct ps_error *error) {
-    if (!json_is_array(shape) || json_array_size(shape) > 64) return damaged(file, tensor->name, error, "shape is not a list of sizes");
+    if (!json_is_array(shape) || json_array_size(shape) > 64)
+        return damaged(file, tensor->name, error, "shape is not a list of sizes");
     tensor->rank = (int)json_array_size(shape);
     tensor->shape = calloc((size_t)tensor->rank + 1, sizeof *tensor->shape);
     if (!tensor->shape) return error_memory(error, "tensor shapes", (size_t)tensor->rank * sizeof *tensor->shape);
@@ -64,7 +65,8 @@ static enum ps_status parse_tensor(const struct safetensors *file, const char *n
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
         return damaged(file, name, error, "data_offsets are missing or not two integers");
     json_int_t first = json_integer_value(begin), past = json_integer_value(end);
-    if (first < 0 || past < first || (uint64_t)past > data_bytes) return damaged(file, name, error, "data_offsets lie outside of the data");
+    if (first < 0 || past < first || (uint64_t)past > data_bytes)
+        return damaged(file, name, error, "data_offsets lie outside of the data");
     tensor->offset = (size_t)first;
     tensor->bytes = (size_t)(past - first);
     return parse_shape(file, json_object_get(value, "shape"), dtype->bytes, tensor, error);
@@ -101,7 +103,8 @@ static enum ps_status parse_file(struct safetensors *file, size_t size, struct p
     if (size < LENGTH_BYTES) return damaged(file, NULL, error, "it is shorter than its first field");
     uint64_t length = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)(unsigned char)file->contents[i] << (8 * i);
-    if (length > HEADER_LIMIT || length > size - LENGTH_BYTES) return damaged(file, NULL, error, "the header's length is past the file's end");
+    if (length > HEADER_LIMIT || length > size - LENGTH_BYTES)
+        return damaged(file, NULL, error, "the header's length is past the file's end");
     json_error_t trouble;
     json_t *header = json_loadb(file->contents + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &trouble);
     if (!json_is_object(header)) {
@@ -162,8 +165,8 @@ enum ps_status safetensors_values(const struct safetensors *file, const struct s
     return PS_OK;
 }
 
-enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape, const float **values,
-                               struct ps_error *error) {
+enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape,
+                               const float **values, struct ps_error *error) {
     const struct safetensor *tensor = safetensors_find(file, name);
     if (!tensor) return error_set(error, PS_BAD_INPUT, "%s: tensor '%s' is missing", file->path, name);
     bool same = tensor->rank == shape->rank;
@@ -172,7 +175,8 @@ enum ps_status safetensors_get(const struct safetensors *file, const char *name,
         char has[96], wants[96];
         shape_text(has, tensor->shape, tensor->rank);
         shape_text(wants, shape->dim, shape->rank);
-        return error_set(error, PS_BAD_INPUT, "%s: tensor '%s' has shape %s where the model has %s", file->path, name, has, wants);
+        return error_set(error, PS_BAD_INPUT, "%s: tensor '%s' has shape %s where the model has %s", file->path, name, has,
+                         wants);
     }
     return safetensors_values(file, tensor, values, error);
 }
@@ -189,8 +193,8 @@ static char *make_header(const struct safetensor_source *tensors, int count, siz
             bytes *= (size_t)tensors[i].shape[j];
             json_array_append_new(shape, json_integer(tensors[i].shape[j]));
         }
-        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", (json_int_t)offset,
-                                  (json_int_t)(offset + bytes));
+        json_int_t first = (json_int_t)offset, past = first + (json_int_t)bytes;
+        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", first, past);
         made = json_object_set_new(header, tensors[i].name, entry) == 0;
         offset += bytes;
     }

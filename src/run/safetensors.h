@@ -31,8 +31,8 @@ enum ps_status safetensors_read(const char *path, struct safetensors *file, stru
 void safetensors_free(struct safetensors *file);
 /* The tensor's numbers, aligned to 4 bytes; `shape` must be its shape. A missing tensor, another type or shape is
  * PS_BAD_INPUT. The pointer lives as long as `file`. */
-enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape, const float **values,
-                               struct ps_error *error);
+enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape,
+                               const float **values, struct ps_error *error);
 /* The tensor or NULL. */
 const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
 /* The same for a tensor in hand, whatever its shape. */

@@ -32,7 +32,8 @@ enum ps_status trace_collect(const struct crew *crew, int most, struct timeline 
     enum ps_status status = PS_OK;
     for (int number = 0; number < crew->worker_count; number++) {
         const struct recorder *recorder = &crew->workers[number].recorder;
-        for (int64_t i = recorder->count - remembered(recorder, recorder->capacity); status == PS_OK && i < recorder->count; i++) {
+        for (int64_t i = recorder->count - remembered(recorder, recorder->capacity); status == PS_OK && i < recorder->count;
+             i++) {
             struct timeline_event event = *event_at(recorder, i);
             if (event.start_s < start_s) continue;
             event.start_s -= start_s;

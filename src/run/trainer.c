@@ -65,6 +65,7 @@ static enum ps_status run_segment(struct trainer *trainer, struct ps_error *erro
     struct segment segment = {
         .programs = program_set_find(&trainer->programs, length), .training = true, .first_step = trainer->step};
     trainer->seen = 0;
+    trainer->line = (struct step_sum){0};
     trainer->line_started_s = clock_now();
     TRY(crew_run(trainer->crew, &segment, trainer_watch, trainer, error));
     double seconds = clock_now() - trainer->crew->segment_started_s;
@@ -77,12 +78,7 @@ static enum ps_status run_segment(struct trainer *trainer, struct ps_error *erro
     TRY(run_directory_log(&trainer->directory, &entry, error));
     tell_segment(trainer, &entry);
     note_figures(trainer, &entry);
-    trainer->line = (struct step_record){0};
-    trainer->line_steps = 0;
-    if (trainer->lengths.epoch > 0 && trainer->step % trainer->lengths.epoch == 0) {
-        trainer->epoch = (struct step_record){0};
-        trainer->epoch_steps = 0;
-    }
+    if (trainer->lengths.epoch > 0 && trainer->step % trainer->lengths.epoch == 0) trainer->epoch = (struct step_sum){0};
     return PS_OK;
 }
 
@@ -124,7 +120,7 @@ static void note_workers(struct trainer *trainer) {
 
 /* ---------------------------------------------------------------------------- all */
 
-static enum ps_status train(struct trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
     TRY(trainer_setup(trainer, error));
     trainer->started_s = clock_now();
     while (trainer->step < trainer->lengths.steps) TRY(run_segment(trainer, error));
@@ -136,7 +132,7 @@ static enum ps_status train(struct trainer *trainer, struct ps_error *error) {
 
 enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error) {
     struct trainer trainer = {.options = options};
-    enum ps_status status = train(&trainer, error);
+    enum ps_status status = trainer_train(&trainer, error);
     if (status == PS_OK) {
         *run = trainer.run;
         trainer.run = NULL;

@@ -11,6 +11,12 @@
 /* What a worker remembers for the trace. */
 enum { TRACE_COMPUTATIONS = 1024 };
 
+/* What was seen of some steps. */
+struct step_sum {
+    double loss;
+    int64_t correct, steps;
+};
+
 struct trainer {
     const struct ps_train_options *options;
     struct job job;
@@ -24,13 +30,14 @@ struct trainer {
 
     int64_t step;                 /* done before the segment that runs */
     double started_s, training_s; /* since when; seconds of training segments that are over */
-    struct step_record epoch, line; /* sums over the steps of this epoch; since the last line of the log */
-    int64_t epoch_steps, line_steps;
-    int seen;                     /* steps of the segment that were added to the sums */
+    struct step_sum epoch, line;  /* this epoch's; since the last line of the log */
     double line_started_s;
+    int seen; /* steps of the segment that were added to the sums */
 };
 
-/* Everything up to the first step. */
+/* All of ps_train, from `options` (the rest zeroed) to the last file; the crew keeps the trained weights until trainer_free. */
+enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error);
+/* Its beginning: everything up to the first step. */
 enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error);
 /* Frees what there is; a zeroed trainer is fine. */
 void trainer_free(struct trainer *trainer);

@@ -11,31 +11,32 @@ static int64_t epoch_of(const struct trainer *trainer, int64_t step) {
     return trainer->lengths.epoch > 0 && step > 0 ? (step - 1) / trainer->lengths.epoch + 1 : 1;
 }
 
-static void add_record(struct step_record *sum, const struct step_record *record) {
+static void add_record(struct step_sum *sum, const struct step_record *record) {
     sum->loss += record->loss;
     sum->correct += record->correct;
+    sum->steps++;
 }
 
-/* Figures of the steps summed up in `record`; those that no device computed stay unknown. */
-static struct log_entry make_entry(const struct trainer *trainer, const struct step_record *record, int64_t steps, int64_t step,
-                                   double samples_per_s) {
-    double samples = (double)steps * trainer->job.batch;
-    bool known = trainer->job.device->real && steps > 0;
+/* Figures of the steps summed up, the last of them `step`; those that no device computed stay unknown. */
+static struct log_entry make_entry(const struct trainer *trainer, const struct step_sum *sum, int64_t step,
+                                   double samples_per_s, double now) {
+    double samples = (double)sum->steps * trainer->job.batch;
+    bool known = trainer->job.device->real && sum->steps > 0;
     return (struct log_entry){
         .step = step,
         .epoch = epoch_of(trainer, step),
-        .loss = known ? record->loss / samples : NAN,
-        .accuracy = known ? (double)record->correct / samples : NAN,
+        .loss = known ? sum->loss / samples : NAN,
+        .accuracy = known ? (double)sum->correct / samples : NAN,
         .valid_loss = NAN,
         .valid_accuracy = NAN,
         .lr = learning_rate_at(&trainer->rule.rate, step - 1),
         .samples_per_s = samples_per_s,
-        .elapsed_s = clock_now() - trainer->started_s,
+        .elapsed_s = now - trainer->started_s,
     };
 }
 
 struct log_entry trainer_epoch_entry(const struct trainer *trainer, double samples_per_s) {
-    return make_entry(trainer, &trainer->epoch, trainer->epoch_steps, trainer->step, samples_per_s);
+    return make_entry(trainer, &trainer->epoch, trainer->step, samples_per_s, clock_now());
 }
 
 static int64_t line_interval(const struct trainer *trainer) {
@@ -44,12 +45,11 @@ static int64_t line_interval(const struct trainer *trainer) {
     return span > LINES_PER_EPOCH ? span / LINES_PER_EPOCH : 1;
 }
 
-static enum ps_status write_line(struct trainer *trainer, int64_t step, struct ps_error *error) {
-    double now = clock_now(), seconds = now - trainer->line_started_s;
-    double rate = seconds > 0 ? (double)trainer->line_steps * trainer->job.batch / seconds : NAN;
-    struct log_entry entry = make_entry(trainer, &trainer->line, trainer->line_steps, step, rate);
-    trainer->line = (struct step_record){0};
-    trainer->line_steps = 0;
+static enum ps_status write_line(struct trainer *trainer, int64_t step, double now, struct ps_error *error) {
+    double seconds = now - trainer->line_started_s;
+    double rate = seconds > 0 ? (double)trainer->line.steps * trainer->job.batch / seconds : NAN;
+    struct log_entry entry = make_entry(trainer, &trainer->line, step, rate, now);
+    trainer->line = (struct step_sum){0};
     trainer->line_started_s = now;
     log_debug("step %lld: loss %.4f, accuracy %.2f%%, %.1f samples/s", (long long)step, entry.loss, 100 * entry.accuracy, rate);
     return run_directory_log(&trainer->directory, &entry, error);
@@ -61,15 +61,15 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
     int done = atomic_load_explicit(&crew->steps_done, memory_order_acquire);
     int length = crew->segment.programs->batches;
     for (; trainer->seen < done; trainer->seen++) {
-        add_record(&trainer->epoch, &crew->steps[trainer->seen]);
-        add_record(&trainer->line, &crew->steps[trainer->seen]);
-        trainer->epoch_steps++;
-        trainer->line_steps++;
+        const struct step_record *record = &crew->steps[trainer->seen];
+        add_record(&trainer->epoch, record);
+        add_record(&trainer->line, record);
         int64_t step = trainer->step + trainer->seen + 1;
         /* The line of a segment's last step carries the evaluation and is written after it. */
-        if (step % line_interval(trainer) == 0 && trainer->seen + 1 < length) TRY(write_line(trainer, step, error));
+        if (step % line_interval(trainer) == 0 && trainer->seen + 1 < length)
+            TRY(write_line(trainer, step, record->done_at, error));
     }
-    double samples = (double)trainer->epoch_steps * trainer->job.batch;
+    double samples = (double)trainer->epoch.steps * trainer->job.batch;
     if (trainer->job.device->real && samples > 0)
         log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "loss %.4f, accuracy %.2f%%",
                      trainer->epoch.loss / samples, 100 * (double)trainer->epoch.correct / samples);
@@ -77,4 +77,3 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
         log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "%s", "");
     return PS_OK;
 }
-

@@ -10,33 +10,28 @@ enum { BATCHES_AHEAD = 4 };
 
 /* --------------------------------------------------------------------- preparing */
 
-static struct dataset_shape wanted_data(const struct ps_model *model) {
-    return (struct dataset_shape){.channels = model->input_shape[0],
-                                  .height = model->input_shape[1],
-                                  .width = model->input_shape[2],
-                                  .classes = model->classes};
-}
-
 static enum ps_status open_data(struct trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = trainer->options;
     if (!trainer->job.device->real) return PS_OK;
-    struct dataset_shape wanted = wanted_data(trainer->job.model);
+    struct dataset_shape wanted = job_data_shape(trainer->job.model);
     TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
-    if (options->valid) TRY(samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error));
-    if (trainer->data.count < trainer->job.batch)
-        return error_set(error, PS_USAGE, "--data: %s has %lld samples, fewer than a mini-batch of %d", options->data,
-                         (long long)trainer->data.count, trainer->job.batch);
-    return PS_OK;
+    return options->valid ? samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error) : PS_OK;
 }
 
 static enum ps_status count_steps(struct trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = trainer->options;
     struct segment_lengths *lengths = &trainer->lengths;
-    *lengths = (struct segment_lengths){.evaluate_every = options->evaluate_every, .micro_batches = trainer->job.plan->micro_batches};
-    if (trainer->job.device->real) lengths->epoch = trainer->data.count / trainer->job.batch;
-    if (options->steps == 0 && lengths->epoch == 0)
+    *lengths =
+        (struct segment_lengths){.evaluate_every = options->evaluate_every, .micro_batches = trainer->job.plan->micro_batches};
+    if (trainer->job.device->real) {
+        lengths->epoch = trainer->data.count / trainer->job.batch;
+        if (lengths->epoch == 0)
+            return error_set(error, PS_USAGE, "--data: %s has %lld samples, fewer than a mini-batch of %d", options->data,
+                             (long long)trainer->data.count, trainer->job.batch);
+    } else if (options->steps == 0) {
         return error_set(error, PS_USAGE, "--steps: device %s reads no data, so steps and not epochs must be given",
                          trainer->job.device->name);
+    }
     if (options->steps == 0 && options->epochs == 0)
         return error_set(error, PS_USAGE, "--epochs: how long to train must be said, in epochs or steps");
     lengths->steps = options->steps > 0 ? options->steps : options->epochs * lengths->epoch;
@@ -79,6 +74,8 @@ static struct worker_options worker_options(const struct trainer *trainer) {
         .graph = job->graph,
         .plan = job->plan,
         .samples = job->samples,
+        /* A device that only waits touches no block, and takes what the profile says in memory as in time. */
+        .sizes = job->device->real ? NULL : job->sizes,
         .slots = trainer->programs.slots,
         .programs = trainer->programs.entries[0].programs,
         .moments = trainer->rule.moments,
@@ -90,13 +87,12 @@ static struct worker_options worker_options(const struct trainer *trainer) {
 static int64_t planned_bytes(const struct trainer *trainer, int number) {
     const struct job *job = &trainer->job;
     struct worker_memory total = {0};
-    for (int stage = 0; job->costs && stage < job->plan->stage_count; stage++) {
+    for (int stage = 0; job->sizes && stage < job->plan->stage_count; stage++) {
         if (trainer->programs.entries[0].programs->stage_worker[stage] != number) continue;
-        struct stage_cost cost = stage_cost(job->costs, job->plan->stages[stage].first, job->plan->stages[stage].last);
-        struct worker_memory memory = stage_memory(&cost.size, &trainer->programs.slots[stage], trainer->rule.moments);
+        struct worker_memory memory = stage_memory(&job->sizes[stage], &trainer->programs.slots[stage], trainer->rule.moments);
         worker_memory_add(&total, &memory);
     }
-    if (!job->costs) total = worker_memory_needed(&trainer->crew->workers[number], trainer->rule.moments);
+    if (!job->sizes) total = worker_memory_needed(&trainer->crew->workers[number], trainer->rule.moments);
     return worker_memory_total(&total);
 }
 
@@ -109,9 +105,9 @@ static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
         struct worker_memory m = worker_memory_needed(&trainer->crew->workers[number], trainer->rule.moments);
         int64_t limit = trainer->job.cluster->devices[number].memory_bytes;
         char total[32], limit_text[32];
-        text_add(&rows, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number, text_bytes(m.weights, t[0]), text_bytes(m.gradients, t[1]),
-                 text_bytes(m.optimizer, t[2]), text_bytes(m.stash, t[3]), text_bytes(m.buffers, t[4]),
-                 text_bytes(m.workspace, t[5]), text_bytes(worker_memory_total(&m), total),
+        text_add(&rows, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number, text_bytes(m.weights, t[0]),
+                 text_bytes(m.gradients, t[1]), text_bytes(m.optimizer, t[2]), text_bytes(m.stash, t[3]),
+                 text_bytes(m.buffers, t[4]), text_bytes(m.workspace, t[5]), text_bytes(worker_memory_total(&m), total),
                  limit > 0 ? text_bytes(limit, limit_text) : "-");
     }
     char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
@@ -170,7 +166,6 @@ static enum ps_status hire_crew(struct trainer *trainer, struct ps_error *error)
         .transport = trainer->job.transport,
         .rule = &trainer->rule,
         .seed = trainer->options->seed,
-        .micro_batches = trainer->job.plan->micro_batches,
         .step_capacity = program_set_longest(&trainer->programs),
     };
     TRY(crew_create(&options, &trainer->crew, error));
@@ -193,16 +188,19 @@ static enum ps_status make_run(struct trainer *trainer, struct ps_error *error) 
     snprintf(run->transport, sizeof run->transport, "%s", job->transport->name);
     run->batch = job->batch;
     run->micro_batches = job->plan->micro_batches;
-    for (int number = 0; number < job->plan->workers; number++) run->worker[number].planned_bytes = planned_bytes(trainer, number);
+    for (int number = 0; number < job->plan->workers; number++)
+        run->worker[number].planned_bytes = planned_bytes(trainer, number);
     return predict_throughput(job, &trainer->programs, &run->info.predicted_samples_per_s, error);
 }
 
 enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = trainer->options;
-    if (options->trace && !options->out) return error_set(error, PS_USAGE, "--trace: needs a run directory (--out) to write to");
+    if (options->trace && !options->out)
+        return error_set(error, PS_USAGE, "--trace: needs a run directory (--out) to write to");
     TRY(run_directory_check(options->out, error));
-    TRY(job_prepare(options, &trainer->job, error));
+    TRY(job_open(options, &trainer->job, error));
     TRY(open_data(trainer, error));
+    TRY(job_plan(&trainer->job, error));
     TRY(count_steps(trainer, error));
     TRY(choose_rule(trainer, error));
     TRY(lower_programs(trainer, error));

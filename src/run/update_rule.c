@@ -16,9 +16,11 @@ struct setting {
     bool above_low;
 };
 
-#define SETTING(option_, field, taken_by_, low_, high_, above)                                                                \
-    {.option = option_, .offset = offsetof(struct optimizer_settings, field), .taken_by = taken_by_, .low = low_,              \
-     .high = high_, .above_low = above}
+#define SETTING(option_, field, taken_by_, low_, high_, above)                                                                 \
+    {                                                                                                                          \
+        .option = option_, .offset = offsetof(struct optimizer_settings, field), .taken_by = taken_by_, .low = low_,           \
+        .high = high_, .above_low = above                                                                                      \
+    }
 
 static const struct setting settings_table[] = {
     SETTING("--lr", lr, FOR_ALL, 0, 1e6, true),
@@ -105,11 +107,12 @@ static struct optimizer_ahead look_ahead(const struct update_rule *rule, int64_t
 /* The predictor's blocks of the state. */
 static void predictor_moments(const struct update_rule *rule, const struct update_state *state, struct optimizer_call *call) {
     int first = predictor_beside(rule) ? rule->optimizer->moments : 0;
-    for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++) call->moment[i] = i < rule->predictor->moments ? state->moment[first + i] : NULL;
+    for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++)
+        call->moment[i] = i < rule->predictor->moments ? state->moment[first + i] : NULL;
 }
 
-static void predict(const struct update_rule *rule, struct device *device, const struct update_state *state, const float *weights,
-                    float *predicted, int ahead, double seconds) {
+static void predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
+                    const float *weights, float *predicted, int ahead, double seconds) {
     struct optimizer_call call = {
         .count = state->count,
         .weights = weights,

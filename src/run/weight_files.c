@@ -129,8 +129,8 @@ static enum ps_status check_names(const struct weight_files *weights, const stru
     return PS_OK;
 }
 
-enum ps_status weight_files_load(const struct weight_files *weights, const struct graph *graph, struct stage *stage, float *block,
-                                 float *statistics, struct ps_error *error) {
+enum ps_status weight_files_load(const struct weight_files *weights, const struct graph *graph, struct stage *stage,
+                                 float *block, float *statistics, struct ps_error *error) {
     TRY(check_names(weights, graph, error));
     for (int i = 0; i < stage_parameter_count(stage); i++) {
         const struct parameter *parameter = stage_parameter(stage, i);

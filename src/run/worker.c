@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int number, struct ps_error *error) {
+static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int number,
+                                   struct ps_error *error) {
     const struct plan_stage *plan = &options->plan->stages[number];
     struct worker_stage *stage = &worker->stages[worker->stage_count];
     TRY(stage_create(worker->device, options->graph, plan->first, plan->last, options->samples, &stage->stage, error));
     stage->number = number;
-    stage->sizes = stage_sizes(stage->stage);
+    stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
     stage->slots = options->slots[number];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
     stage->update.seconds = stage_update_seconds(stage->stage);
@@ -22,7 +23,8 @@ enum ps_status worker_create(const struct worker_options *options, struct worker
     struct worker worker = {.number = options->number};
     for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) worker.images[kind].number = worker.labels[kind].number = -1;
     worker.stages = calloc((size_t)options->plan->stage_count, sizeof *worker.stages);
-    if (!worker.stages) return error_memory(error, "a worker's stages", (size_t)options->plan->stage_count * sizeof *worker.stages);
+    if (!worker.stages)
+        return error_memory(error, "a worker's stages", (size_t)options->plan->stage_count * sizeof *worker.stages);
     struct device_options device = {.threads = options->threads};
     enum ps_status status = device_open(options->device->name, &device, &worker.device, error);
     /* Kernels may be made for as many threads as the device will have. */
@@ -59,17 +61,16 @@ static int slot_count(const struct worker_stage *stage, enum block_kind kind) {
 
 static int64_t slot_bytes(const struct worker_stage *stage, enum block_kind kind) {
     const int64_t bytes[BLOCK_KINDS] = {
-        [BLOCK_STASH] = stage->sizes.stash_bytes,
-        [BLOCK_INPUT] = stage->sizes.input_bytes,
-        [BLOCK_OUTPUT] = stage->sizes.output_bytes,
-        [BLOCK_OUTPUT_GRADIENT] = stage->sizes.output_bytes,
+        [BLOCK_STASH] = stage->sizes.stash_bytes,          [BLOCK_INPUT] = stage->sizes.input_bytes,
+        [BLOCK_OUTPUT] = stage->sizes.output_bytes,        [BLOCK_OUTPUT_GRADIENT] = stage->sizes.output_bytes,
         [BLOCK_INPUT_GRADIENT] = stage->sizes.input_bytes,
     };
     return bytes[kind];
 }
 
 /* A table of `count` pieces of `bytes` each. */
-static enum ps_status carve_table(struct memory_block *memory, int count, int64_t bytes, float ***table, struct ps_error *error) {
+static enum ps_status carve_table(struct memory_block *memory, int count, int64_t bytes, float ***table,
+                                  struct ps_error *error) {
     *table = calloc((size_t)count + 1, sizeof **table);
     if (!*table) return error_memory(error, "a table of blocks", (size_t)count * sizeof **table);
     for (int slot = 0; slot < count; slot++) (*table)[slot] = memory_block_carve(memory, (size_t)bytes);
@@ -116,7 +117,8 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
     assert((int64_t)worker->memory.used == bytes);
     if (options->record == 0) return PS_OK;
     worker->recorder.events = calloc((size_t)options->record, sizeof *worker->recorder.events);
-    if (!worker->recorder.events) return error_memory(error, "a trace", (size_t)options->record * sizeof *worker->recorder.events);
+    if (!worker->recorder.events)
+        return error_memory(error, "a trace", (size_t)options->record * sizeof *worker->recorder.events);
     worker->recorder.capacity = options->record;
     return PS_OK;
 }

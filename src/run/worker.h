@@ -68,8 +68,9 @@ struct worker_options {
     int threads;
     const struct graph *graph;
     const struct ps_plan *plan;
-    int samples;                     /* of a micro-batch, as the graph counts them */
-    const struct stage_slots *slots; /* per stage of the plan: the most that any program of the run uses */
+    int samples;                        /* of a micro-batch, as the graph counts them */
+    const struct stage_sizes *sizes;    /* per stage of the plan: what its blocks take; NULL: what its device says */
+    const struct stage_slots *slots;    /* per stage of the plan: the most that any program of the run uses */
     const struct ps_programs *programs; /* one of the run's: who runs which stage */
     int moments;
     int record; /* computations to remember; 0: none */

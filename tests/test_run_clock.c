@@ -1,0 +1,95 @@
+/*
+ * The clock device: real programs over real transports that only wait. Here is tested that such runs do everything but compute;
+ * that they take as long as simulated is measured elsewhere (long_run_clock.c), where a busy machine may spoil it.
+ */
+#include "run_support.h"
+
+static char directory[4096], profile_path[4096];
+
+static int setup(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    static const char csv[] = "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
+                              "a,0.0004,0.0008,1000,4000,4000\nb,0.0006,0.0010,2000,4100,6400\n"
+                              "c,0.0005,0.0011,1000,8192,4100\nd,0.0003,0.0006,10,0,9000\n";
+    test_file_write(file_join(profile_path, directory, "costs.csv"), csv, sizeof csv - 1);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+static struct ps_train_options clock_options(int workers) {
+    struct ps_train_options options;
+    ps_train_options_init(&options);
+    options.profile_path = profile_path;
+    options.device = "clock";
+    options.cluster.workers = workers;
+    options.steps = 6;
+    return options;
+}
+
+static void test_every_policy(void **state) {
+    (void)state;
+    for (size_t p = 0; p < ps_table_count(PS_TABLE_POLICIES); p++)
+        for (int workers = 1; workers <= 4; workers++) {
+            struct ps_train_options options = clock_options(workers);
+            options.plan.weights = ps_table_entry(PS_TABLE_POLICIES, p).name;
+            options.evaluate_every = 4;
+            options.transport = workers == 3 ? "serial" : "threads";
+            struct ps_run *run;
+            assert_ok(ps_train(&options, &run, &test_error));
+            struct ps_run_info info = ps_run_info(run);
+            assert_true(info.steps == 6 && isnan(info.loss) && isnan(info.valid_loss));
+            assert_true(info.samples_per_s > 0 && info.predicted_samples_per_s > 0);
+            for (int w = 0; w < workers; w++) {
+                struct ps_run_worker worker = ps_run_worker(run, w);
+                assert_int_equal(worker.planned_bytes, worker.measured_bytes);
+                assert_true(worker.busy_s > 0);
+            }
+            ps_run_destroy(run);
+        }
+}
+
+/* No weights, so no checkpoint; everything else is there. */
+static void test_run_directory(void **state) {
+    (void)state;
+    struct ps_train_options options = clock_options(4);
+    char out[4096], path[4096];
+    options.out = file_join(out, directory, "run");
+    options.trace = true;
+    struct ps_run *run;
+    assert_ok(ps_train(&options, &run, &test_error));
+    ps_run_destroy(run);
+    static const char *const files[] = {"plan.json", "config.json", "log.jsonl", "summary.json", "trace.json", "timeline.svg"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) assert_true(file_exists(file_join(path, out, files[i])));
+    assert_false(file_exists(file_join(path, out, "checkpoints")));
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    struct ps_run *run;
+    struct ps_train_options options = clock_options(2);
+    options.steps = 0;
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--steps");
+    options = clock_options(2);
+    options.profile_path = NULL;
+    options.model = "lenet5";
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--profile");
+    options = clock_options(2);
+    options.device = "cpu";
+    options.data = "synthetic:images";
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_policy),
+        cmocka_unit_test(test_run_directory),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,65 @@
+/* Segments: their lengths add up to the run, end with each epoch, and each length is lowered once with room for all of them. */
+#include "run/program_set.h"
+#include "run_support.h"
+
+static void test_lengths(void **state) {
+    (void)state;
+    struct random_key key = test_key(1);
+    for (uint64_t i = 0; i < 2000; i++) {
+        struct segment_lengths lengths = {
+            .steps = 1 + (int64_t)random_below(key, 4 * i, 300),
+            .epoch = (int64_t)random_below(key, 4 * i + 1, 40),
+            .evaluate_every = (int64_t)random_below(key, 4 * i + 2, 30),
+            .micro_batches = i % 10 ? 4 : SEGMENT_MICRO_BATCHES / 7,
+        };
+        int64_t step = 0, distinct[64] = {0};
+        int found = 0;
+        while (step < lengths.steps) {
+            int length = segment_length(&lengths, step);
+            assert_true(length >= 1 && step + length <= lengths.steps);
+            assert_true(lengths.evaluate_every == 0 || length <= lengths.evaluate_every);
+            assert_true((int64_t)length * lengths.micro_batches <= SEGMENT_MICRO_BATCHES);
+            /* No segment reaches over the end of an epoch. */
+            if (lengths.epoch > 0) assert_true(step / lengths.epoch == (step + length - 1) / lengths.epoch);
+            int known = 0;
+            while (known < found && distinct[known] != length) known++;
+            if (known == found) distinct[found++] = length;
+            assert_true(found <= PROGRAM_SET_MAX);
+            step += length;
+        }
+        assert_int_equal(step, lengths.steps);
+    }
+}
+
+static void test_programs(void **state) {
+    (void)state;
+    struct run_case wanted =
+        run_case_complete((struct run_case){.schedule = "1f1b-async", .weights = "stash", .workers = 3, .micro_batches = 2});
+    struct ps_plan *plan = run_case_plan(&wanted);
+    struct segment_lengths lengths = {.steps = 25, .epoch = 10, .evaluate_every = 4, .micro_batches = 2};
+    struct program_set set;
+    assert_ok(program_set_create(plan, &lengths, 7, &set, &test_error));
+    /* 4 4 2, 4 4 2, 4 1 */
+    assert_int_equal(set.count, 3);
+    assert_int_equal(program_set_longest(&set), 4);
+    static const int64_t uses[][2] = {{4, 5}, {2, 2}, {1, 1}};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(program_set_find(&set, (int)uses[i][0])->batches, uses[i][0]);
+        assert_int_equal(set.entries[i].batches, uses[i][0]);
+        assert_int_equal(set.entries[i].uses, uses[i][1]);
+    }
+    assert_int_equal(programs_micro_batches(set.evaluation), 7);
+    for (int s = 0; s < 3; s++)
+        for (int i = 0; i < set.count; i++) {
+            assert_true(set.slots[s].weights >= set.entries[i].programs->slots[s].weights);
+            assert_true(set.slots[s].stash >= set.entries[i].programs->slots[s].stash);
+            assert_true(set.slots[s].input >= set.evaluation->slots[s].input);
+        }
+    program_set_free(&set);
+    ps_plan_destroy(plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lengths), cmocka_unit_test(test_programs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

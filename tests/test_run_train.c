@@ -1,0 +1,358 @@
+/* Training from the outside: what ps_train leaves behind, what it reports, and what it refuses before anything runs. */
+#include <jansson.h>
+
+#include "run/run_directory.h"
+#include "run_support.h"
+
+static char directory[4096];
+
+static int setup(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+/* Writes the case's plan as NAME and returns options for it. */
+static struct ps_train_options prepare(struct run_case wanted, const char *name, char plan_path[4096]) {
+    wanted = run_case_complete(wanted);
+    struct ps_plan *plan = run_case_plan(&wanted);
+    assert_ok(ps_plan_write(plan, file_join(plan_path, directory, name), &test_error));
+    ps_plan_destroy(plan);
+    return run_case_options(&wanted, plan_path, NULL);
+}
+
+static json_t *load(const char *path) {
+    json_error_t error;
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (!root) print_message("%s: %s\n", path, error.text);
+    assert_non_null(root);
+    return root;
+}
+
+static double number(const json_t *object, const char *field) {
+    const json_t *value = json_object_get(object, field);
+    if (!json_is_number(value)) print_message("no number %s\n", field);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+static const struct run_case learner = {.workers = 3,
+                                        .micro_batch = 8,
+                                        .micro_batches = 2,
+                                        .steps = 30,
+                                        .evaluate_every = 8,
+                                        .data = "synthetic:images,samples=256",
+                                        .valid = "synthetic:images,samples=101"};
+
+static void check_log(const char *path, int steps, double *valid_loss) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char line[1024];
+    double last_step = 0, last_elapsed = 0;
+    int evaluations = 0;
+    while (fgets(line, sizeof line, file)) {
+        json_t *entry = json_loads(line, 0, NULL);
+        assert_non_null(entry);
+        assert_true(number(entry, "step") > last_step && number(entry, "elapsed_s") >= last_elapsed);
+        last_step = number(entry, "step");
+        last_elapsed = number(entry, "elapsed_s");
+        assert_true(number(entry, "loss") > 0 && number(entry, "samples_per_s") > 0 && number(entry, "lr") > 0);
+        assert_true(number(entry, "accuracy") >= 0 && number(entry, "accuracy") <= 1);
+        assert_int_equal((int)number(entry, "epoch"), ((int)last_step - 1) / 16 + 1);
+        if (json_object_get(entry, "valid_loss")) {
+            evaluations++;
+            *valid_loss = number(entry, "valid_loss");
+        }
+        json_decref(entry);
+    }
+    fclose(file);
+    assert_int_equal((int)last_step, steps);
+    /* Segments of 8, 8 (the epoch's end), 8 and 6. */
+    assert_int_equal(evaluations, 4);
+}
+
+/* Everything that a run directory holds. */
+static void test_run_directory(void **state) {
+    (void)state;
+    char plan_path[4096], out[4096], path[4096];
+    struct ps_train_options options = prepare(learner, "directory.json", plan_path);
+    options.out = file_join(out, directory, "run");
+    options.trace = true;
+    struct ps_run *run;
+    assert_ok(ps_train(&options, &run, &test_error));
+    struct ps_run_info info = ps_run_info(run);
+    assert_true(info.steps == 30 && info.epochs == 1 && info.workers == 3);
+    double valid_loss = 0;
+    check_log(file_join(path, out, "log.jsonl"), 30, &valid_loss);
+    assert_true(fabs(valid_loss - info.valid_loss) < 1e-6);
+
+    json_t *summary = load(file_join(path, out, "summary.json"));
+    assert_true(number(summary, "valid_accuracy") == info.valid_accuracy && number(summary, "step") == 30);
+    assert_int_equal(json_array_size(json_object_get(summary, "workers")), 3);
+    json_decref(summary);
+    json_t *config = load(file_join(path, out, "config.json"));
+    assert_string_equal(json_string_value(json_object_get(config, "data")), learner.data);
+    assert_true(number(config, "lr") == 0.05 && number(config, "momentum") == 0.9);
+    json_decref(config);
+    json_decref(load(file_join(path, out, "trace.json")));
+    assert_true(file_exists(file_join(path, out, "timeline.svg")) && file_exists(file_join(path, out, "plan.json")));
+    char *table = ps_run_table(run), *json = ps_run_json(run);
+    assert_true(strstr(table, "memory of worker 2") && strstr(json, "penstock-summary"));
+    free(table);
+    free(json);
+    ps_run_destroy(run);
+    /* What was trained is not trained over. */
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "holds a run already");
+}
+
+/* The checkpoint holds the weights that training ended with; evaluation, and evaluation of the export, agree with the run's. */
+static void test_weights_come_back(void **state) {
+    (void)state;
+    char made[4096], run_dir[4096], path[4096];
+    struct ps_run *run;
+    run_case_train(learner, made, &run);
+    file_join(run_dir, made, "run");
+    struct trained saved = trained_read(run_case_complete(learner).model, run_dir), trained = run_case_weights(learner);
+    assert_true(trained_equal(&saved, &trained));
+    trained_free(&saved);
+    trained_free(&trained);
+
+    struct ps_evaluate_options options = {.run = run_dir, .data = learner.valid, .device = "reference", .batch = 10};
+    struct ps_evaluation by_run, by_file;
+    assert_ok(ps_evaluate(&options, &by_run, &test_error));
+    assert_int_equal(by_run.samples, 101);
+    assert_true(fabs(by_run.loss - ps_run_info(run).valid_loss) < 1e-5);
+    assert_true(by_run.accuracy == ps_run_info(run).valid_accuracy);
+    assert_ok(ps_export(run_dir, "safetensors", file_join(path, made, "all.safetensors"), &test_error));
+    options = (struct ps_evaluate_options){
+        .weights = path, .model = run_case_complete(learner).model, .data = learner.valid, .device = "reference", .batch = 10};
+    assert_ok(ps_evaluate(&options, &by_file, &test_error));
+    assert_true(by_file.loss == by_run.loss && by_file.accuracy == by_run.accuracy);
+    options.model = "lenet5,input=16,classes=5";
+    options.data = "synthetic:images,samples=10";
+    assert_status(ps_evaluate(&options, &by_file, &test_error), PS_BAD_INPUT,
+                  "'fc3.weight' has shape 4x84 where the model has 5x84");
+    assert_status(ps_export(run_dir, "onx", path, &test_error), PS_USAGE, "--format: 'onx' is not known");
+    ps_run_destroy(run);
+    test_directory_remove(made);
+}
+
+/* Profiled, planned, trained: what was planned is taken, to the byte, and there is a prediction. */
+static void test_model_to_run(void **state) {
+    (void)state;
+    static const char *const policies[] = {"stash", "xpipe", "sync"};
+    for (size_t p = 0; p < 3; p++) {
+        struct ps_train_options options;
+        ps_train_options_init(&options);
+        options.model = "resnet,input=8,classes=4";
+        options.cluster.workers = 3;
+        options.plan.weights = policies[p];
+        options.plan.micro_batches = 2;
+        options.plan.recompute = p == 1;
+        options.batch = 8;
+        options.steps = 12;
+        options.data = "synthetic:images,samples=128";
+        options.device = "reference";
+        struct ps_run *run;
+        assert_ok(ps_train(&options, &run, &test_error));
+        assert_true(ps_run_info(run).predicted_samples_per_s > 0 && ps_run_info(run).samples_per_s > 0);
+        for (int w = 0; w < 3; w++) {
+            struct ps_run_worker worker = ps_run_worker(run, w);
+            assert_true(worker.measured_bytes > 0 && worker.busy_s > 0);
+            assert_int_equal(worker.planned_bytes, worker.measured_bytes);
+        }
+        ps_run_destroy(run);
+    }
+}
+
+/* A limit below what a worker needs is refused before anything runs, with a table; at the need it is accepted. */
+static void test_memory_limit(void **state) {
+    (void)state;
+    char plan_path[4096];
+    struct ps_train_options options = prepare((struct run_case){.workers = 2, .steps = 2}, "memory.json", plan_path);
+    struct ps_run *run;
+    assert_ok(ps_train(&options, &run, &test_error));
+    int64_t most = 0;
+    for (int w = 0; w < 2; w++)
+        if (ps_run_worker(run, w).measured_bytes > most) most = ps_run_worker(run, w).measured_bytes;
+    ps_run_destroy(run);
+    options.cluster.memory_bytes = most;
+    assert_ok(ps_train(&options, &run, &test_error));
+    ps_run_destroy(run);
+    options.cluster.memory_bytes = most - 1;
+    char out[4096];
+    options.out = file_join(out, directory, "memory");
+    assert_status(ps_train(&options, &run, &test_error), PS_NO_PLAN, "more than its limit");
+    assert_status(ps_train(&options, &run, &test_error), PS_NO_PLAN, "workspace");
+    assert_false(file_exists(out));
+}
+
+/* An error of one worker ends the run at once, on either transport; the step is named. */
+static void test_loss_not_a_number(void **state) {
+    (void)state;
+    char plan_path[4096], out[4096], path[4096];
+    for (int t = 0; t < 2; t++) {
+        struct ps_train_options options = prepare((struct run_case){.workers = 3,
+                                                                    .schedule = "1f1b-async",
+                                                                    .weights = "latest",
+                                                                    .steps = 200,
+                                                                    .transport = t ? "serial" : "threads",
+                                                                    .lr = 1e5},
+                                                  "nan.json", plan_path);
+        options.out = file_join(out, directory, t ? "nan_serial" : "nan_threads");
+        struct ps_run *run;
+        assert_status(ps_train(&options, &run, &test_error), PS_FAILED, "the loss became");
+        assert_false(file_exists(file_join(path, out, "summary.json")));
+    }
+}
+
+static void refuse(struct ps_train_options options, enum ps_status status, const char *message) {
+    struct ps_run *run;
+    assert_status(ps_train(&options, &run, &test_error), status, message);
+}
+
+static void test_refusals_by_plan(void **state) {
+    (void)state;
+    char plan_path[4096];
+    const struct run_case work = {.workers = 2, .micro_batch = 4, .micro_batches = 3};
+    const struct ps_train_options good = prepare(work, "plan.json", plan_path);
+    struct ps_train_options options = good;
+    options.batch = 16;
+    refuse(options, PS_USAGE, "has a mini-batch of 12 samples (3 micro-batches of 4), not 16");
+    options = good, options.plan.schedule = "gpipe";
+    refuse(options, PS_USAGE, "--schedule cannot be chosen beside a plan");
+    options = good, options.model = "lenet5";
+    refuse(options, PS_USAGE, "--model cannot be chosen beside a plan");
+    options = good, options.cluster.workers = 3;
+    refuse(options, PS_USAGE, "the plan is for 2 workers, not 3");
+    options = good, options.data = NULL;
+    refuse(options, PS_USAGE, "--data");
+    options = good, options.data = "synthetic:images,samples=11";
+    refuse(options, PS_USAGE, "has 11 samples, fewer than a mini-batch of 12");
+    options = good, options.data = "synthetic:images,channels=3";
+    refuse(options, PS_USAGE, "");
+    options = good, options.device = "cpuu";
+    refuse(options, PS_USAGE, "did you mean 'cpu'");
+    options = good, options.device = "clock";
+    refuse(options, PS_USAGE, "give one (--profile)");
+    options = good, options.transport = "mpi";
+    refuse(options, PS_USAGE, "--transport: 'mpi' is not known");
+    options = good, options.lr_schedule = "steps:1:0.1";
+    refuse(options, PS_USAGE, "did you mean 'step'");
+    options = good, options.beta1 = 0.9;
+    refuse(options, PS_USAGE, "--betas: optimizer sgdm has no such setting");
+    options = good, options.plan.optimizer = "adam", options.momentum = 0.5;
+    refuse(options, PS_USAGE, "--momentum: optimizer adam has no such setting");
+    options = good, options.steps = 0, options.epochs = 0;
+    refuse(options, PS_USAGE, "in epochs or steps");
+    options = good, options.trace = true;
+    refuse(options, PS_USAGE, "--trace");
+    options = good, options.plan_path = "no/such/plan.json";
+    refuse(options, PS_BAD_INPUT, "no/such/plan.json");
+    options = good, options.plan_path = NULL;
+    refuse(options, PS_USAGE, "nothing to train");
+    char place[4096];
+    test_file_write(file_join(place, directory, "file"), "", 0);
+    options = good, options.out = place;
+    refuse(options, PS_IO, "file");
+}
+
+static void test_refusals_by_model(void **state) {
+    (void)state;
+    struct ps_train_options good;
+    ps_train_options_init(&good);
+    good.model = "lenet5,input=16,classes=4";
+    good.cluster.workers = 2;
+    good.data = "synthetic:images";
+    good.device = "reference";
+    good.batch = 60;
+    struct ps_train_options options = good;
+    options.plan.micro_batches = 7;
+    refuse(options, PS_USAGE, "7 does not divide the mini-batch of 60 samples; 6 and 10 do");
+    options = good, options.plan.micro_batches = 61;
+    refuse(options, PS_USAGE, "more than the 60 samples");
+    options = good, options.plan.micro_batch = 9;
+    refuse(options, PS_USAGE, "9 does not divide the mini-batch of 60 samples; 6 and 10 do");
+    options = good, options.plan.micro_batch = 6, options.plan.micro_batches = 6;
+    refuse(options, PS_USAGE, "60 is not 6 micro-batches of 6 samples");
+    options = good, options.cluster.workers = 0;
+    refuse(options, PS_USAGE, "--workers");
+    options = good, options.model = "lenet6";
+    refuse(options, PS_USAGE, "did you mean 'lenet5'");
+    options = good, options.cluster.workers = 100;
+    refuse(options, PS_NO_PLAN, "100 workers");
+    options = good, options.cluster.memory_bytes = 1000;
+    refuse(options, PS_NO_PLAN, "");
+    options = good, options.plan.weights = "spectrain", options.plan.optimizer = "adam";
+    refuse(options, PS_USAGE, "spectrain");
+}
+
+static void test_cut_batch(void **state) {
+    (void)state;
+    static const struct {
+        int batch, usual, least, count, size, want_count, want_size;
+    } cases[] = {
+        {64, 8, 1, 0, 0, 8, 8}, {60, 8, 1, 0, 0, 6, 10}, {7, 8, 1, 0, 0, 7, 1},
+        {64, 1, 5, 0, 0, 8, 8}, {64, 4, 1, 2, 0, 2, 32}, {64, 4, 1, 0, 4, 16, 4},
+        {12, 4, 1, 3, 4, 3, 4}, {13, 4, 1, 0, 0, 1, 13}, {13, 4, 4, 0, 0, 13, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int count = cases[i].count, size = cases[i].size;
+        assert_ok(job_cut_batch(cases[i].batch, cases[i].usual, cases[i].least, &count, &size, &test_error));
+        assert_int_equal(count, cases[i].want_count);
+        assert_int_equal(size, cases[i].want_size);
+    }
+}
+
+static void test_evaluation_refusals(void **state) {
+    (void)state;
+    struct ps_evaluation evaluation;
+    struct ps_evaluate_options options = {.data = "synthetic:images"};
+    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "one of a run");
+    options = (struct ps_evaluate_options){.weights = "w", .data = "synthetic:images"};
+    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "--model");
+    options = (struct ps_evaluate_options){.weights = "no/such", .model = "lenet5", .data = "synthetic:images"};
+    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_BAD_INPUT, "no/such");
+    options = (struct ps_evaluate_options){.run = "no/such/run", .data = "synthetic:images"};
+    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_BAD_INPUT, "no/such/run");
+    assert_status(ps_export(directory, "safetensors", "x", &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");
+}
+
+/* The synthetic classes can be learnt, and are. */
+static void test_learns(void **state) {
+    (void)state;
+    char plan_path[4096];
+    struct ps_train_options options = prepare((struct run_case){.workers = 2,
+                                                                .schedule = "1f1b-async",
+                                                                .weights = "pipeoptim",
+                                                                .optimizer = "adam",
+                                                                .lr = 2e-3,
+                                                                .micro_batch = 16,
+                                                                .steps = 150,
+                                                                .device = "cpu",
+                                                                .data = "synthetic:images,samples=2048",
+                                                                .valid = "synthetic:images,samples=256"},
+                                              "learns.json", plan_path);
+    struct ps_run *run;
+    assert_ok(ps_train(&options, &run, &test_error));
+    if (ps_run_info(run).valid_accuracy < 0.8) print_message("accuracy %g\n", ps_run_info(run).valid_accuracy);
+    assert_true(ps_run_info(run).valid_accuracy >= 0.8);
+    ps_run_destroy(run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_run_directory),       cmocka_unit_test(test_weights_come_back),
+        cmocka_unit_test(test_model_to_run),        cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_loss_not_a_number),   cmocka_unit_test(test_refusals_by_plan),
+        cmocka_unit_test(test_refusals_by_model),   cmocka_unit_test(test_cut_batch),
+        cmocka_unit_test(test_evaluation_refusals), cmocka_unit_test(test_learns),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
