@@ -46,8 +46,8 @@ static void fill(float *values, int64_t bytes) {
 
 static void take_memory(struct worker *w, struct ps_error *error) {
     struct stage_sizes s = stage_sizes(w->stage);
-    int64_t sizes[] = {3 * s.parameter_bytes,  s.statistics_bytes, 2 * s.input_bytes,   2 * s.output_bytes,
-                       s.stash_bytes,          s.workspace_bytes,  4 * (int64_t)w->samples};
+    int64_t sizes[] = {3 * s.parameter_bytes, s.statistics_bytes, 2 * s.input_bytes,      2 * s.output_bytes,
+                       s.stash_bytes,         s.workspace_bytes,  4 * (int64_t)w->samples};
     int64_t total = 16 * MEMORY_ALIGNMENT;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) total += sizes[i];
     check(memory_block_take(&w->memory, (size_t)total, "a worker", error), error);
@@ -90,8 +90,11 @@ static void end(struct worker *w) {
 /* One training step; `seconds` gets forward, backward, update. */
 static double train(struct worker *w, int64_t number, double seconds[PARTS]) {
     struct ps_error error = {0};
-    struct stage_step step = {.step = (uint64_t)number, .labels = w->labels, .gradient_scale = 1.0f / (float)w->samples,
-                              .training = true, .update_statistics = true};
+    struct stage_step step = {.step = (uint64_t)number,
+                              .labels = w->labels,
+                              .gradient_scale = 1.0f / (float)w->samples,
+                              .training = true,
+                              .update_statistics = true};
     struct stage_result result;
     double begin = clock_now();
     check(stage_forward(w->stage, &w->blocks, &step, &result, &error), &error);
@@ -100,9 +103,13 @@ static double train(struct worker *w, int64_t number, double seconds[PARTS]) {
     double backward = clock_now();
     const struct optimizer *rule;
     check(optimizer_find("sgdm", &rule, &error), &error);
-    struct optimizer_call call = {.count = (size_t)stage_sizes(w->stage).parameter_bytes / sizeof(float), .weights = w->weights,
-                                  .updated = w->weights, .gradient = w->gradients, .moment = {w->momentum},
-                                  .lr = rule->defaults.lr, .step = number};
+    struct optimizer_call call = {.count = (size_t)stage_sizes(w->stage).parameter_bytes / sizeof(float),
+                                  .weights = w->weights,
+                                  .updated = w->weights,
+                                  .gradient = w->gradients,
+                                  .moment = {w->momentum},
+                                  .lr = rule->defaults.lr,
+                                  .step = number};
     w->device->class->update(w->device, rule, &rule->defaults, &call, false, 0);
     double done = clock_now();
     seconds[0] = forward - begin, seconds[1] = backward - forward, seconds[2] = done - backward;
@@ -168,7 +175,8 @@ int main(int argc, char **argv) {
     struct worker w = start(device, model, 0, model->graph->layer_count - 1, samples);
     double medians[PARTS + 1];
     double loss = measure(&w, steps, medians);
-    printf("penstock %s batch %d threads %d: %.2f ms a step (forward %.2f, backward %.2f, update %.2f), %.1f samples/s, loss %.3f\n",
+    printf("penstock %s batch %d threads %d: %.2f ms a step (forward %.2f, backward %.2f, update %.2f), %.1f samples/s, loss "
+           "%.3f\n",
            spec, samples, threads, medians[PARTS], medians[0], medians[1], medians[2], 1e3 * samples / medians[PARTS], loss);
     end(&w);
     device_close(device);

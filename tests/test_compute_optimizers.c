@@ -48,8 +48,13 @@ static void check_golden(json_t *root, json_t *golden) {
     json_t *gradients = json_object_get(root, "gradients"), *after = json_object_get(golden, "after");
     for (size_t step = 1; step <= json_array_size(gradients); step++) {
         assert_int_equal(read_numbers(json_array_get(gradients, step - 1), gradient), count);
-        struct optimizer_call call = {.count = count, .weights = weights, .updated = weights, .gradient = gradient,
-                                      .moment = {moments[0], moments[1]}, .lr = settings.lr, .step = (int64_t)step};
+        struct optimizer_call call = {.count = count,
+                                      .weights = weights,
+                                      .updated = weights,
+                                      .gradient = gradient,
+                                      .moment = {moments[0], moments[1]},
+                                      .lr = settings.lr,
+                                      .step = (int64_t)step};
         rule->update(&settings, &call);
         json_t *wanted = json_array_get(after, shown);
         if (number(wanted, "step", 0) != (double)step) continue;
@@ -262,7 +267,11 @@ static void test_threads(void **state) {
             block[1][i] = random_normal(test_key(1), i);
         }
         for (int i = 2; i < 10; i++) memset(block[i], 0, LARGE * sizeof(float));
-        struct optimizer_call call = {.count = LARGE, .weights = block[0], .gradient = block[1], .lr = settings.lr, .step = 1,
+        struct optimizer_call call = {.count = LARGE,
+                                      .weights = block[0],
+                                      .gradient = block[1],
+                                      .lr = settings.lr,
+                                      .step = 1,
                                       .ahead = {.lr_sum = 0.1, .decay_product = 0.9}};
         struct optimizer_call direct = call, cut = call;
         direct.updated = block[2], direct.moment[0] = block[3], direct.moment[1] = block[4];
@@ -296,9 +305,9 @@ static void test_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),    cmocka_unit_test(test_fused),   cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_zeros),      cmocka_unit_test(test_prediction), cmocka_unit_test(test_observe),
-        cmocka_unit_test(test_threads),    cmocka_unit_test(test_table),
+        cmocka_unit_test(test_goldens), cmocka_unit_test(test_fused),      cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_zeros),   cmocka_unit_test(test_prediction), cmocka_unit_test(test_observe),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,7 +144,8 @@ static void measure_part(const void *context, int part, size_t first, size_t end
     }
 }
 
-static void move_statistics(const struct kernel *kernel, const struct kernel_call *call, size_t c, double mean, double distance) {
+static void move_statistics(const struct kernel *kernel, const struct kernel_call *call, size_t c, double mean,
+                            double distance) {
     double momentum = (double)plain_of(kernel)->node->attributes.momentum, rows = (double)rows_of(kernel);
     double unbiased = distance / (rows > 1 ? rows - 1 : 1);
     float *running_mean = &call->statistics[2][c], *running_variance = &call->statistics[3][c];

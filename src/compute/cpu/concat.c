@@ -50,7 +50,8 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct rows rows = {kernel, call};
-    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, scatter_part, &rows);
+    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, scatter_part,
+                 &rows);
     return PS_OK;
 }
 

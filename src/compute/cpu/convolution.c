@@ -142,8 +142,10 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     draft_start(&draft, device, node);
     make(&draft, c, &graph->nodes[node->inputs[0]].shape);
     enum ps_status status = draft_finish(&draft, error);
-    if (status != PS_OK) destroy(&c->kernel);
-    else *kernel = &c->kernel;
+    if (status != PS_OK)
+        destroy(&c->kernel);
+    else
+        *kernel = &c->kernel;
     return status;
 }
 

@@ -61,8 +61,10 @@ static void update_part(const void *context, int part, size_t first, size_t end)
     if (call.predicted != NULL) call.predicted += first;
     for (int m = 0; m < update->rule->moments; m++) call.moment[m] += first;
     uint64_t mode = denormals_flush(); /* of the thread that has this part */
-    if (update->predict_only) update->rule->predict(update->settings, &call);
-    else update->rule->update(update->settings, &call);
+    if (update->predict_only)
+        update->rule->predict(update->settings, &call);
+    else
+        update->rule->update(update->settings, &call);
     denormals_restore(mode);
 }
 

@@ -23,13 +23,13 @@ void layout_release(struct layout *layout) {
     memset(layout, 0, sizeof *layout);
 }
 
-enum ps_status layout_convert(struct cpu_device *device, const struct layout *from, const float *source, const struct layout *to,
-                              float *destination, struct ps_error *error) {
+enum ps_status layout_convert(struct cpu_device *device, const struct layout *from, const float *source,
+                              const struct layout *to, float *destination, struct ps_error *error) {
     dnnl_primitive_desc_t plan = NULL;
     dnnl_primitive_t reorder = NULL;
     dnnl_exec_arg_t arguments[2] = {{DNNL_ARG_FROM, NULL}, {DNNL_ARG_TO, NULL}};
-    dnnl_status_t status = dnnl_reorder_primitive_desc_create(&plan, descriptor(from), device->engine, descriptor(to),
-                                                              device->engine, NULL);
+    dnnl_status_t status =
+        dnnl_reorder_primitive_desc_create(&plan, descriptor(from), device->engine, descriptor(to), device->engine, NULL);
     if (status == dnnl_success) status = dnnl_primitive_create(&reorder, plan);
     if (status == dnnl_success) {
         status = dnnl_memory_create(&arguments[0].memory, descriptor(from), device->engine, (void *)source);
@@ -119,7 +119,8 @@ bool draft_differ(const struct draft *draft, const struct layout *a, const struc
 }
 
 struct window window_of(const struct attributes *a) {
-    return (struct window){.kernel = {a->kernel_h, a->kernel_w}, .stride = {a->stride_h, a->stride_w}, .pad = {a->pad_h, a->pad_w}};
+    return (struct window){
+        .kernel = {a->kernel_h, a->kernel_w}, .stride = {a->stride_h, a->stride_w}, .pad = {a->pad_h, a->pad_w}};
 }
 
 /* What every primitive gets: the scratchpad from outside, and a ReLU on its result where asked. NULL once something failed. */
@@ -165,8 +166,8 @@ dnnl_primitive_desc_t draft_convolution(struct draft *draft, enum pass pass, con
                              bias = descriptor(arrays->bias), y = descriptor(arrays->destination);
     switch (pass) {
     case PASS_FORWARD:
-        status = dnnl_convolution_forward_primitive_desc_create(&plan, engine, dnnl_forward_training, dnnl_convolution_direct, x,
-                                                                weights, bias, y, w->stride, w->dilation, w->pad, w->pad,
+        status = dnnl_convolution_forward_primitive_desc_create(&plan, engine, dnnl_forward_training, dnnl_convolution_direct,
+                                                                x, weights, bias, y, w->stride, w->dilation, w->pad, w->pad,
                                                                 attributes);
         break;
     case PASS_INPUT:
@@ -174,9 +175,9 @@ dnnl_primitive_desc_t draft_convolution(struct draft *draft, enum pass pass, con
                                                                       w->stride, w->dilation, w->pad, w->pad, hint, attributes);
         break;
     case PASS_WEIGHTS:
-        status = dnnl_convolution_backward_weights_primitive_desc_create(&plan, engine, dnnl_convolution_direct, x, weights, bias,
-                                                                         y, w->stride, w->dilation, w->pad, w->pad, hint,
-                                                                         attributes);
+        status =
+            dnnl_convolution_backward_weights_primitive_desc_create(&plan, engine, dnnl_convolution_direct, x, weights, bias, y,
+                                                                    w->stride, w->dilation, w->pad, w->pad, hint, attributes);
         break;
     }
     return take_plan(draft, attributes, status, plan);
@@ -200,7 +201,8 @@ dnnl_primitive_desc_t draft_linear(struct draft *draft, enum pass pass, const st
         status = dnnl_inner_product_backward_data_primitive_desc_create(&plan, engine, x, weights, y, hint, attributes);
         break;
     case PASS_WEIGHTS:
-        status = dnnl_inner_product_backward_weights_primitive_desc_create(&plan, engine, x, weights, bias, y, hint, attributes);
+        status =
+            dnnl_inner_product_backward_weights_primitive_desc_create(&plan, engine, x, weights, bias, y, hint, attributes);
         break;
     }
     return take_plan(draft, attributes, status, plan);

@@ -26,14 +26,14 @@ struct layout {
 int64_t layout_bytes(const struct layout *layout); /* NULL: 0 */
 void layout_release(struct layout *layout);
 /* Copies an array from one layout to another; padding becomes zeros. For files, not for training: it allocates. */
-enum ps_status layout_convert(struct cpu_device *device, const struct layout *from, const float *source, const struct layout *to,
-                              float *destination, struct ps_error *error);
+enum ps_status layout_convert(struct cpu_device *device, const struct layout *from, const float *source,
+                              const struct layout *to, float *destination, struct ps_error *error);
 
 enum { PRIMITIVE_ARGUMENTS_MAX = 4, DRAFT_MAX = 96 };
 
 /* Something that oneDNN can run. */
 struct primitive {
-    dnnl_primitive_t handle; /* NULL: not made */
+    dnnl_primitive_t handle;                                /* NULL: not made */
     dnnl_exec_arg_t arguments[PRIMITIVE_ARGUMENTS_MAX + 1]; /* the scratchpad is the last */
     int argument_count;
     int64_t scratchpad_bytes;

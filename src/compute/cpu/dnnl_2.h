@@ -66,8 +66,8 @@ static inline dnnl_status_t dnnl_convolution_backward_data_primitive_desc_create
     const dnnl_dims_t dilations, const dnnl_dims_t pad_before, const dnnl_dims_t pad_after, const_dnnl_primitive_desc_t hint,
     const_dnnl_primitive_attr_t attributes) {
     dnnl_convolution_desc_t d;
-    dnnl_status_t status = dnnl_dilated_convolution_backward_data_desc_init(&d, algorithm, source, weights, destination, strides,
-                                                                            dilations, pad_before, pad_after);
+    dnnl_status_t status = dnnl_dilated_convolution_backward_data_desc_init(&d, algorithm, source, weights, destination,
+                                                                            strides, dilations, pad_before, pad_after);
     return dnnl_plan_described(status, plan, engine, &d, hint, attributes);
 }
 
@@ -77,15 +77,16 @@ static inline dnnl_status_t dnnl_convolution_backward_weights_primitive_desc_cre
     const dnnl_dims_t strides, const dnnl_dims_t dilations, const dnnl_dims_t pad_before, const dnnl_dims_t pad_after,
     const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attributes) {
     dnnl_convolution_desc_t d;
-    dnnl_status_t status = dnnl_dilated_convolution_backward_weights_desc_init(&d, algorithm, source, weights, bias, destination,
-                                                                               strides, dilations, pad_before, pad_after);
+    dnnl_status_t status = dnnl_dilated_convolution_backward_weights_desc_init(
+        &d, algorithm, source, weights, bias, destination, strides, dilations, pad_before, pad_after);
     return dnnl_plan_described(status, plan, engine, &d, hint, attributes);
 }
 
-static inline dnnl_status_t dnnl_inner_product_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *plan, dnnl_engine_t engine, dnnl_prop_kind_t kind, const_dnnl_memory_desc_t source,
-    const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t destination,
-    const_dnnl_primitive_attr_t attributes) {
+static inline dnnl_status_t
+dnnl_inner_product_forward_primitive_desc_create(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, dnnl_prop_kind_t kind,
+                                                 const_dnnl_memory_desc_t source, const_dnnl_memory_desc_t weights,
+                                                 const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t destination,
+                                                 const_dnnl_primitive_attr_t attributes) {
     dnnl_inner_product_desc_t d;
     dnnl_status_t status = dnnl_inner_product_forward_desc_init(&d, kind, source, weights, bias, destination);
     return dnnl_plan_described(status, plan, engine, &d, NULL, attributes);
@@ -108,22 +109,24 @@ static inline dnnl_status_t dnnl_inner_product_backward_weights_primitive_desc_c
     return dnnl_plan_described(status, plan, engine, &d, hint, attributes);
 }
 
-static inline dnnl_status_t dnnl_pooling_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *plan, dnnl_engine_t engine, dnnl_prop_kind_t kind, dnnl_alg_kind_t algorithm,
-    const_dnnl_memory_desc_t source, const_dnnl_memory_desc_t destination, const dnnl_dims_t strides, const dnnl_dims_t kernel,
-    const dnnl_dims_t dilations, const dnnl_dims_t pad_before, const dnnl_dims_t pad_after,
-    const_dnnl_primitive_attr_t attributes) {
+static inline dnnl_status_t
+dnnl_pooling_forward_primitive_desc_create(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, dnnl_prop_kind_t kind,
+                                           dnnl_alg_kind_t algorithm, const_dnnl_memory_desc_t source,
+                                           const_dnnl_memory_desc_t destination, const dnnl_dims_t strides,
+                                           const dnnl_dims_t kernel, const dnnl_dims_t dilations, const dnnl_dims_t pad_before,
+                                           const dnnl_dims_t pad_after, const_dnnl_primitive_attr_t attributes) {
     dnnl_pooling_v2_desc_t d;
-    dnnl_status_t status = dnnl_pooling_v2_forward_desc_init(&d, kind, algorithm, source, destination, strides, kernel, dilations,
-                                                             pad_before, pad_after);
+    dnnl_status_t status = dnnl_pooling_v2_forward_desc_init(&d, kind, algorithm, source, destination, strides, kernel,
+                                                             dilations, pad_before, pad_after);
     return dnnl_plan_described(status, plan, engine, &d, NULL, attributes);
 }
 
-static inline dnnl_status_t dnnl_pooling_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *plan, dnnl_engine_t engine, dnnl_alg_kind_t algorithm, const_dnnl_memory_desc_t source,
-    const_dnnl_memory_desc_t destination, const dnnl_dims_t strides, const dnnl_dims_t kernel, const dnnl_dims_t dilations,
-    const dnnl_dims_t pad_before, const dnnl_dims_t pad_after, const_dnnl_primitive_desc_t hint,
-    const_dnnl_primitive_attr_t attributes) {
+static inline dnnl_status_t
+dnnl_pooling_backward_primitive_desc_create(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, dnnl_alg_kind_t algorithm,
+                                            const_dnnl_memory_desc_t source, const_dnnl_memory_desc_t destination,
+                                            const dnnl_dims_t strides, const dnnl_dims_t kernel, const dnnl_dims_t dilations,
+                                            const dnnl_dims_t pad_before, const dnnl_dims_t pad_after,
+                                            const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attributes) {
     dnnl_pooling_v2_desc_t d;
     dnnl_status_t status = dnnl_pooling_v2_backward_desc_init(&d, algorithm, source, destination, strides, kernel, dilations,
                                                               pad_before, pad_after);

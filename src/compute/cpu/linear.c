@@ -38,13 +38,12 @@ static void make(struct draft *draft, struct linear *linear) {
         .bias = bias ? draft_layout(draft, 1, (int64_t[]){features}, dnnl_a) : NULL,
         .destination = draft_layout(draft, 2, (int64_t[]){n, features}, dnnl_ab),
     };
-    dnnl_primitive_desc_t forward =
-        draft_linear(draft, PASS_FORWARD, &arrays, linear->kernel.fuses_relu, NULL);
+    dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, &arrays, linear->kernel.fuses_relu, NULL);
     arrays.weights = draft_layout_of(draft, forward, DNNL_ARG_WEIGHTS);
     dnnl_primitive_desc_t input = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
     dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &arrays, false, forward);
-    draft_primitive(draft, forward, "forward", (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0},
-                    &linear->forward);
+    draft_primitive(draft, forward, "forward",
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0}, &linear->forward);
     draft_primitive(draft, input, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
                     &linear->input);
     draft_primitive(draft, weights, "gradient of the weights",
@@ -65,8 +64,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
     struct linear *linear = calloc(1, sizeof *linear);
     if (linear == NULL) return error_memory(error, "a kernel", sizeof *linear);
-    linear->kernel =
-        (struct kernel){.class = device->class->kernels[node->id], .samples = samples, .fuses_relu = relu_follows};
+    linear->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples, .fuses_relu = relu_follows};
     linear->device = (struct cpu_device *)device;
     linear->node = node;
     linear->input_shape = graph->nodes[node->inputs[0]].shape;
@@ -74,8 +72,10 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     draft_start(&draft, device, node);
     make(&draft, linear);
     enum ps_status status = draft_finish(&draft, error);
-    if (status != PS_OK) destroy(&linear->kernel);
-    else *kernel = &linear->kernel;
+    if (status != PS_OK)
+        destroy(&linear->kernel);
+    else
+        *kernel = &linear->kernel;
     return status;
 }
 
@@ -106,8 +106,10 @@ static void change_order(const struct linear *linear, const float *from, float *
         for (int64_t c = 0; c < channels; c++) {
             for (int64_t p = 0; p < pixels; p++) {
                 int64_t canonical = row * d + c * pixels + p, memory = row * d + p * channels + c;
-                if (from_canonical) to[memory] = from[canonical];
-                else to[canonical] = from[memory];
+                if (from_canonical)
+                    to[memory] = from[canonical];
+                else
+                    to[canonical] = from[memory];
             }
         }
     }
@@ -139,17 +141,13 @@ static enum ps_status import(struct kernel *kernel, int parameter, const float *
 }
 
 static enum ps_status export(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error) {
-    struct linear *linear = (struct linear *)kernel;
-    if (parameter != 0) {
-        copy_bias(linear, own, canonical);
-        return PS_OK;
-    }
-    float *rows;
-    TRY(take_rows(linear, &rows, error));
-    enum ps_status status = layout_convert(linear->device, &linear->own, own, &linear->plain, rows, error);
-    if (status == PS_OK) change_order(linear, rows, canonical, false);
-    free(rows);
-    return status;
+    struct linear *linear = (struct linear *)kernel; if (parameter != 0){copy_bias(linear, own, canonical); return PS_OK;}
+float *rows;
+TRY(take_rows(linear, &rows, error));
+enum ps_status status = layout_convert(linear->device, &linear->own, own, &linear->plain, rows, error);
+if (status == PS_OK) change_order(linear, rows, canonical, false);
+free(rows);
+return status;
 }
 
 const struct kernel_class cpu_linear = {

@@ -19,8 +19,8 @@ static void destroy(struct kernel *kernel) {
     free(pool);
 }
 
-static void make(struct draft *draft, struct pool *pool, const struct shape *in, const struct shape *out, dnnl_alg_kind_t algorithm,
-                 const struct window *window) {
+static void make(struct draft *draft, struct pool *pool, const struct shape *in, const struct shape *out,
+                 dnnl_alg_kind_t algorithm, const struct window *window) {
     int64_t n = pool->kernel.samples;
     struct arrays arrays = {
         .source = draft_layout(draft, 4, (int64_t[]){n, in->dim[0], in->dim[1], in->dim[2]}, dnnl_nhwc),
@@ -43,7 +43,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     if (pool == NULL) return error_memory(error, "a kernel", sizeof *pool);
     pool->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples};
     pool->device = (struct cpu_device *)device;
-    dnnl_alg_kind_t algorithm = node->id == OPERATOR_MAX_POOL           ? dnnl_pooling_max
+    dnnl_alg_kind_t algorithm = node->id == OPERATOR_MAX_POOL    ? dnnl_pooling_max
                                 : node->attributes.count_padding ? dnnl_pooling_avg_include_padding
                                                                  : dnnl_pooling_avg_exclude_padding;
     struct window window = window_of(&node->attributes);
@@ -51,8 +51,10 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     draft_start(&draft, device, node);
     make(&draft, pool, &graph->nodes[node->inputs[0]].shape, &node->shape, algorithm, &window);
     enum ps_status status = draft_finish(&draft, error);
-    if (status != PS_OK) destroy(&pool->kernel);
-    else *kernel = &pool->kernel;
+    if (status != PS_OK)
+        destroy(&pool->kernel);
+    else
+        *kernel = &pool->kernel;
     return status;
 }
 

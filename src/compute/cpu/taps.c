@@ -28,8 +28,8 @@ struct taps {
     struct cpu_device *device;
     const struct attributes *attributes;
     int64_t samples, channels, height, width, out_channels, out_height, out_width;
-    struct primitive *products; /* one a tap; not made where the tap never meets the image */
-    struct primitive reorder;   /* from (kh, kw, C, O) to the kernel's layout */
+    struct primitive *products;                           /* one a tap; not made where the tap never meets the image */
+    struct primitive reorder;                             /* from (kh, kw, C, O) to the kernel's layout */
     int64_t x, dy, gradient, scratchpad, workspace_bytes; /* offsets into the workspace */
 };
 
@@ -40,7 +40,9 @@ static struct range meets(int64_t size, int64_t out_size, int tap, int pad) {
 }
 
 static struct range tap_rows(const struct taps *t, int kh) { return meets(t->height, t->out_height, kh, t->attributes->pad_h); }
-static struct range tap_columns(const struct taps *t, int kw) { return meets(t->width, t->out_width, kw, t->attributes->pad_w); }
+static struct range tap_columns(const struct taps *t, int kw) {
+    return meets(t->width, t->out_width, kw, t->attributes->pad_w);
+}
 
 bool taps_fit(const struct node *node, const struct shape *input, int samples) {
     const struct attributes *a = &node->attributes;
@@ -94,8 +96,8 @@ struct taps *taps_make(struct draft *draft, const struct node *node, const struc
     *t = (struct taps){draft->device, a, samples, in[0], in[1], in[2], out[0], out[1], out[2], .products = products};
     for (int tap = 0; tap < tap_count; tap++) make_product(draft, t, tap / a->kernel_w, tap % a->kernel_w);
     const struct layout *plain = draft_layout(draft, 4, (int64_t[]){out[0], in[0], a->kernel_h, a->kernel_w}, dnnl_hwio);
-    draft_primitive(draft, draft_reorder(draft, plain, own), "gradient of the weights",
-                    (int[]){DNNL_ARG_FROM, DNNL_ARG_TO, 0}, &t->reorder);
+    draft_primitive(draft, draft_reorder(draft, plain, own), "gradient of the weights", (int[]){DNNL_ARG_FROM, DNNL_ARG_TO, 0},
+                    &t->reorder);
     plan_workspace(t, tap_count);
     return t;
 }

@@ -56,17 +56,17 @@ static VECTOR_CLONES void step(size_t count, const struct coefficients *coeffici
     }
 }
 
-static VECTOR_CLONES void step_and_predict(size_t count, const struct coefficients *coefficients, const float *w, const float *g,
-                                           float *m, float *v, float *updated, float *predicted) {
+static VECTOR_CLONES void step_and_predict(size_t count, const struct coefficients *coefficients, const float *w,
+                                           const float *g, float *m, float *v, float *updated, float *predicted) {
     struct coefficients k = *coefficients;
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
         float d = g[i] + k.decay * w[i];
         m[i] = k.beta1 * m[i] + k.rest1 * d;
         v[i] = k.beta2 * v[i] + k.rest2 * d * d;
-        float q = direction(&k, m[i], v[i]), new = w[i] * k.shrink - k.step * q;
+        float q = direction(&k, m[i], v[i]), new = w[i] * k.shrink - k.step *q;
         updated[i] = new;
-        predicted[i] = new * k.ahead_shrink - k.ahead_step * q;
+        predicted[i] = new *k.ahead_shrink - k.ahead_step *q;
     }
 }
 
@@ -92,8 +92,10 @@ static VECTOR_CLONES void observe_all(size_t count, const struct coefficients *c
 void adam_update(const struct optimizer_settings *settings, const struct optimizer_call *call, bool decoupled) {
     struct coefficients k = coefficients_of(settings, call, decoupled);
     float *m = call->moment[0], *v = call->moment[1];
-    if (call->predicted == NULL) step(call->count, &k, call->weights, call->gradient, m, v, call->updated);
-    else step_and_predict(call->count, &k, call->weights, call->gradient, m, v, call->updated, call->predicted);
+    if (call->predicted == NULL)
+        step(call->count, &k, call->weights, call->gradient, m, v, call->updated);
+    else
+        step_and_predict(call->count, &k, call->weights, call->gradient, m, v, call->updated, call->predicted);
 }
 
 void adam_predict(const struct optimizer_settings *settings, const struct optimizer_call *call, bool decoupled) {

@@ -39,15 +39,15 @@ static VECTOR_CLONES void step(size_t count, const struct coefficients *coeffici
     }
 }
 
-static VECTOR_CLONES void step_and_predict(size_t count, const struct coefficients *coefficients, const float *w, const float *g,
-                                           float *b, float *updated, float *predicted) {
+static VECTOR_CLONES void step_and_predict(size_t count, const struct coefficients *coefficients, const float *w,
+                                           const float *g, float *b, float *updated, float *predicted) {
     struct coefficients k = *coefficients;
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
         b[i] = buffer(&k, b[i], g[i], w[i]);
-        float new = w[i] - k.lr * b[i];
+        float new = w[i] - k.lr *b[i];
         updated[i] = new;
-        predicted[i] = new - k.lr_sum * b[i];
+        predicted[i] = new - k.lr_sum *b[i];
     }
 }
 
@@ -66,14 +66,18 @@ static VECTOR_CLONES void observe_all(size_t count, const struct coefficients *c
 
 static void update(const struct optimizer_settings *settings, const struct optimizer_call *call) {
     struct coefficients k = coefficients_of(settings, call);
-    if (call->predicted == NULL) step(call->count, &k, call->weights, call->gradient, call->moment[0], call->updated);
-    else step_and_predict(call->count, &k, call->weights, call->gradient, call->moment[0], call->updated, call->predicted);
+    if (call->predicted == NULL)
+        step(call->count, &k, call->weights, call->gradient, call->moment[0], call->updated);
+    else
+        step_and_predict(call->count, &k, call->weights, call->gradient, call->moment[0], call->updated, call->predicted);
 }
 
 static void predict(const struct optimizer_settings *settings, const struct optimizer_call *call) {
     (void)settings;
-    if (call->step == 0) memcpy(call->predicted, call->weights, call->count * sizeof(float));
-    else predict_all(call->count, (float)call->ahead.lr_sum, call->weights, call->moment[0], call->predicted);
+    if (call->step == 0)
+        memcpy(call->predicted, call->weights, call->count * sizeof(float));
+    else
+        predict_all(call->count, (float)call->ahead.lr_sum, call->weights, call->moment[0], call->predicted);
 }
 
 static void observe(const struct optimizer_settings *settings, const struct optimizer_call *call) {

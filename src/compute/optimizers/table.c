@@ -6,11 +6,7 @@
 extern const struct optimizer optimizer_sgd, optimizer_sgdm, optimizer_adam, optimizer_adamw;
 
 const struct optimizer *const optimizer_table[] = {
-    &optimizer_sgd,
-    &optimizer_sgdm,
-    &optimizer_adam,
-    &optimizer_adamw,
-    NULL,
+    &optimizer_sgd, &optimizer_sgdm, &optimizer_adam, &optimizer_adamw, NULL,
 };
 
 enum ps_status optimizer_find(const char *name, const struct optimizer **optimizer, struct ps_error *error) {

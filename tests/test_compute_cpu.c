@@ -1,0 +1,236 @@
+/*
+ * What is particular to the cpu device: every way in which it computes (small images by taps, several blocks of rows, one or
+ * more threads) against the reference device, the same bits at every run, and padding that stays zero.
+ */
+#include <math.h>
+
+#include "chain.h"
+#include "graph/model.h"
+
+/* ---------------------------------------------------------------- networks */
+
+static int convolution(struct builder *b, int x, const char *name, int channels, int height, int width, int pad_h, int pad_w) {
+    struct attributes a = {
+        .channels = channels, .kernel_h = height, .kernel_w = width, .pad_h = pad_h, .pad_w = pad_w, .bias = true};
+    return graph_add(b->graph, OPERATOR_CONVOLUTION, name, &a, &x, 1, b->error);
+}
+
+static void finish_network(struct builder *b, int x) {
+    x = build_linear(b, build_flatten(b, x, "flatten"), "fc", 10);
+    build_cross_entropy(b, x, "loss");
+}
+
+/* Many channels on 4x4 pixels and less, kernels of all forms, some reaching over the whole image. */
+static void build_small_images(struct builder *b) {
+    int x = build_input(b, 70, 4, 4);
+    x = build_relu(b, convolution(b, x, "square", 64, 3, 3, 1, 1), "relu1");
+    x = convolution(b, x, "unpadded", 80, 2, 1, 0, 0);
+    x = build_relu(b, convolution(b, x, "uneven", 65, 2, 3, 1, 0), "relu2");
+    x = convolution(b, x, "wide", 64, 5, 5, 2, 3);
+    x = build_max_pool(b, x, "pool", 4, 4, 0);
+    x = convolution(b, x, "point", 96, 3, 3, 1, 1);
+    finish_network(b, x);
+}
+
+/* Enough rows for several blocks a thread; odd numbers of channels. */
+static void build_normalised(struct builder *b) {
+    int x = build_input(b, 3, 30, 30);
+    x = build_convolution(b, x, "conv1", 37, 3, 1, 1, false);
+    x = build_relu(b, build_batch_norm(b, x, "norm1"), "relu1");
+    int shortcut = build_max_pool(b, x, "pool", 2, 2, 0);
+    x = build_convolution(b, shortcut, "conv2", 37, 3, 1, 1, true);
+    x = build_batch_norm(b, x, "norm2");
+    x = build_relu(b, build_add(b, x, shortcut, "add"), "relu2");
+    x = build_concat(b, (const int[]){x, shortcut}, 2, "concat");
+    x = build_average_pool(b, x, "average", 3, 2, 1);
+    finish_network(b, build_dropout(b, x, "dropout", 0.3f));
+}
+
+/* Few channels and large images: blocks are padded. */
+static void build_padded(struct builder *b) {
+    int x = build_input(b, 1, 24, 20);
+    x = build_relu(b, build_convolution(b, x, "conv1", 6, 5, 1, 2, true), "relu1");
+    x = build_max_pool(b, x, "pool1", 2, 2, 0);
+    x = build_relu(b, build_convolution(b, x, "conv2", 17, 5, 2, 0, true), "relu2");
+    x = build_relu(b, build_linear(b, build_flatten(b, x, "flatten1"), "fc1", 33), "relu3");
+    build_cross_entropy(b, build_linear(b, x, "fc2", 10), "loss");
+}
+
+static const struct network {
+    const char *name;
+    void (*build)(struct builder *b);
+    int samples;
+} networks[] = {
+    {"small images", build_small_images, 5},
+    {"normalised", build_normalised, 7},
+    {"padded", build_padded, 6},
+};
+
+enum { NETWORKS = sizeof networks / sizeof *networks, PARAMETERS_MAX = 16 };
+
+/* ---------------------------------------------------------------- one step */
+
+/* What a step leaves, in canonical order. */
+struct outcome {
+    double loss;
+    int parameters;
+    int64_t counts[PARAMETERS_MAX];
+    float *values[PARAMETERS_MAX];
+};
+
+static struct graph *make_graph(const struct network *network) {
+    struct builder b = {graph_create(), &test_error};
+    network->build(&b);
+    assert_ok(graph_finish(b.graph, &test_error));
+    return b.graph;
+}
+
+/* Padding of a block in kernel layout is where a block of canonical ones has none. */
+static void check_padding(struct chain *chain, const char *network) {
+    struct stage *stage = chain->stages[0];
+    int64_t bytes = chain->sizes[0].parameter_bytes;
+    float *ones = chain_take(chain, bytes), *plain = chain_take(chain, 4 << 20);
+    memset(ones, 0, (size_t)bytes);
+    for (int i = 0; i < 1 << 20; i++) plain[i] = 1;
+    for (int p = 0; p < stage_parameter_count(stage); p++) {
+        if (stage_parameter(stage, p)->statistic) continue;
+        assert_ok(stage_import(stage, p, plain, ones, chain->blocks[0][0].statistics, &test_error));
+    }
+    /* Bytes between parameters belong to nobody: they are never looked at, but may not turn into numbers either. */
+    for (int64_t i = 0; i < bytes / 4; i++) {
+        float gradient = chain->blocks[0][0].gradients[i];
+        if (ones[i] == 0 && gradient != 0 && !isnan(gradient)) fail_msg("%s: padding became %g", network, (double)gradient);
+    }
+}
+
+static struct outcome run(const char *device_name, int threads, const struct network *network) {
+    struct device *device = NULL;
+    assert_ok(device_open(device_name, &(struct device_options){.threads = threads}, &device, &test_error));
+    if (device->class->attach != NULL) device->class->attach(device);
+    struct graph *graph = make_graph(network);
+    struct chain *chain = chain_create(device, graph, network->samples, 1, NULL, 0);
+    for (int64_t i = 0; i < chain->sizes[0].input_bytes / 4; i++) {
+        chain->blocks[0][0].input[i] = random_normal(test_key(1), (uint64_t)i);
+    }
+    int32_t labels[16] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5};
+    struct stage_step step = {.seed = 1, .labels = labels, .gradient_scale = 0.1f, .training = true, .update_statistics = true};
+    struct outcome outcome = {.loss = chain_forward(chain, 0, &step).loss};
+    chain_backward(chain, 0, &step);
+    if (strcmp(device_name, "cpu") == 0) check_padding(chain, network->name);
+    for (int p = 0; p < stage_parameter_count(chain->stages[0]); p++) {
+        const struct parameter *parameter = stage_parameter(chain->stages[0], p);
+        assert_true(p < PARAMETERS_MAX);
+        outcome.values[p] = malloc((size_t)shape_elements(&parameter->shape) * sizeof(float));
+        assert_non_null(outcome.values[p]);
+        outcome.counts[p] = chain_export(chain, parameter->name, NULL, outcome.values[p]);
+        outcome.parameters = p + 1;
+    }
+    chain_destroy(chain);
+    graph_destroy(graph);
+    device_close(device);
+    return outcome;
+}
+
+static void release(struct outcome *outcome) {
+    for (int p = 0; p < outcome->parameters; p++) free(outcome->values[p]);
+}
+
+/* ------------------------------------------------------------------- tests */
+
+/* By the norm of the difference: where rounding decides whether a ReLU passes, a single gradient may differ. */
+static void assert_agree(const struct network *network, int threads, const struct outcome *wanted, const struct outcome *got) {
+    assert_true(fabs(wanted->loss - got->loss) <= 1e-5 * fabs(wanted->loss));
+    double norms[PARAMETERS_MAX] = {0}, largest = 0;
+    for (int p = 0; p < wanted->parameters; p++) {
+        for (int64_t i = 0; i < wanted->counts[p]; i++) norms[p] += pow((double)wanted->values[p][i], 2);
+        largest = fmax(largest, norms[p]);
+    }
+    for (int p = 0; p < wanted->parameters; p++) {
+        double difference = 0;
+        for (int64_t i = 0; i < wanted->counts[p]; i++) {
+            difference += pow((double)wanted->values[p][i] - (double)got->values[p][i], 2);
+        }
+        /* A bias before a normalisation has gradient 0 but for rounding. */
+        double scale = fmax(norms[p], 1e-6 * largest);
+        if (!(difference <= 1e-6 * scale)) {
+            fail_msg("%s, %d threads, parameter %d: off by %g of its norm", network->name, threads, p,
+                     sqrt(difference / scale));
+        }
+    }
+}
+
+static void test_against_reference(void **state) {
+    (void)state;
+    for (int n = 0; n < NETWORKS; n++) {
+        struct outcome wanted = run("reference", 1, &networks[n]);
+        for (int threads = 1; threads <= 3; threads++) {
+            struct outcome got = run("cpu", threads, &networks[n]);
+            assert_agree(&networks[n], threads, &wanted, &got);
+            release(&got);
+        }
+        release(&wanted);
+    }
+}
+
+static void test_same_bits(void **state) {
+    (void)state;
+    for (int n = 0; n < NETWORKS; n++) {
+        for (int threads = 1; threads <= 2; threads++) {
+            struct outcome first = run("cpu", threads, &networks[n]), second = run("cpu", threads, &networks[n]);
+            assert_memory_equal(&first.loss, &second.loss, sizeof first.loss);
+            for (int p = 0; p < first.parameters; p++) {
+                assert_memory_equal(first.values[p], second.values[p], (size_t)first.counts[p] * sizeof(float));
+            }
+            release(&first);
+            release(&second);
+        }
+    }
+}
+
+/* A normalisation far from 0: what is close to the mean must not drown in it. */
+static void test_large_mean(void **state) {
+    (void)state;
+    struct device *device = chain_device("cpu");
+    struct builder b = {graph_create(), &test_error};
+    build_batch_norm(&b, build_input(&b, 3, 40, 40), "norm");
+    assert_ok(graph_finish(b.graph, &test_error));
+    const struct node *node = &b.graph->nodes[1];
+    enum { SAMPLES = 8, COUNT = SAMPLES * 40 * 40 * 3 };
+    struct kernel *kernel;
+    const struct kernel_class *class = device->class->kernels[OPERATOR_BATCH_NORM];
+    assert_ok(class->create(device, b.graph, node, SAMPLES, false, &kernel, &test_error));
+    struct memory_block memory;
+    assert_ok(memory_block_take(&memory,
+                                2 * memory_align(COUNT * 4) + (size_t)(kernel->inner_bytes + kernel->workspace_bytes) + 256,
+                                "a test", &test_error));
+    float *x = memory_block_carve(&memory, COUNT * 4), *y = memory_block_carve(&memory, COUNT * 4);
+    for (uint64_t i = 0; i < COUNT; i++) x[i] = 1000 + (i / 3 % 2 == 0 ? 0.5f : -0.5f);
+    float weight[3] = {1, 1, 1}, bias[3] = {0}, mean[3] = {0}, variance[3] = {0};
+    struct kernel_call call = {.input = {x},
+                               .output = y,
+                               .weights = {weight, bias},
+                               .statistics = {NULL, NULL, mean, variance},
+                               .training = true,
+                               .update_statistics = true};
+    call.inner = memory_block_carve(&memory, (size_t)kernel->inner_bytes);
+    call.workspace = memory_block_carve(&memory, (size_t)kernel->workspace_bytes);
+    assert_ok(class->forward(kernel, &call, &test_error));
+    for (int i = 0; i < COUNT; i++) assert_true(fabsf(fabsf(y[i]) - 1) < 1e-4f);
+    for (int c = 0; c < 3; c++) {
+        assert_true(fabsf(mean[c] - 100) < 1e-3f);
+        assert_true(fabsf(variance[c] - 0.025f) < 1e-5f);
+    }
+    class->destroy(kernel);
+    memory_block_release(&memory);
+    graph_destroy(b.graph);
+    device_close(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_reference),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_large_mean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
