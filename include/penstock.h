@@ -182,8 +182,9 @@ struct ps_plan;
 
 struct ps_plan_options {
     const char *method;    /* NULL: "auto" */
-    const char *schedule;  /* NULL: "auto" */
-    const char *weights;   /* NULL: "auto" */
+    const char *schedule;  /* NULL: what goes with the weights, else 1f1b-async; "auto": the fastest that keeps to the weights */
+    const char *weights;   /* NULL: what goes with the schedule, else pipeoptim; "auto": sync on schedules that flush, pipeoptim
+                              on the others, and without a schedule said the fastest of both kinds */
     const char *optimizer; /* NULL: "sgdm"; its state counts in the memory */
     int micro_batch;       /* samples; 0: the profile's largest size */
     int micro_batches;     /* M, per mini-batch; 0: the schedule's usual number */
@@ -191,6 +192,7 @@ struct ps_plan_options {
     bool paper_prediction; /* weight prediction by the papers' bare formula */
     bool replicate;        /* allow data-parallel stages */
     bool paper_cost;       /* the method's cost and memory formulas as published */
+    int batch;             /* samples in a mini-batch: micro-batch sizes and numbers that make it up are tried; 0: not fixed */
 };
 
 /* PS_NO_PLAN names the stage, what it needs and the limit. */

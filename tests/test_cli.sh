@@ -77,6 +77,7 @@ refused 2 "--method: 'unifrom' is not known; did you mean 'uniform'" plan --meth
 refused 2 "--schedule: '1f1b-asink' is not known; did you mean '1f1b-async'" plan --schedule 1f1b-asink
 refused 2 "--weights: 'stsh' is not known; did you mean 'stash'" plan --weights stsh
 refused 2 "--optimizer: 'adma' is not known; did you mean 'adam'" plan --optimizer adma
+refused 2 "--batch: '0' is out of range" plan --batch 0
 refused 2 "--quiet and --log-level contradict" plan --profile f --quiet --log-level debug
 refused 2 "--log-level: 'inof' is not known; did you mean 'info'" plan --log-level inof
 refused 2 "--model is missing" profile
@@ -181,6 +182,22 @@ for field in makespan_s throughput_samples_per_s bubble busy_s idle_s fill_drain
     memory_bytes weight_copies; do
     says "\"$field\""
 done
+
+# ------------------------------------------------------------------ plans for comparison, and comparisons
+refused 2 "--replicate: method uniform has no replicas" plan --profile even.csv --workers 2 --method uniform --replicate
+refused 2 "--paper-cost: method auto" plan --profile even.csv --workers 2 --paper-cost
+refused 2 "--batch: 3 samples" plan --profile even.csv --workers 2 --batch 3
+sed 's/^layer1,0.001/layer1,0.030/' even.csv >heavy.csv
+done_by plan --profile heavy.csv --workers 4 --method pipedream-paper --replicate -o replicas.json && says "objective 13\.250 ms" &&
+    says "stages with replicas.* neither run nor simulated"
+grep -q '"period_s"' replicas.json && complain "a plan that cannot be simulated has a period"
+refused 2 "a stage runs on exactly one" simulate --plan replicas.json --profile heavy.csv
+refused 2 "a stage runs on exactly one" program --plan replicas.json
+refused 2 "a stage runs on exactly one" train --plan replicas.json --profile heavy.csv --device clock --steps 1
+for method in bipartition bipartition-paper madpipe madpipe-paper; do
+    done_by plan --profile heavy.csv --workers 4 --method $method && says "cut by $method" && says "objective"
+done
+done_by plan --profile even.csv --workers 4 --weights auto && says "limited by"
 
 # ------------------------------------------------------------------ where the results go
 "$PENSTOCK" models >/dev/full 2>"$directory/err"

@@ -122,6 +122,22 @@ static const struct argument plan_rows[] = {
 };
 const struct argument_group plan_group = ARGUMENT_GROUP("Planning", plan_rows);
 
+static const struct argument method_rows[] = {
+    {.name = "batch",
+     .letter = 'b',
+     .value = "N",
+     .help = "samples in a mini-batch: the profiled micro-batch sizes that divide it are tried",
+     .offset = OF(batch),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1 << 24},
+    {.name = "replicate", .help = "stages may have replicas (pipedream-paper)", .offset = OF(replicate)},
+    {.name = "paper-cost",
+     .help = "the method's cost and memory formulas as published (bipartition, madpipe)",
+     .offset = OF(paper_cost)},
+};
+const struct argument_group method_group = ARGUMENT_GROUP(NULL, method_rows);
+
 enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments, int workers, struct ps_cluster **cluster,
                                       struct ps_error *error) {
     if (arguments->path != NULL) return ps_cluster_read(arguments->path, cluster, error);
