@@ -78,6 +78,11 @@ refused 2 "--schedule: '1f1b-asink' is not known; did you mean '1f1b-async'" pla
 refused 2 "--weights: 'stsh' is not known; did you mean 'stash'" plan --weights stsh
 refused 2 "--optimizer: 'adma' is not known; did you mean 'adam'" plan --optimizer adma
 refused 2 "--batch: '0' is out of range" plan --batch 0
+refused 2 "--workers is missing" compare --profile f
+refused 2 "--methods: 'unifrom' is not known; did you mean 'uniform'" compare --methods auto,unifrom
+refused 2 "--methods: a value in 'auto,,uniform' is empty" compare --methods auto,,uniform
+refused 2 "--memory: '12 apples' is not a size" compare --memory "1GiB,12 apples"
+refused 2 "--bandwidth: '100' is not a rate" compare --bandwidth 1GB/s,100
 refused 2 "--quiet and --log-level contradict" plan --profile f --quiet --log-level debug
 refused 2 "--log-level: 'inof' is not known; did you mean 'info'" plan --log-level inof
 refused 2 "--model is missing" profile
@@ -108,7 +113,7 @@ refused 2 "--output is missing" export --run r
 
 done_by --help && says "Usage: penstock COMMAND"
 done_by --version && says "^penstock [0-9]+\.[0-9]+"
-for command in models profile plan program simulate train evaluate export; do
+for command in models profile plan program simulate train evaluate compare export; do
     done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
 done
 
@@ -198,6 +203,11 @@ for method in bipartition bipartition-paper madpipe madpipe-paper; do
     done_by plan --profile heavy.csv --workers 4 --method $method && says "cut by $method" && says "objective"
 done
 done_by plan --profile even.csv --workers 4 --weights auto && says "limited by"
+done_by compare --profile even.csv --workers 2,4,9 --methods uniform,auto,bipartition --schedules gpipe,1f1b-async \
+    --bandwidth 1MB/s,1GB/s --memory 1KiB,1MiB && says "^method .*schedule .*weights .*workers .*memory .*period" && says "9 workers" &&
+    says "needs .* has 1.00 KiB"
+[ "$(grep -c '^uniform ' "$directory/out")" -eq 24 ] || complain "compare does not have 24 rows for uniform"
+done_by compare --profile even.csv --workers 4 --json -q && says_json compare && says '"method": "auto"' && says '"speedup": 3\.9'
 
 # ------------------------------------------------------------------ where the results go
 "$PENSTOCK" models >/dev/full 2>"$directory/err"

@@ -59,6 +59,8 @@ static const struct argument cluster_rows[] = {
      .read = argument_read_text},
 };
 const struct argument_group cluster_group = ARGUMENT_GROUP("Cluster", cluster_rows);
+/* Without those that a comparison has lists of, and without the file. */
+const struct argument_group links_group = {"Cluster", cluster_rows + 2, sizeof cluster_rows / sizeof cluster_rows[0] - 3};
 
 #undef OF
 #define OF(member) offsetof(struct ps_plan_options, member)
@@ -121,6 +123,8 @@ static const struct argument plan_rows[] = {
      .excludes = "plan"},
 };
 const struct argument_group plan_group = ARGUMENT_GROUP("Planning", plan_rows);
+/* Without method, schedule and weights. */
+const struct argument_group work_group = {"Planning", plan_rows + 3, sizeof plan_rows / sizeof plan_rows[0] - 3};
 
 static const struct argument method_rows[] = {
     {.name = "batch",
