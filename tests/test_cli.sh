@@ -79,6 +79,9 @@ refused 2 "--weights: 'stsh' is not known; did you mean 'stash'" plan --weights 
 refused 2 "--optimizer: 'adma' is not known; did you mean 'adam'" plan --optimizer adma
 refused 2 "--batch: '0' is out of range" plan --batch 0
 refused 2 "--workers is missing" compare --profile f
+refused 2 "--profile is missing" compare --workers 2
+refused 2 "--model is missing" compare --train --workers 2
+refused 2 "--data" compare --train --model lenet5 --workers 2
 refused 2 "--methods: 'unifrom' is not known; did you mean 'uniform'" compare --methods auto,unifrom
 refused 2 "--methods: a value in 'auto,,uniform' is empty" compare --methods auto,,uniform
 refused 2 "--memory: '12 apples' is not a size" compare --memory "1GiB,12 apples"
@@ -241,6 +244,9 @@ done_by export --run serial -o serial.safetensors -q
 cmp -s lenet5.safetensors serial.safetensors || complain "threads and serial do not give the same weights"
 # shellcheck disable=SC2086
 refused 2 "--out: run holds a run already" $train --out run
+done_by compare --train --model lenet5 --workers 2,40 --methods pipedream --weights sync,pipeoptim --batch 16 --steps 8 --optimizer adam \
+    --data synthetic:images,samples=128 --json -q && says_json "compare --train" && says '"loss": [0-9]' && says '"schedule": "1f1b"' &&
+    says '"samples_per_s"' && says "40 workers"
 # shellcheck disable=SC2086
 refused 4 "needs .* has 64.0 KiB" $train --memory 64KiB
 # shellcheck disable=SC2086

@@ -1,4 +1,5 @@
 /* Methods side by side: a table for people, JSON for scripts. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +37,51 @@ static void add_row(struct text *rows, const struct ps_comparison_row *row) {
     text_add(rows, "\n");
 }
 
+/* "-" for what was not measured. */
+static void add_number(struct text *rows, const char *format, double value) {
+    char number[64];
+    snprintf(number, sizeof number, format, value);
+    text_add(rows, "%s\t", isnan(value) ? "-" : number);
+}
+
+static void add_trained_row(struct text *rows, const struct ps_comparison_row *row) {
+    char text[32];
+    text_add(rows, "%s\t%s\t%s\t%d\t", row->method, row->schedule, row->weights, row->workers);
+    if (row->reason) {
+        text_add(rows, "-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
+        return;
+    }
+    add_number(rows, "%.4f", row->run.loss);
+    add_number(rows, "%.4f", row->run.accuracy);
+    add_number(rows, "%.4f", row->run.valid_loss);
+    add_number(rows, "%.4f", row->run.valid_accuracy);
+    add_number(rows, "%.1f", row->run.samples_per_s);
+    add_number(rows, "%.1f", row->run.predicted_samples_per_s);
+    text_add(rows, "%s\t\n", text_bytes(row->measured_bytes, text));
+}
+
+static bool is_trained(const struct ps_comparison *comparison) {
+    for (int r = 0; r < ps_comparison_count(comparison); r++)
+        if (ps_comparison_row(comparison, r).trained) return true;
+    return false;
+}
+
+static char *trained_table(const struct ps_comparison *comparison) {
+    struct text rows = {0};
+    text_add(&rows, "method\tschedule\tweights\tworkers\tloss\taccuracy\tvalid loss\tvalid accuracy\tsamples/s\tpredicted\t"
+                    "largest\tnote\n");
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        add_trained_row(&rows, &row);
+    }
+    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
+    free(source);
+    return table;
+}
+
 char *ps_comparison_table(const struct ps_comparison *comparison) {
     struct text rows = {0}, out = {0};
+    if (is_trained(comparison)) return trained_table(comparison);
     text_add(&rows,
              "method\tschedule\tweights\tworkers\tmemory\tbandwidth\tperiod\tsamples/s\tspeed-up\tbubble\tlargest\tcopies\t"
              "gap\tsolved in\tnote\n");
@@ -56,7 +100,21 @@ char *ps_comparison_table(const struct ps_comparison *comparison) {
     return text_take(&out);
 }
 
-static void set_number(json_t *object, const char *name, double value) { json_object_set_new(object, name, json_real(value)); }
+/* What was not measured is left out. */
+static void set_number(json_t *object, const char *name, double value) {
+    if (!isnan(value)) json_object_set_new(object, name, json_real(value));
+}
+
+static void set_run(json_t *object, const struct ps_comparison_row *row) {
+    set_number(object, "loss", row->run.loss);
+    set_number(object, "accuracy", row->run.accuracy);
+    set_number(object, "valid_loss", row->run.valid_loss);
+    set_number(object, "valid_accuracy", row->run.valid_accuracy);
+    set_number(object, "samples_per_s", row->run.samples_per_s);
+    set_number(object, "predicted_samples_per_s", row->run.predicted_samples_per_s);
+    set_number(object, "wall_s", row->run.wall_s);
+    json_object_set_new(object, "measured_bytes", json_integer(row->measured_bytes));
+}
 
 static json_t *row_json(const struct ps_comparison_row *row) {
     json_t *object =
@@ -65,6 +123,10 @@ static json_t *row_json(const struct ps_comparison_row *row) {
                   "bandwidth_bytes_per_s", row->bandwidth_bytes_per_s, "feasible", !row->reason);
     if (row->reason) {
         json_object_set_new(object, "reason", json_string(row->reason));
+        return object;
+    }
+    if (row->trained) {
+        set_run(object, row);
         return object;
     }
     json_object_set_new(object, "chosen", json_string(row->chosen));

@@ -2,6 +2,8 @@
  * Methods side by side: every combination of method, schedule, weights, workers, memory and bandwidth is planned and simulated
  * by itself. Rows vary the method fastest, so that those of the same machines stand together.
  */
+#include "search/compare.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +14,6 @@
 #include "search/search.h"
 
 enum { ROWS_MAX = 100000 };
-
-struct comparison_row {
-    char method[32], schedule[32], weights[32], chosen[32]; /* chosen: "" where there is no plan */
-    char reason[1024];
-    struct ps_comparison_row row; /* its strings are the ones above */
-};
-
-struct ps_comparison {
-    char model[128];
-    struct comparison_row *rows;
-    int row_count;
-};
 
 /* The options with every list filled in. */
 struct grid {
@@ -70,7 +60,7 @@ static enum ps_status fill_grid(const struct ps_compare_options *options, struct
     return PS_OK;
 }
 
-static void set_text(char out[32], const char *text) { snprintf(out, 32, "%s", text ? text : "auto"); }
+void comparison_text(char out[32], const char *text) { snprintf(out, 32, "%s", text ? text : "auto"); }
 
 /* One worker computes the same mini-batches: every layer of every micro-batch, and one update. */
 static double single_worker_s(const struct ps_profile *profile, const struct ps_plan *plan) {
@@ -84,9 +74,9 @@ static enum ps_status fill_row(const struct ps_plan *plan, const struct ps_profi
                                struct comparison_row *out, struct ps_error *error) {
     const struct plan_prediction *predicted = &plan->predicted;
     struct ps_comparison_row *row = &out->row;
-    set_text(out->schedule, plan->schedule);
-    set_text(out->weights, plan->weights);
-    set_text(out->chosen, plan->method);
+    comparison_text(out->schedule, plan->schedule);
+    comparison_text(out->weights, plan->weights);
+    comparison_text(out->chosen, plan->method);
     row->simulated = predicted->simulated;
     row->objective_s = predicted->objective_s;
     row->lower_bound_s = predicted->lower_bound_s;
@@ -110,17 +100,12 @@ static enum ps_status fill_row(const struct ps_plan *plan, const struct ps_profi
 }
 
 /* Where nothing fits or a combination contradicts itself, the row says so. */
-static enum ps_status make_row(const struct ps_profile *profile, const struct ps_plan_options *options,
+static enum ps_status plan_row(const void *context, const struct ps_plan_options *options,
                                const struct ps_cluster_options *machines, struct comparison_row *out, struct ps_error *error) {
+    const struct ps_profile *profile = context;
     struct ps_cluster *cluster;
     struct ps_plan *plan = NULL;
     struct ps_error refusal = {0};
-    set_text(out->method, options->method);
-    set_text(out->schedule, options->schedule);
-    set_text(out->weights, options->weights);
-    out->row.workers = machines->workers;
-    out->row.memory_limit_bytes = machines->memory_bytes;
-    out->row.bandwidth_bytes_per_s = machines->bandwidth_bytes_per_s;
     TRY(ps_cluster_uniform(machines, &cluster, error));
     enum ps_status status = ps_plan_find(profile, cluster, options, &plan, &refusal);
     if (status == PS_OK) {
@@ -137,8 +122,8 @@ static enum ps_status make_row(const struct ps_profile *profile, const struct ps
 }
 
 /* Combination `number`, the method varying fastest. */
-static enum ps_status combination(const struct ps_profile *profile, const struct ps_compare_options *lists, int number,
-                                  struct comparison_row *row, struct ps_error *error) {
+static enum ps_status combination(const struct ps_compare_options *lists, int number, comparison_function *fill,
+                                  const void *context, struct comparison_row *row, struct ps_error *error) {
     struct ps_plan_options options = lists->plan;
     struct ps_cluster_options machines = lists->cluster;
 #define PICK(list, count) lists->list[number % lists->count], number /= lists->count
@@ -149,7 +134,13 @@ static enum ps_status combination(const struct ps_profile *profile, const struct
     machines.memory_bytes = PICK(memory_bytes, memory_count);
     machines.workers = PICK(workers, worker_count);
 #undef PICK
-    return make_row(profile, &options, &machines, row, error);
+    comparison_text(row->method, options.method);
+    comparison_text(row->schedule, options.schedule);
+    comparison_text(row->weights, options.weights);
+    row->row.workers = machines.workers;
+    row->row.memory_limit_bytes = machines.memory_bytes;
+    row->row.bandwidth_bytes_per_s = machines.bandwidth_bytes_per_s;
+    return fill(context, &options, &machines, row, error);
 }
 
 static enum ps_status count_rows(const struct ps_compare_options *lists, int *rows, struct ps_error *error) {
@@ -162,8 +153,8 @@ static enum ps_status count_rows(const struct ps_compare_options *lists, int *ro
     return PS_OK;
 }
 
-enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
-                          struct ps_comparison **comparison, struct ps_error *error) {
+enum ps_status comparison_create(const struct ps_compare_options *options, const char *model, comparison_function *fill,
+                                 const void *context, struct ps_comparison **comparison, struct ps_error *error) {
     struct grid grid = {0};
     struct ps_comparison *made = calloc(1, sizeof *made);
     if (!made) return error_memory(error, "a comparison", sizeof *made);
@@ -172,14 +163,14 @@ enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_comp
     TRY_OUT(fill_grid(options, &grid, error));
     TRY_OUT(check_names(&grid.lists, error));
     TRY_OUT(count_rows(&grid.lists, &rows, error));
-    snprintf(made->model, sizeof made->model, "%s", profile->model);
+    snprintf(made->model, sizeof made->model, "%s", model);
     made->rows = calloc((size_t)rows, sizeof *made->rows);
     if (!made->rows) {
         status = error_memory(error, "a comparison", (size_t)rows * sizeof *made->rows);
         goto out;
     }
     for (; made->row_count < rows; made->row_count++)
-        TRY_OUT(combination(profile, &grid.lists, made->row_count, &made->rows[made->row_count], error));
+        TRY_OUT(combination(&grid.lists, made->row_count, fill, context, &made->rows[made->row_count], error));
 out:
     free(grid.runnable);
     if (status == PS_OK)
@@ -187,6 +178,11 @@ out:
     else
         ps_comparison_destroy(made);
     return status;
+}
+
+enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
+                          struct ps_comparison **comparison, struct ps_error *error) {
+    return comparison_create(options, profile->model, plan_row, profile, comparison, error);
 }
 
 const char *ps_comparison_model(const struct ps_comparison *comparison) { return comparison->model; }
