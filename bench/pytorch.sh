@@ -1,41 +1,37 @@
 #!/bin/sh
-# Penstock's single worker beside PyTorch's on this machine: both in turns, several rounds, medians over the rounds.
-# Usage: bench/pytorch.sh [MODEL... ] with ROUNDS (5), BATCH (64), THREADS (1), STEPS (9), PYTHON (python3) and BUILD
-# (build/release) from the environment. A ratio above 1 says that Penstock is faster than the faster form of PyTorch.
+# One worker of Penstock beside PyTorch: training steps (forward, backward, SGD with momentum) of the same networks. All run in
+# turns, so that a busy machine slows all, and the medians over the rounds are shown. `ratio` is the faster form of PyTorch over
+# Penstock: above 1 Penstock is faster. Debian's PyTorch wants libopenblas0 beside it, or its linear layers take seconds.
+#   bench/pytorch.sh [MODEL...]     ROUNDS (3), BATCH (64), THREADS (1), STEPS (7), PYTHON (the first that has torch)
 set -eu
+cd "$(dirname "$0")/.."
+. bench/common.sh
+rounds=${ROUNDS:-3} batch=${BATCH:-64} threads=${THREADS:-1} steps=${STEPS:-7}
+program=${SINGLE_WORKER:-build/release/bench/single_worker}
+[ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3 lenet5
 
-root=$(cd "$(dirname "$0")/.." && pwd)
-rounds=${ROUNDS:-5} batch=${BATCH:-64} threads=${THREADS:-1} steps=${STEPS:-9}
-program=${BUILD:-$root/build/release}/bench/single_worker
-python=${PYTHON:-python3}
-[ $# -gt 0 ] || set -- vgg16
+for python in ${PYTHON:-python3 /usr/bin/python3} none; do
+    "$python" -c 'import torch' 2>/dev/null && break
+done
+if [ "$python" = none ]; then
+    echo "no python3 with torch: not measured (apt install python3-torch libopenblas0)"
+    exit 0
+fi
 
-[ -x "$program" ] || { echo "pytorch.sh: $program: not built (make build)" >&2; exit 1; }
-"$python" -c 'import torch' 2>/dev/null || {
-    echo "pytorch.sh: $python has no torch; set PYTHON, or on Debian: apt install python3-torch (for /usr/bin/python3)" >&2
-    exit 1
-}
-
-# The milliseconds in a line like "...: 12.34 ms a step...".
 milliseconds() { sed -n 's/.*: \([0-9.]*\) ms a step.*/\1/p'; }
-median() { sort -n | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
+pytorch() { OMP_NUM_THREADS=$threads "$python" bench/pytorch/single_worker.py "$1" "$batch" "$threads" "$steps" "$2"; }
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export OMP_NUM_THREADS="$threads"
-printf '%-20s %10s %10s %14s %6s\n' model penstock pytorch channels_last ratio
-for model in "$@"; do
-    for kind in penstock default channels_last; do : >"$work/$kind"; done
+echo "$(machine); PyTorch $("$python" -c 'import torch; print(torch.__version__)'); batch $batch, threads $threads,"
+echo "milliseconds a step, medians of $rounds rounds of $steps steps"
+printf '%-18s %10s %10s %14s %6s\n' model penstock pytorch channels_last ratio
+for model; do
+    rm -f "$work"/*
     round=0
     while [ "$round" -lt "$rounds" ]; do
         "$program" "$model" "$batch" "$threads" "$steps" | milliseconds >>"$work/penstock"
-        for layout in default channels_last; do
-            "$python" "$root/bench/pytorch/single_worker.py" "$model" "$batch" "$threads" "$steps" "$layout" |
-                milliseconds >>"$work/$layout"
-        done
+        for layout in default channels_last; do pytorch "$model" $layout | milliseconds >>"$work/$layout"; done
         round=$((round + 1))
     done
     echo "$model $(median <"$work/penstock") $(median <"$work/default") $(median <"$work/channels_last")" |
-        awk '{ best = $3 < $4 ? $3 : $4; printf "%-20s %10.2f %10.2f %14.2f %6.2f\n", $1, $2, $3, $4, best / $2 }'
+        awk '{ best = $3 < $4 ? $3 : $4; printf "%-18s %10.2f %10.2f %14.2f %6.2f\n", $1, $2, $3, $4, best / $2 }'
 done
-echo "milliseconds a step, batch $batch, threads $threads, median of $rounds rounds of $steps steps"

@@ -36,6 +36,8 @@ static void not_before(struct device *device, double time) {
     if (clock->deadline < time) clock->deadline = time;
 }
 
+static double done_at(struct device *device) { return ((struct clock_device *)device)->deadline; }
+
 static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
     (void)relu_follows;
@@ -117,4 +119,5 @@ const struct device_class device_clock = {
     .update = update,
     .finish = finish,
     .not_before = not_before,
+    .done_at = done_at,
 };

@@ -30,6 +30,8 @@ struct device_class {
      * or at the end of the work before it, however late the thread woke up to ask for it. NULL: work starts when it is asked
      * for. */
     void (*not_before)(struct device *device, double time);
+    /* When the work asked for so far is done, by the time that the device keeps. NULL: it keeps none, now is the time. */
+    double (*done_at)(struct device *device);
 };
 
 /* Devices extend this as their first member. */

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/denormals.h"
 #include "base/vector.h"
 #include "compute/stage_plan.h"
 
@@ -121,11 +122,14 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
 
 static enum ps_status run_list(const struct stage_run *run, const struct action_list *list, enum stage_half half,
                                struct ps_error *error) {
-    for (int i = 0; i < list->count; i++) {
+    enum ps_status status = PS_OK;
+    uint64_t mode = denormals_flush();
+    for (int i = 0; i < list->count && status == PS_OK; i++) {
         const struct action *action = &list->actions[i];
-        if (action->half & half) TRY(action->run(run, action, error));
+        if (action->half & half) status = action->run(run, action, error);
     }
-    return PS_OK;
+    denormals_restore(mode);
+    return status;
 }
 
 /* A label that is no class would be read far outside of the logits. */

@@ -209,12 +209,15 @@ static enum ps_status predict(void *context, int number, const struct instructio
 static enum ps_status transfer(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
     struct crew *crew = context;
-    struct worker_stage *stage = worker_stage_find(&crew->workers[number], instruction->stage);
+    struct worker *worker = &crew->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    const struct device_class *device = worker->device->class;
+    double when = device->done_at ? device->done_at(worker->device) : clock_now();
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
-        crew->transport_class->post(crew->transport, instruction->stage, (enum block_kind)kind, slot,
-                                    &stage->block[kind][slot]);
+        crew->transport_class->post(crew->transport, instruction->stage, (enum block_kind)kind, slot, &stage->block[kind][slot],
+                                    when);
     }
     return PS_OK;
 }

@@ -57,7 +57,7 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
         {options->model != NULL, "--model"},       {plan->method != NULL, "--method"},
         {plan->schedule != NULL, "--schedule"},    {plan->weights != NULL, "--weights"},
         {plan->micro_batch != 0, "--micro-batch"}, {plan->micro_batches != 0, "--micro-batches"},
-        {plan->recompute, "--recompute"},          {plan->paper_prediction, "the papers' prediction"},
+        {plan->recompute, "--recompute"},          {plan->paper_prediction, "--paper-prediction"},
         {plan->replicate, "--replicate"},          {plan->paper_cost, "--paper-cost"},
     };
     for (size_t i = 0; options->plan_path && i < sizeof said_by_plan / sizeof *said_by_plan; i++)

@@ -33,12 +33,12 @@ struct transport_class {
     /* Posts a block: full where `kind` leaves the stage (output, input gradient), empty where it arrives. Never blocks; takes
      * the channel's lock. From here until `settled` the entry *block and the block itself belong to the transport; then both
      * are the poster's again: a receiver's entry names a full block, a sender's one whose contents do not matter. A slot is
-     * posted again only when it is settled. */
-    void (*post)(struct transport *transport, int stage, enum block_kind kind, int slot, float **block);
+     * posted again only when it is settled. `when` (as clock_now counts) is the time by the poster's device. */
+    void (*post)(struct transport *transport, int stage, enum block_kind kind, int slot, float **block, double when);
     /* Is the block's last post over (or was there none)? Never blocks; takes the channel's lock, so that what the other end
      * wrote before its post may be read after the answer "yes". */
     bool (*settled)(struct transport *transport, int stage, enum block_kind kind, int slot);
-    /* When (clock_now) the other end came; of a settled block that was posted. Never blocks. */
+    /* The later of the two posts' times; of a settled block that was posted. Never blocks. */
     double (*settled_at)(struct transport *transport, int stage, enum block_kind kind, int slot);
     /* Blocks, asleep, until the block is settled; false: the transport was stopped. NULL where own_threads is false. */
     bool (*wait)(struct transport *transport, int stage, enum block_kind kind, int slot);

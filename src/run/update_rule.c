@@ -1,4 +1,4 @@
-/* Choosing the rule, and running it on a device; see update_rule.h and SEMANTICS "Prediction". */
+/* Choosing the rule, and running it on a device; see update_rule.h. */
 #include "run/update_rule.h"
 
 #include <math.h>

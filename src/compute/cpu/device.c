@@ -6,6 +6,8 @@
 
 #include <dnnl_debug.h>
 
+#include "base/denormals.h"
+
 /* --------------------------------------------------------- kernels without oneDNN */
 
 enum ps_status plain_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
@@ -58,8 +60,10 @@ static void update_part(const void *context, int part, size_t first, size_t end)
     if (call.gradient != NULL) call.gradient += first;
     if (call.predicted != NULL) call.predicted += first;
     for (int m = 0; m < update->rule->moments; m++) call.moment[m] += first;
+    uint64_t mode = denormals_flush(); /* of the thread that has this part */
     if (update->predict_only) update->rule->predict(update->settings, &call);
     else update->rule->update(update->settings, &call);
+    denormals_restore(mode);
 }
 
 static void update(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,

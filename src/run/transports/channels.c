@@ -9,15 +9,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-
 enum { SENDER, RECEIVER, ENDS };
 
 /* One slot of one end. */
 struct place {
     float **block; /* the poster's table entry */
     bool pending;
-    double settled_at;
+    double when; /* it was posted; once settled, the later of both ends' */
 };
 
 struct channel {
@@ -107,18 +105,18 @@ static void hand_over(struct channel *channel, struct place *one, struct place *
     *one->block = *other->block;
     *other->block = block;
     one->pending = other->pending = false;
-    one->settled_at = other->settled_at = clock_now();
+    one->when = other->when = one->when > other->when ? one->when : other->when;
     pthread_cond_broadcast(&channel->changed);
 }
 
-void channels_post(struct transport *transport, int stage, enum block_kind kind, int slot, float **block) {
+void channels_post(struct transport *transport, int stage, enum block_kind kind, int slot, float **block, double when) {
     int end;
     struct channel *channel = find(transport, stage, kind, &end);
     assert(channel && slot >= 0 && slot < channel->slots[end]);
     struct place *place = &channel->place[end][slot];
     pthread_mutex_lock(&channel->lock);
     assert(!place->pending);
-    *place = (struct place){.block = block, .pending = true};
+    *place = (struct place){.block = block, .pending = true, .when = when};
     if (channel->waiting > 0 && channel->queued_end != end) {
         struct place *other = &channel->place[1 - end][channel->queue[channel->first]];
         channel->first = (channel->first + 1) % channel->capacity;
@@ -146,7 +144,7 @@ double channels_settled_at(struct transport *transport, int stage, enum block_ki
     struct channel *channel = find(transport, stage, kind, &end);
     if (!channel) return 0;
     pthread_mutex_lock(&channel->lock);
-    double time = channel->place[end][slot].settled_at;
+    double time = channel->place[end][slot].when;
     pthread_mutex_unlock(&channel->lock);
     return time;
 }

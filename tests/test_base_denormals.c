@@ -1,0 +1,24 @@
+/* Denormal numbers count as zero between flush and restore, and only there. */
+#include <float.h>
+
+#include "base/denormals.h"
+#include "support.h"
+
+static float halve(volatile float x) { return x * 0.5f; }
+
+static void test_flushed_and_restored(void **state) {
+    (void)state;
+    assert_true(halve(FLT_MIN) > 0);
+    uint64_t mode = denormals_flush();
+#if defined(__x86_64__) || defined(__aarch64__)
+    assert_true(halve(FLT_MIN) == 0);
+#endif
+    assert_true(halve(1.0f) == 0.5f);
+    denormals_restore(mode);
+    assert_true(halve(FLT_MIN) > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_flushed_and_restored)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
