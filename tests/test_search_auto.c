@@ -299,12 +299,45 @@ static void test_planners(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* On PipeDream's own profiles: its figures at 12 GB/s, and the search no worse than any method. */
+static void test_pipedream_profiles(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int workers;
+        double straight_ms, replicated_ms;
+    } cases[] = {{"vgg16", 8, 235.590, 89.677}, {"resnet50", 8, 68.507, 55.915}, {"alexnet", 4, 32.171, 22.186}};
+    for (int c = 0; c < 3; c++) {
+        char name[128], path[4096];
+        struct ps_profile *profile;
+        struct ps_plan *plan;
+        snprintf(name, sizeof name, "profiles/pipedream/%s.graph.txt", cases[c].name);
+        assert_ok(ps_profile_read(test_data(name, path), &profile, &test_error));
+        struct ps_cluster *cluster = make_cluster(cases[c].workers, 0, 12e9);
+        for (int replicate = 0; replicate < 2; replicate++) {
+            struct ps_plan_options options = {.method = "pipedream-paper", .replicate = replicate};
+            double published_ms = replicate ? cases[c].replicated_ms : cases[c].straight_ms;
+            assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+            assert_true(fabs(1e3 * plan->predicted.objective_s - published_ms) < 0.0005);
+            ps_plan_destroy(plan);
+        }
+        double best = throughput(profile, cluster, &(struct ps_plan_options){.weights = "auto"});
+        for (int m = 0; partitioner_table[m]; m++)
+            for (int s = 0; schedule_table[s]; s++) {
+                struct ps_plan_options one = {.method = partitioner_table[m]->name, .schedule = schedule_table[s]->name};
+                assert_true(best >= throughput(profile, cluster, &one) * (1 - 1e-6));
+            }
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_worse),  cmocka_unit_test(test_recomputation_where_needed),
         cmocka_unit_test(test_pairs),        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_fewer_stages), cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_planners),
+        cmocka_unit_test(test_planners),     cmocka_unit_test(test_pipedream_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
