@@ -32,6 +32,7 @@ static int first_layer(const int *last, int stage) { return stage > 0 ? last[sta
 void search_best_free(struct search_best *best) {
     ps_simulation_destroy(best->simulation);
     free(best->last);
+    free(best->worker);
     free(best->slots);
     free(best->recompute);
     *best = (struct search_best){0};
@@ -45,7 +46,7 @@ bool search_has_limit(const struct ps_cluster *cluster, int workers) {
 
 double search_case_bound(const struct search *search, const struct search_case *tried) {
     double speeds = 0, fastest = 0, total_s = 0, largest_s = 0;
-    for (int w = 0; w < tried->stages; w++) {
+    for (int w = 0; w < tried->workers; w++) {
         double speed = search->cluster->devices[w].speed;
         speeds += speed;
         if (speed > fastest) fastest = speed;
@@ -65,23 +66,27 @@ double search_case_bound(const struct search *search, const struct search_case *
 static enum ps_status keep(struct trial *trial, const struct partitioner *method, const struct partition *partition,
                            struct ps_simulation *simulation, struct search_best *best, struct ps_error *error) {
     size_t stages = (size_t)trial->problem.stages;
-    int *last = malloc(stages * sizeof *last);
+    int *last = malloc(stages * sizeof *last), *worker = malloc(stages * sizeof *worker);
     struct stage_slots *slots = malloc(stages * sizeof *slots);
     bool *recompute = malloc(stages * sizeof *recompute);
-    if (!last || !slots || !recompute) {
+    if (!last || !worker || !slots || !recompute) {
         free(last);
+        free(worker);
         free(slots);
         free(recompute);
         ps_simulation_destroy(simulation);
         return error_memory(error, "a plan", stages * sizeof *slots);
     }
     memcpy(last, partition->last, stages * sizeof *last);
+    memcpy(worker, trial->programs->stage_worker, stages * sizeof *worker);
     memcpy(slots, trial->programs->slots, stages * sizeof *slots);
     for (size_t s = 0; s < stages; s++) recompute[s] = trial->tried->recompute;
     search_best_free(best);
     *best = (struct search_best){.chosen = *trial->tried,
                                  .method = method,
+                                 .stages = trial->problem.stages,
                                  .last = last,
+                                 .worker = worker,
                                  .recompute = recompute,
                                  .objective_s = partition->objective_s,
                                  .lower_bound_s = trial->lower_bound_s,
@@ -135,18 +140,18 @@ static enum ps_status try_methods(struct trial *trial, struct search_best *best,
 static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     const struct search_case *tried = trial->tried;
     const struct search_choice *choice = &tried->choice;
-    size_t stages = (size_t)tried->stages;
-    int moments, batches = simulate_enough_batches(choice->schedule, tried->stages, choice->micro_batches);
+    int moments, batches = simulate_enough_batches(choice->schedule, tried->workers, choice->micro_batches);
     TRY(policy_moments(choice->policy->name, trial->search->optimizer, &moments, error));
-    TRY(lower_straight(choice->schedule->name, choice->policy->name, tried->stages, choice->micro_batches, batches,
+    TRY(lower_straight(choice->schedule->name, choice->policy->name, tried->workers, choice->micro_batches, batches,
                        tried->recompute, &trial->programs, error));
+    size_t stages = (size_t)trial->programs->stages;
     trial->last = calloc(stages, sizeof *trial->last);
     trial->costs = calloc(stages, sizeof *trial->costs);
     if (!trial->last || !trial->costs) return error_memory(error, "a search", stages * sizeof *trial->costs);
     trial->problem = (struct partition_problem){
         .costs = tried->costs,
         .cluster = trial->search->cluster,
-        .stages = tried->stages,
+        .stages = trial->programs->stages,
         .slots = trial->programs->slots,
         .moments = moments,
         .recompute = tried->recompute,
@@ -176,7 +181,7 @@ struct partition_problem search_case_problem(const struct search *search, const 
     return (struct partition_problem){
         .costs = best->chosen.costs,
         .cluster = search->cluster,
-        .stages = best->chosen.stages,
+        .stages = best->stages,
         .slots = best->slots,
         .moments = best->moments,
         .recompute = best->recompute[stage],
@@ -192,10 +197,10 @@ static void fill_prediction(const struct search *search, const struct search_bes
     prediction->period_s = info->period_s;
     prediction->throughput_samples_per_s = info->throughput_samples_per_s;
     prediction->bubble = info->bubble;
-    for (int s = 0; s < best->chosen.stages; s++) {
+    for (int w = 0; w < best->chosen.workers; w++) prediction->memory[w] = best->simulation->memory[w];
+    for (int s = 0; s < best->stages; s++) {
         struct partition_problem problem = search_case_problem(search, best, s);
-        prediction->load_s[s] = partition_load_s(&problem, s, first_layer(best->last, s), best->last[s]);
-        prediction->memory[s] = best->simulation->memory[s];
+        prediction->load_s[best->worker[s]] += partition_load_s(&problem, s, first_layer(best->last, s), best->last[s]);
     }
     search_explain(search, best, prediction->limit, sizeof prediction->limit);
     prediction->solve_s = clock_now() - search->start_s;
@@ -205,7 +210,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
                                 struct ps_error *error) {
     struct ps_plan *made;
     const struct search_case *chosen = &best->chosen;
-    TRY(plan_create(chosen->stages, chosen->stages, &made, error));
+    TRY(plan_create(chosen->workers, best->stages, &made, error));
     snprintf(made->model, sizeof made->model, "%s", search->profile->model);
     snprintf(made->method, sizeof made->method, "%s", best->method->name);
     snprintf(made->schedule, sizeof made->schedule, "%s", chosen->choice.schedule->name);
@@ -215,8 +220,8 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     made->micro_batches = chosen->choice.micro_batches;
     made->paper_prediction = search->options->paper_prediction;
     enum ps_status status = PS_OK;
-    for (int s = 0; s < chosen->stages && status == PS_OK; s++) {
-        status = plan_stage_set(made, s, first_layer(best->last, s), best->last[s], s, error);
+    for (int s = 0; s < best->stages && status == PS_OK; s++) {
+        status = plan_stage_set(made, s, first_layer(best->last, s), best->last[s], best->worker[s], error);
         made->stages[s].recompute = best->recompute[s];
     }
     if (status == PS_OK) status = plan_check(made, chosen->costs->layer_count, error);
@@ -236,7 +241,7 @@ static bool mark_relaxed(const struct search *search, const struct search_best *
     for (int s = 0; s < plan->stage_count; s++) {
         struct stage_cost cost = stage_cost(best->chosen.costs, plan->stages[s].first, plan->stages[s].last);
         struct worker_memory memory = stage_memory(&cost.size, &slots[s], best->moments);
-        int64_t limit = search->cluster->devices[s].memory_bytes;
+        int64_t limit = search->cluster->devices[best->worker[s]].memory_bytes;
         if (limit > 0 && worker_memory_total(&memory) > limit) continue;
         plan->stages[s].recompute = false;
         any = true;
@@ -276,8 +281,8 @@ enum ps_status search_case_relax(const struct search *search, struct search_best
     struct ps_plan *plan = NULL;
     struct ps_simulation *simulation;
     enum ps_status status;
-    TRY_OUT(lower_straight(choice->schedule->name, choice->policy->name, best->chosen.stages, choice->micro_batches,
-                           simulate_enough_batches(choice->schedule, best->chosen.stages, choice->micro_batches), false, &bare,
+    TRY_OUT(lower_straight(choice->schedule->name, choice->policy->name, best->chosen.workers, choice->micro_batches,
+                           simulate_enough_batches(choice->schedule, best->chosen.workers, choice->micro_batches), false, &bare,
                            error));
     TRY_OUT(search_case_plan(search, best, &plan, error));
     if (!mark_relaxed(search, best, bare->slots, plan)) goto out;

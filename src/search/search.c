@@ -54,22 +54,23 @@ static enum ps_status list_sizes(const struct search *search, struct size *sizes
     return profile_table(search->profile, options->micro_batch, &sizes[0].costs, error);
 }
 
-/* The best plan of one pair and size. The mini-batch is the same whatever the number of stages. */
+/* The best plan of one pair and size. The mini-batch is the same whatever the number of workers. */
 static enum ps_status try_pair(const struct search *search, const struct search_pair *pair, const struct size *size,
                                bool recompute, struct search_best *best, struct ps_error *error) {
     struct ps_plan_options options = {
         .schedule = pair->schedule->name, .weights = pair->policy->name, .micro_batches = size->micro_batches};
-    struct search_case tried = {.costs = size->costs, .stages = search->cluster->workers, .recompute = recompute};
-    int fewest = search_is_auto(search->options->method) ? 1 : tried.stages;
+    struct search_case tried = {.costs = size->costs, .workers = search->cluster->workers, .recompute = recompute};
+    int fewest = search_is_auto(search->options->method) ? 1 : tried.workers;
     struct ps_error refusal = {0}, said = {0};
-    TRY(search_choose(&options, tried.stages, &tried.choice, error));
-    for (; tried.stages >= fewest; tried.stages--) {
+    TRY(search_choose(&options, tried.workers, &tried.choice, error));
+    for (; tried.workers >= fewest; tried.workers--) {
         double bound = search_case_bound(search, &tried);
-        /* Fewer stages have no larger a bound. */
+        /* Fewer workers have no larger a bound. */
         if (best->simulation && bound <= best->simulation->info.throughput_samples_per_s) return PS_OK;
         enum ps_status status = search_case_try(search, &tried, best, &said);
         if (refusal.status == PS_OK) refusal = said;
-        if (status == PS_OK || status == PS_NO_PLAN) continue;
+        bool other = tried.workers < search->cluster->workers; /* than asked for: the schedule need not take so many */
+        if (status == PS_OK || status == PS_NO_PLAN || (status == PS_USAGE && other)) continue;
         if (error) *error = said;
         return status;
     }
@@ -110,8 +111,8 @@ static enum ps_status search_methods(const struct search *search, struct ps_plan
         if (status == PS_OK) status = search_case_relax(search, &best, &again);
         if (status == PS_OK) log_info("nothing fits the memory without recomputation: stages recompute their forward");
     }
-    if (status == PS_OK && best.chosen.stages < search->cluster->workers)
-        log_info("the plan uses %d of %d workers: with more it would be slower", best.chosen.stages, search->cluster->workers);
+    if (status == PS_OK && best.chosen.workers < search->cluster->workers)
+        log_info("the plan uses %d of %d workers: with more it would be slower", best.chosen.workers, search->cluster->workers);
     if (status == PS_OK) {
         status = search_case_plan(search, &best, plan, error);
     } else {

@@ -54,7 +54,7 @@ enum ps_status search_pairs(const struct ps_plan_options *options, int workers, 
 struct search_case {
     struct search_choice choice;
     const struct cost_table *costs;
-    int stages; /* on the first workers of the cluster */
+    int workers; /* the first of the cluster */
     bool recompute;
 };
 
@@ -71,7 +71,9 @@ struct search {
 struct search_best {
     struct search_case chosen;
     const struct partitioner *method;
+    int stages;
     int *last;       /* per stage: its last layer */
+    int *worker;     /* per stage: who runs it */
     bool *recompute; /* per stage */
     double objective_s;
     double lower_bound_s;             /* of all methods tried on this case: no plan of their classes has a smaller objective */
