@@ -182,8 +182,9 @@ struct ps_plan;
 
 struct ps_plan_options {
     const char *method;    /* NULL: "auto" */
-    const char *schedule;  /* NULL: "auto" */
-    const char *weights;   /* NULL: "auto" */
+    const char *schedule;  /* NULL: what goes with the weights, else 1f1b-async; "auto": the fastest that keeps to the weights */
+    const char *weights;   /* NULL: what goes with the schedule, else pipeoptim; "auto": sync on schedules that flush, pipeoptim
+                              on the others, and without a schedule said the fastest of both kinds */
     const char *optimizer; /* NULL: "sgdm"; its state counts in the memory */
     int micro_batch;       /* samples; 0: the profile's largest size */
     int micro_batches;     /* M, per mini-batch; 0: the schedule's usual number */
@@ -191,6 +192,7 @@ struct ps_plan_options {
     bool paper_prediction; /* weight prediction by the papers' bare formula */
     bool replicate;        /* allow data-parallel stages */
     bool paper_cost;       /* the method's cost and memory formulas as published */
+    int batch;             /* samples in a mini-batch: micro-batch sizes and numbers that make it up are tried; 0: not fixed */
 };
 
 /* PS_NO_PLAN names the stage, what it needs and the limit. */
@@ -320,6 +322,56 @@ enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_
 
 /* Writes a run's trained weights, in PyTorch's canonical layout, as one file. Formats: "safetensors". */
 enum ps_status ps_export(const char *run_dir, const char *format, const char *path, struct ps_error *error);
+
+/* -------------------------------------------------------------- comparison */
+
+struct ps_comparison;
+
+/* Every combination of what is listed. An empty list stands for what `plan` and `cluster` say; no methods: "auto" and every method
+ * whose plans can be run. */
+struct ps_compare_options {
+    const char *const *methods, *const *schedules, *const *weights;
+    int method_count, schedule_count, weights_count;
+    const int *workers;
+    int worker_count;
+    const int64_t *memory_bytes;
+    int memory_count;
+    const double *bandwidth_bytes_per_s;
+    int bandwidth_count;
+    struct ps_plan_options plan;
+    struct ps_cluster_options cluster;
+};
+
+struct ps_comparison_row {
+    const char *method, *schedule, *weights; /* as asked for; schedule and weights of the plan where there is one */
+    const char *chosen;                      /* method of the plan; NULL where there is none */
+    int workers;
+    int64_t memory_limit_bytes;   /* 0: none */
+    double bandwidth_bytes_per_s; /* 0: transfers cost nothing */
+    const char *reason;           /* why there is no plan; NULL where there is one */
+    bool simulated;               /* else only objective_s, lower_bound_s, gap and solve_s are known */
+    double period_s, throughput_samples_per_s, bubble;
+    double speedup; /* over one worker with the same mini-batches, and memory enough */
+    double objective_s, lower_bound_s, gap, solve_s;
+    int64_t memory_bytes; /* of the worker that needs most */
+    int weight_copies;    /* of the worker that keeps most */
+    bool trained;         /* then instead of the above, from period_s on: */
+    struct ps_run_info run;
+    int64_t measured_bytes; /* of the worker that took most */
+};
+
+/* Plans and simulates every combination. Those without a plan are rows too. */
+enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
+                          struct ps_comparison **comparison, struct ps_error *error);
+/* Trains every combination instead, as ps_train does with `train` but for its plan and cluster. Fails where none can be trained. */
+enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
+                                   struct ps_comparison **comparison, struct ps_error *error);
+const char *ps_comparison_model(const struct ps_comparison *comparison);
+int ps_comparison_count(const struct ps_comparison *comparison);
+struct ps_comparison_row ps_comparison_row(const struct ps_comparison *comparison, int row);
+char *ps_comparison_json(const struct ps_comparison *comparison);
+char *ps_comparison_table(const struct ps_comparison *comparison);
+void ps_comparison_destroy(struct ps_comparison *comparison);
 
 #ifdef __cplusplus
 }

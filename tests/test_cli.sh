@@ -77,6 +77,15 @@ refused 2 "--method: 'unifrom' is not known; did you mean 'uniform'" plan --meth
 refused 2 "--schedule: '1f1b-asink' is not known; did you mean '1f1b-async'" plan --schedule 1f1b-asink
 refused 2 "--weights: 'stsh' is not known; did you mean 'stash'" plan --weights stsh
 refused 2 "--optimizer: 'adma' is not known; did you mean 'adam'" plan --optimizer adma
+refused 2 "--batch: '0' is out of range" plan --batch 0
+refused 2 "--workers is missing" compare --profile f
+refused 2 "--profile is missing" compare --workers 2
+refused 2 "--model is missing" compare --train --workers 2
+refused 2 "--data" compare --train --model lenet5 --workers 2
+refused 2 "--methods: 'unifrom' is not known; did you mean 'uniform'" compare --methods auto,unifrom
+refused 2 "--methods: a value in 'auto,,uniform' is empty" compare --methods auto,,uniform
+refused 2 "--memory: '12 apples' is not a size" compare --memory "1GiB,12 apples"
+refused 2 "--bandwidth: '100' is not a rate" compare --bandwidth 1GB/s,100
 refused 2 "--quiet and --log-level contradict" plan --profile f --quiet --log-level debug
 refused 2 "--log-level: 'inof' is not known; did you mean 'info'" plan --log-level inof
 refused 2 "--model is missing" profile
@@ -107,7 +116,7 @@ refused 2 "--output is missing" export --run r
 
 done_by --help && says "Usage: penstock COMMAND"
 done_by --version && says "^penstock [0-9]+\.[0-9]+"
-for command in models profile plan program simulate train evaluate export; do
+for command in models profile plan program simulate train evaluate compare export; do
     done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
 done
 
@@ -182,6 +191,27 @@ for field in makespan_s throughput_samples_per_s bubble busy_s idle_s fill_drain
     says "\"$field\""
 done
 
+# ------------------------------------------------------------------ plans for comparison, and comparisons
+refused 2 "--replicate: method uniform has no replicas" plan --profile even.csv --workers 2 --method uniform --replicate
+refused 2 "--paper-cost: method auto" plan --profile even.csv --workers 2 --paper-cost
+refused 2 "--batch: 3 samples" plan --profile even.csv --workers 2 --batch 3
+sed 's/^layer1,0.001/layer1,0.030/' even.csv >heavy.csv
+done_by plan --profile heavy.csv --workers 4 --method pipedream-paper --replicate -o replicas.json && says "objective 13\.250 ms" &&
+    says "stages with replicas.* neither run nor simulated"
+grep -q '"period_s"' replicas.json && complain "a plan that cannot be simulated has a period"
+refused 2 "a stage runs on exactly one" simulate --plan replicas.json --profile heavy.csv
+refused 2 "a stage runs on exactly one" program --plan replicas.json
+refused 2 "a stage runs on exactly one" train --plan replicas.json --profile heavy.csv --device clock --steps 1
+for method in bipartition bipartition-paper madpipe madpipe-paper; do
+    done_by plan --profile heavy.csv --workers 4 --method $method && says "cut by $method" && says "objective"
+done
+done_by plan --profile even.csv --workers 4 --weights auto && says "limited by"
+done_by compare --profile even.csv --workers 2,4,9 --methods uniform,auto,bipartition --schedules gpipe,1f1b-async \
+    --bandwidth 1MB/s,1GB/s --memory 1KiB,1MiB && says "^method .*schedule .*weights .*workers .*memory .*period" && says "9 workers" &&
+    says "needs .* has 1.00 KiB"
+[ "$(grep -c '^uniform ' "$directory/out")" -eq 24 ] || complain "compare does not have 24 rows for uniform"
+done_by compare --profile even.csv --workers 4 --json -q && says_json compare && says '"method": "auto"' && says '"speedup": 3\.9'
+
 # ------------------------------------------------------------------ where the results go
 "$PENSTOCK" models >/dev/full 2>"$directory/err"
 [ $? -eq 5 ] || complain "a full disk is not status 5"
@@ -214,6 +244,9 @@ done_by export --run serial -o serial.safetensors -q
 cmp -s lenet5.safetensors serial.safetensors || complain "threads and serial do not give the same weights"
 # shellcheck disable=SC2086
 refused 2 "--out: run holds a run already" $train --out run
+done_by compare --train --model lenet5 --workers 2,40 --methods pipedream --weights sync,pipeoptim --batch 16 --steps 8 --optimizer adam \
+    --data synthetic:images,samples=128 --json -q && says_json "compare --train" && says '"loss": [0-9]' && says '"schedule": "1f1b"' &&
+    says '"samples_per_s"' && says "40 workers"
 # shellcheck disable=SC2086
 refused 4 "needs .* has 64.0 KiB" $train --memory 64KiB
 # shellcheck disable=SC2086

@@ -40,7 +40,7 @@ static struct ps_plan *sample_plan(void) {
     assert_ok(plan_stage_workers(plan, 1, pair, 2, pair, 2, &test_error));
     assert_ok(plan_stage_set(plan, 2, 3, 6, 3, &test_error));
     plan->stages[2].recompute = true;
-    plan->predicted.known = true;
+    plan->predicted.known = plan->predicted.simulated = true;
     plan->predicted.objective_s = 0.1;
     plan->predicted.period_s = 1.0 / 3;
     plan->predicted.bubble = 0.25;
@@ -163,7 +163,7 @@ static void broken(void **state) {
         {PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"worker\": 0"), ""), "stages[0]: field 'worker' is not known"},
         {PLAN(GOOD, ", \"predicted\": {\"workers\": [" WORKER "]}"), "predicted.workers: 1 of them, but the plan has 2"},
         {PLAN(GOOD, ", \"predicted\": {\"period_s\": -1, \"workers\": []}"), "predicted.period_s: -1"},
-        {PLAN(GOOD, ", \"predicted\": {\"workers\": [{\"load_s\": 1}, {}]}"), "predicted.workers[0].memory_bytes: is missing"},
+        {PLAN(GOOD, ", \"predicted\": {\"period_s\": 1, \"workers\": [{\"load_s\": 1}, {}]}"), "predicted.workers[0].memory_bytes: is missing"},
         {PLAN(GOOD, ", \"order\": [\"a\"]"), "order: names 1 layers, but the stages have 2"},
         {PLAN(GOOD, ", \"order\": [\"a\", 2]"), "order: must be a list of layer names"},
     };

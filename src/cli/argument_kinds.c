@@ -22,7 +22,7 @@ size_t arguments_names(const struct argument *argument, const char **names, size
     for (size_t i = 0; argument->choices != NULL && argument->choices[i] != NULL && count < most; i++) {
         names[count++] = argument->choices[i];
     }
-    if (argument->read != argument_read_name) return count;
+    if (argument->read != argument_read_name && argument->read != argument_read_names) return count;
     if (argument->also != NULL) names[count++] = argument->also;
     for (size_t i = 0; i < ps_table_count(argument->table) && count < most; i++) {
         names[count++] = ps_table_entry(argument->table, i).name;
@@ -178,3 +178,53 @@ ARGUMENT_READER(time) {
     char name[64];
     return ps_parse_time(text, long_name(argument, name), target, error);
 }
+
+/* Gives each part of a list to `take`, which puts it at *target's place `index`. */
+static enum ps_status read_list(const struct argument *argument, const char *text, void *target, size_t most,
+                                enum ps_status (*take)(const struct argument *argument, const char *part, void *target,
+                                                       size_t index, struct ps_error *error),
+                                struct ps_error *error) {
+    size_t count = 0;
+    for (const char *part = text;; part++) {
+        char word[256];
+        size_t length = strcspn(part, ",");
+        if (count == most) return message_set(error, PS_USAGE, "--%s: more than %zu values", argument->name, most);
+        if (length == 0) return message_set(error, PS_USAGE, "--%s: a value in '%s' is empty", argument->name, text);
+        snprintf(word, sizeof word, "%.*s", (int)length, part);
+        CHECK(take(argument, word, target, count++, error));
+        part += length;
+        if (*part == '\0') return PS_OK;
+    }
+}
+
+static enum ps_status take_name(const struct argument *argument, const char *part, void *target, size_t place,
+                                struct ps_error *error) {
+    struct names *list = target;
+    const char *names[NAMES_MAX];
+    size_t index;
+    CHECK(find_name(argument, part, &index, error));
+    arguments_names(argument, names, NAMES_MAX);
+    list->values[place] = names[index];
+    list->count = (int)place + 1;
+    return PS_OK;
+}
+
+static enum ps_status take_size(const struct argument *argument, const char *part, void *target, size_t place,
+                                struct ps_error *error) {
+    struct sizes *list = target;
+    CHECK(argument_read_size(argument, part, &list->values[place], error));
+    list->count = (int)place + 1;
+    return PS_OK;
+}
+
+static enum ps_status take_rate(const struct argument *argument, const char *part, void *target, size_t place,
+                                struct ps_error *error) {
+    struct rates *list = target;
+    CHECK(argument_read_rate(argument, part, &list->values[place], error));
+    list->count = (int)place + 1;
+    return PS_OK;
+}
+
+ARGUMENT_READER(names) { return read_list(argument, text, target, 32, take_name, error); }
+ARGUMENT_READER(sizes) { return read_list(argument, text, target, 32, take_size, error); }
+ARGUMENT_READER(rates) { return read_list(argument, text, target, 32, take_rate, error); }

@@ -25,7 +25,7 @@ struct argument {
 };
 
 /* Their targets: const char *, const char *, int (the index), int, uint64_t, double, int64_t, double, double,
- * struct integers, struct betas. */
+ * struct integers, struct betas, struct names, struct sizes, struct rates. Lists are separated by commas. */
 #define ARGUMENT_READER(kind)                                                                                                  \
     enum ps_status argument_read_##kind(const struct argument *argument, const char *text, void *target, struct ps_error *error)
 ARGUMENT_READER(text);
@@ -39,9 +39,27 @@ ARGUMENT_READER(rate);
 ARGUMENT_READER(time);
 ARGUMENT_READER(integers);
 ARGUMENT_READER(betas);
+ARGUMENT_READER(names);
+ARGUMENT_READER(sizes);
+ARGUMENT_READER(rates);
 
 struct integers {
     int values[32], count;
+};
+
+struct names {
+    const char *values[32]; /* the row's own */
+    int count;
+};
+
+struct sizes {
+    int64_t values[32];
+    int count;
+};
+
+struct rates {
+    double values[32];
+    int count;
 };
 
 struct betas {

@@ -72,6 +72,7 @@ const struct command command_plan = {
                {&workers_group, offsetof(struct plan_arguments, cluster)},
                {&cluster_group, offsetof(struct plan_arguments, cluster)},
                {&plan_group, offsetof(struct plan_arguments, options)},
+               {&method_group, offsetof(struct plan_arguments, options)},
                {&common_group, 0}},
     .run = run,
 };

@@ -4,14 +4,7 @@
 
 #include "cli/output.h"
 #include "cli/planning.h"
-
-struct train_arguments {
-    struct common_arguments common;
-    struct ps_train_options options;
-    struct cluster_arguments cluster;
-    struct ps_plan_options plan;
-    struct betas betas;
-};
+#include "cli/training.h"
 
 #define OF(member) offsetof(struct train_arguments, member)
 
@@ -83,6 +76,9 @@ static const struct argument data_rows[] = {
      .high = 1000000000},
 };
 static const struct argument_group data_group = ARGUMENT_GROUP("Data and duration", data_rows);
+/* Around --batch, which planning without training has too. */
+const struct argument_group training_data_group = {"Training", data_rows, 2};
+const struct argument_group training_length_group = {NULL, data_rows + 3, sizeof data_rows / sizeof data_rows[0] - 3};
 
 static const struct argument rate_rows[] = {
     {.name = "lr",
@@ -140,7 +136,7 @@ static const struct argument rate_rows[] = {
      .low = 0,
      .high = 1000000000},
 };
-static const struct argument_group rate_group = ARGUMENT_GROUP("Optimizer", rate_rows);
+const struct argument_group training_rate_group = ARGUMENT_GROUP("Optimizer", rate_rows);
 
 static const struct argument where_rows[] = {
     {.name = "transport",
@@ -178,23 +174,30 @@ static const struct argument where_rows[] = {
      .offset = OF(options.trace)},
 };
 static const struct argument_group where_group = ARGUMENT_GROUP("Where", where_rows);
+const struct argument_group training_where_group = {NULL, where_rows, 4}; /* without what a run directory holds */
 
-static void defaults(void *values) {
-    struct train_arguments *arguments = values;
+void training_defaults(struct train_arguments *arguments) {
     ps_train_options_init(&arguments->options);
     arguments->cluster.options = arguments->options.cluster;
     arguments->plan = arguments->options.plan;
     arguments->betas = (struct betas){arguments->options.beta1, arguments->options.beta2};
 }
 
-static enum ps_status run(const void *values, struct ps_error *error) {
-    const struct train_arguments *arguments = values;
+struct ps_train_options training_options(const struct train_arguments *arguments) {
     struct ps_train_options options = arguments->options;
     options.cluster_path = arguments->cluster.path;
     options.cluster = arguments->cluster.options;
     options.plan = arguments->plan;
     options.beta1 = arguments->betas.first;
     options.beta2 = arguments->betas.second;
+    return options;
+}
+
+static void defaults(void *values) { training_defaults(values); }
+
+static enum ps_status run(const void *values, struct ps_error *error) {
+    const struct train_arguments *arguments = values;
+    struct ps_train_options options = training_options(arguments);
     struct ps_run *run;
     CHECK(ps_train(&options, &run, error));
     enum ps_status status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
@@ -214,7 +217,7 @@ const struct command command_train = {
     .size = sizeof(struct train_arguments),
     .groups = {{&what_group, 0},
                {&data_group, 0},
-               {&rate_group, 0},
+               {&training_rate_group, 0},
                {&where_group, 0},
                {&workers_group, offsetof(struct train_arguments, cluster)},
                {&cluster_group, offsetof(struct train_arguments, cluster)},

@@ -59,6 +59,8 @@ static const struct argument cluster_rows[] = {
      .read = argument_read_text},
 };
 const struct argument_group cluster_group = ARGUMENT_GROUP("Cluster", cluster_rows);
+/* Without those that a comparison has lists of, and without the file. */
+const struct argument_group links_group = {"Cluster", cluster_rows + 2, sizeof cluster_rows / sizeof cluster_rows[0] - 3};
 
 #undef OF
 #define OF(member) offsetof(struct ps_plan_options, member)
@@ -121,6 +123,24 @@ static const struct argument plan_rows[] = {
      .excludes = "plan"},
 };
 const struct argument_group plan_group = ARGUMENT_GROUP("Planning", plan_rows);
+/* Without method, schedule and weights. */
+const struct argument_group work_group = {"Planning", plan_rows + 3, sizeof plan_rows / sizeof plan_rows[0] - 3};
+
+static const struct argument method_rows[] = {
+    {.name = "batch",
+     .letter = 'b',
+     .value = "N",
+     .help = "samples in a mini-batch: the profiled micro-batch sizes that divide it are tried",
+     .offset = OF(batch),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1 << 24},
+    {.name = "replicate", .help = "stages may have replicas (pipedream-paper)", .offset = OF(replicate)},
+    {.name = "paper-cost",
+     .help = "the method's cost and memory formulas as published (bipartition, madpipe)",
+     .offset = OF(paper_cost)},
+};
+const struct argument_group method_group = ARGUMENT_GROUP(NULL, method_rows);
 
 enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments, int workers, struct ps_cluster **cluster,
                                       struct ps_error *error) {

@@ -11,7 +11,10 @@ struct cluster_arguments {
 
 extern const struct argument_group workers_group; /* --workers alone: for commands whose plan does not say it */
 extern const struct argument_group cluster_group;
-extern const struct argument_group plan_group; /* of a struct ps_plan_options */
+extern const struct argument_group links_group;  /* of cluster_group what is not its workers' memory, bandwidth or file */
+extern const struct argument_group plan_group;   /* of a struct ps_plan_options */
+extern const struct argument_group work_group;   /* of plan_group what is not method, schedule or weights */
+extern const struct argument_group method_group; /* likewise: what only planning without training knows */
 
 /* The cluster that was described: from its file, or uniform of `workers` workers. */
 enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments, int workers, struct ps_cluster **cluster,

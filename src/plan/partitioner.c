@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "plan/planner.h"
 
 enum ps_status partitioner_find(const char *name, const struct partitioner **partitioner, struct ps_error *error) {
     const char *names[64];
@@ -15,6 +16,7 @@ enum ps_status partitioner_find(const char *name, const struct partitioner **par
         *partitioner = partitioner_table[count];
         return PS_OK;
     }
+    for (int p = 0; planner_table[p]; p++) names[count++] = planner_table[p]->name;
     return error_unknown(error, PS_USAGE, "method", name, names, count);
 }
 

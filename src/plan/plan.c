@@ -166,3 +166,13 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
         return error_set(error, PS_BAD_INPUT, "order: names %d layers, but the stages have %d", plan->order_count, last + 1);
     return PS_OK;
 }
+
+enum ps_status plan_check_order(const struct ps_plan *plan, const struct cost_table *costs, struct ps_error *error) {
+    for (int l = 0; l < plan->order_count; l++)
+        if (l >= costs->layer_count || strcmp(plan->order[l], costs->layers[l].name) != 0)
+            return error_set(error, PS_USAGE,
+                             "order[%d]: '%s' stands where the profile has '%s'; a plan in another order can be neither simulated "
+                             "nor run",
+                             l, plan->order[l], l < costs->layer_count ? costs->layers[l].name : "nothing");
+    return PS_OK;
+}

@@ -24,6 +24,8 @@ int64_t worker_memory_total(const struct worker_memory *memory);
 
 struct plan_prediction {
     bool known;
+    bool simulated; /* else there are neither period_s, throughput, bubble nor memory: nothing can run programs of this class */
+    char limit[256]; /* what keeps the plan from being faster, for people; may be empty */
     double objective_s, period_s, throughput_samples_per_s, bubble, lower_bound_s, gap, solve_s;
     double *load_s;               /* per worker */
     struct worker_memory *memory; /* per worker */
@@ -53,5 +55,7 @@ enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, stru
  * the field. layer_count 0: how many layers there are is not known yet. That the schedule, the policy and the optimizer exist
  * is for those to check who have their tables. */
 enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps_error *error);
+/* PS_USAGE where the plan cuts the graph along another order than the table's layers: such plans are for comparison only. */
+enum ps_status plan_check_order(const struct ps_plan *plan, const struct cost_table *costs, struct ps_error *error);
 
 #endif

@@ -20,14 +20,15 @@ static const struct number_field {
     const char *name;
     size_t offset;
     double low;
+    bool simulated; /* stands only where the plan was simulated */
 } number_fields[] = {
-    {"objective_s", offsetof(struct plan_prediction, objective_s), 0},
-    {"period_s", offsetof(struct plan_prediction, period_s), 0},
-    {"throughput_samples_per_s", offsetof(struct plan_prediction, throughput_samples_per_s), 0},
-    {"bubble", offsetof(struct plan_prediction, bubble), 0},
-    {"lower_bound_s", offsetof(struct plan_prediction, lower_bound_s), 0},
-    {"gap", offsetof(struct plan_prediction, gap), -1},
-    {"solve_s", offsetof(struct plan_prediction, solve_s), 0},
+    {"objective_s", offsetof(struct plan_prediction, objective_s), 0, false},
+    {"period_s", offsetof(struct plan_prediction, period_s), 0, true},
+    {"throughput_samples_per_s", offsetof(struct plan_prediction, throughput_samples_per_s), 0, true},
+    {"bubble", offsetof(struct plan_prediction, bubble), 0, true},
+    {"lower_bound_s", offsetof(struct plan_prediction, lower_bound_s), 0, false},
+    {"gap", offsetof(struct plan_prediction, gap), -1, false},
+    {"solve_s", offsetof(struct plan_prediction, solve_s), 0, false},
 };
 enum { MEMORIES = sizeof memory_fields / sizeof memory_fields[0], NUMBERS = sizeof number_fields / sizeof number_fields[0] };
 
@@ -91,14 +92,15 @@ static enum ps_status read_stage(const struct json_place *place, struct ps_plan 
     return plan_stage_workers(plan, stage, scratch, forward_count, backward_list, backward_count, error);
 }
 
-static enum ps_status read_worker(const struct json_place *place, double *load_s, struct worker_memory *memory,
-                                  struct ps_error *error) {
+static enum ps_status read_worker(const struct json_place *place, bool simulated, double *load_s,
+                                  struct worker_memory *memory, struct ps_error *error) {
     static const char *const fields[] = {"load_s", "memory_bytes"};
     const char *memory_names[MEMORIES];
     struct json_place split;
     TRY(json_object_fields(place, fields, 2, error));
     TRY(json_get_number(place, "load_s", true, 0, 1e18, load_s, error));
-    TRY(json_field(place, "memory_bytes", true, &split, error));
+    TRY(json_field(place, "memory_bytes", simulated, &split, error));
+    if (!split.value) return PS_OK;
     for (int f = 0; f < MEMORIES; f++) memory_names[f] = memory_fields[f].name;
     TRY(json_object_fields(&split, memory_names, MEMORIES, error));
     for (int f = 0; f < MEMORIES; f++)
@@ -108,22 +110,24 @@ static enum ps_status read_worker(const struct json_place *place, double *load_s
 }
 
 static enum ps_status read_prediction(const struct json_place *place, struct ps_plan *plan, struct ps_error *error) {
-    const char *fields[NUMBERS + 1] = {"workers"};
+    const char *fields[NUMBERS + 2] = {"workers", "limit"};
     struct plan_prediction *out = &plan->predicted;
     struct json_place workers, item;
     size_t length;
-    for (int f = 0; f < NUMBERS; f++) fields[f + 1] = number_fields[f].name;
-    TRY(json_object_fields(place, fields, NUMBERS + 1, error));
+    for (int f = 0; f < NUMBERS; f++) fields[f + 2] = number_fields[f].name;
+    TRY(json_object_fields(place, fields, NUMBERS + 2, error));
     for (int f = 0; f < NUMBERS; f++)
         TRY(json_get_number(place, number_fields[f].name, false, number_fields[f].low, 1e18,
                             (double *)((char *)out + number_fields[f].offset), error));
+    out->simulated = json_object_get(place->value, "period_s") != NULL;
+    TRY(read_text(place, "limit", false, out->limit, sizeof out->limit, error));
     TRY(json_field(place, "workers", true, &workers, error));
     TRY(json_array_length(&workers, &length, error));
     if (length != (size_t)plan->workers)
         return json_error(&workers, error, "%zu of them, but the plan has %d", length, plan->workers);
     for (size_t w = 0; w < length; w++) {
         TRY(json_item(&workers, w, &item, error));
-        TRY(read_worker(&item, &out->load_s[w], &out->memory[w], error));
+        TRY(read_worker(&item, out->simulated, &out->load_s[w], &out->memory[w], error));
     }
     out->known = true;
     return PS_OK;
@@ -249,9 +253,15 @@ static json_t *prediction_json(const struct ps_plan *plan) {
     const struct plan_prediction *predicted = &plan->predicted;
     json_t *root = json_object(), *workers = json_array();
     for (int f = 0; f < NUMBERS; f++)
-        json_object_set_new(root, number_fields[f].name,
-                            json_real(*(const double *)((const char *)predicted + number_fields[f].offset)));
+        if (predicted->simulated || !number_fields[f].simulated)
+            json_object_set_new(root, number_fields[f].name,
+                                json_real(*(const double *)((const char *)predicted + number_fields[f].offset)));
+    if (predicted->limit[0]) json_object_set_new(root, "limit", json_string(predicted->limit));
     for (int w = 0; w < plan->workers; w++) {
+        if (!predicted->simulated) {
+            json_array_append_new(workers, json_pack("{s:f}", "load_s", predicted->load_s[w]));
+            continue;
+        }
         json_t *memory = json_object();
         for (int f = 0; f < MEMORIES; f++)
             json_object_set_new(

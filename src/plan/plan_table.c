@@ -1,4 +1,5 @@
 /* A plan as tables for people: its stages, then what each worker has to do and to hold, then what is predicted. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -16,6 +17,20 @@ static void add_table(struct text *out, struct text *rows) {
 
 static void add_workers(struct text *rows, const int *list, int count) {
     for (int i = 0; i < count; i++) text_add(rows, "%s%d", i ? ", " : "", list[i]);
+}
+
+/* What the programs cannot express, in words. */
+static const char *plan_class(const struct ps_plan *plan) {
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->forward_count != 1 || stage->backward_count != 1) return "stages with replicas";
+        if (stage->forward[0] != stage->backward[0]) return "forward and backward on different workers";
+    }
+    if (plan->order) return "layers in another order than the profile's";
+    for (int s = 0; s < plan->stage_count; s++)
+        for (int t = 0; t < s; t++)
+            if (plan->stages[s].forward[0] == plan->stages[t].forward[0]) return "several stages on one worker";
+    return "a periodic schedule of its own, which holds fewer activations";
 }
 
 static bool one_worker_each(const struct ps_plan *plan) {
@@ -56,11 +71,16 @@ static void add_loads(struct text *out, const struct ps_plan *plan) {
     double load_s = 0;
     char time[32];
     for (int w = 0; w < plan->workers; w++) load_s += predicted->load_s[w];
-    text_add(&rows, "worker\tload\tshare\tmemory\tweights\tgradients\toptimizer\tstash\tbuffers\tworkspace\n");
+    text_add(&rows, "worker\tload\tshare%s\n",
+             predicted->simulated ? "\tmemory\tweights\tgradients\toptimizer\tstash\tbuffers\tworkspace" : "");
     for (int w = 0; w < plan->workers; w++) {
         const struct worker_memory *memory = &predicted->memory[w];
         text_add(&rows, "%d\t%s\t%.1f %%", w, text_seconds(predicted->load_s[w], time),
                  load_s > 0 ? 100 * predicted->load_s[w] / load_s : 0);
+        if (!predicted->simulated) {
+            text_add(&rows, "\n");
+            continue;
+        }
         add_memory(&rows, memory);
         total.weights += memory->weights;
         total.gradients += memory->gradients;
@@ -70,18 +90,37 @@ static void add_loads(struct text *out, const struct ps_plan *plan) {
         total.workspace += memory->workspace;
     }
     text_add(&rows, "in all\t%s\t100.0 %%", text_seconds(load_s, time));
-    add_memory(&rows, &total);
+    if (predicted->simulated)
+        add_memory(&rows, &total);
+    else
+        text_add(&rows, "\n");
     text_add(out, "\n");
     add_table(out, &rows);
 }
 
+/* Digits enough to hold against figures of others. */
+static const char *exact_seconds(double seconds, char out[32]) {
+    if (seconds < 1e-3) return text_seconds(seconds, out);
+    snprintf(out, 32, "%.3f ms", 1e3 * seconds);
+    return out;
+}
+
 static void add_figures(struct text *out, const struct ps_plan *plan) {
     const struct plan_prediction *predicted = &plan->predicted;
-    char text[4][32];
+    char text[4][32], figures[200];
+    snprintf(figures, sizeof figures, "objective %s, lower bound %s, gap %.2f %%, found in %s",
+             exact_seconds(predicted->objective_s, text[1]), exact_seconds(predicted->lower_bound_s, text[2]),
+             100 * predicted->gap, text_seconds(predicted->solve_s, text[3]));
+    if (!predicted->simulated) {
+        text_add(out, "\n%s\n", figures);
+        text_add(out, "This plan is for comparison: programs of its class (%s) can be neither run nor simulated.\n",
+                 plan_class(plan));
+        return;
+    }
     text_add(out, "\npredicted: a mini-batch every %s (%.4g samples/s), bubble %.1f %%\n",
              text_seconds(predicted->period_s, text[0]), predicted->throughput_samples_per_s, 100 * predicted->bubble);
-    text_add(out, "objective %s, lower bound %s, gap %.2f %%, found in %s\n", text_seconds(predicted->objective_s, text[1]),
-             text_seconds(predicted->lower_bound_s, text[2]), 100 * predicted->gap, text_seconds(predicted->solve_s, text[3]));
+    text_add(out, "%s\n", figures);
+    if (predicted->limit[0]) text_add(out, "limited by %s\n", predicted->limit);
 }
 
 char *ps_plan_table(const struct ps_plan *plan) {

@@ -2,6 +2,13 @@
 #include "plan/planner.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+const struct planner *planner_find(const char *name) {
+    for (int p = 0; planner_table[p]; p++)
+        if (strcmp(planner_table[p]->name, name) == 0) return planner_table[p];
+    return NULL;
+}
 
 void planner_answer_free(struct planner_answer *answer) {
     free(answer->stages);

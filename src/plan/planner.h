@@ -3,8 +3,8 @@
  * backward on different workers, give a worker several stages, or cut a graph along another order than the chain's. One file
  * each in planners/.
  *
- * They are not in the table that the command line offers (partitioners/table.c): a method goes there once plans of its class
- * can be lowered and run.
+ * `plan --method` offers them by name; the choice among methods (search/) leaves them out, because programs of most of their
+ * plans can be neither simulated nor run.
  */
 #ifndef PENSTOCK_PLAN_PLANNER_H
 #define PENSTOCK_PLAN_PLANNER_H
@@ -42,7 +42,7 @@ struct periodic_operation {
 struct planner_answer {
     struct planned_stage *stages;
     int stage_count;
-    int *order; /* nodes of the graph (or layers of the chain) in the order that the stages divide; NULL: the chain's layers */
+    int *order; /* nodes of the graph in the order that the stages divide; NULL: the chain's layers */
     int order_count;
     double objective_s, lower_bound_s;
     struct periodic_operation *pattern; /* where the plan has its own periodic schedule, of period objective_s; else NULL */
@@ -54,6 +54,11 @@ struct planner {
     /* PS_NO_PLAN names what is in the way. The answer is empty before and freed by planner_answer_free. */
     enum ps_status (*solve)(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error);
 };
+
+extern const struct planner *const planner_table[]; /* NULL-terminated */
+
+/* NULL where no planner has that name. */
+const struct planner *planner_find(const char *name);
 
 void planner_answer_free(struct planner_answer *answer);
 

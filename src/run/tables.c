@@ -4,6 +4,7 @@
 #include "data/dataset.h"
 #include "graph/model.h"
 #include "plan/partitioner.h"
+#include "plan/planner.h"
 #include "program/lower.h"
 #include "run/learning_rate.h"
 #include "run/transport.h"
@@ -19,12 +20,20 @@
 VIEW(view_model, model_table)
 VIEW(view_schedule, schedule_table)
 VIEW(view_policy, policy_table)
-VIEW(view_method, partitioner_table)
+VIEW(view_partitioner, partitioner_table)
+VIEW(view_planner, planner_table)
 VIEW(view_optimizer, optimizer_table)
 VIEW(view_device, device_table)
 VIEW(view_transport, transport_table)
 VIEW(view_dataset, dataset_table)
 VIEW(view_learning_rate, learning_rate_table)
+
+/* Partitioners, then planners. */
+static bool view_method(size_t index, struct ps_entry *entry) {
+    size_t partitioners = 0;
+    while (partitioner_table[partitioners]) partitioners++;
+    return index < partitioners ? view_partitioner(index, entry) : view_planner(index - partitioners, entry);
+}
 
 /* False past the table's end. */
 static bool (*const views[PS_TABLE_COUNT])(size_t index, struct ps_entry *entry) = {

@@ -1,221 +1,150 @@
 /*
- * The search for a plan. Slots depend on a stage's place and not on its layers, so the programs are lowered once, give the
- * partitioners the number of blocks that memory must hold, and score every partition on the simulator. The shortest period wins.
+ * The search for a plan. Cases are listed in the order in which they are tried: the usual schedule first, the whole number of
+ * workers before fewer. A case whose bound (total work over its workers, largest layer) is no better than the best plan is left
+ * out. Only where nothing fits is everything tried again with recomputation.
  */
 #include "search/search.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "plan/partitioner.h"
-#include "program/moments.h"
-#include "simulate/simulate.h"
+#include "program/lower.h"
 
-#define SCHEDULE_ASYNCHRONOUS "1f1b-async"
-#define SCHEDULE_SYNCHRONOUS "1f1b"
-#define POLICY_ASYNCHRONOUS "pipeoptim"
-#define POLICY_SYNCHRONOUS "sync"
+enum { SIZES_MAX = 256 };
 
-/* A later method must be better by more than rounding to take a former one's place. */
-#define BETTER (1 - 1e-9)
-
-static bool is_auto(const char *name) { return !name || strcmp(name, "auto") == 0; }
-
-enum ps_status search_choose(const struct ps_plan_options *options, int workers, struct search_choice *choice,
-                             struct ps_error *error) {
-    const char *schedule = is_auto(options->schedule) ? SCHEDULE_ASYNCHRONOUS : options->schedule;
-    const char *policy = is_auto(options->weights) ? POLICY_ASYNCHRONOUS : options->weights;
-    struct search_choice made = {0};
-    TRY(schedule_find(schedule, &made.schedule, error));
-    TRY(policy_find(policy, &made.policy, error));
-    if (is_auto(options->weights) && made.schedule->flush) TRY(policy_find(POLICY_SYNCHRONOUS, &made.policy, error));
-    if (is_auto(options->schedule) && made.policy->needs_flush) TRY(schedule_find(SCHEDULE_SYNCHRONOUS, &made.schedule, error));
-    made.micro_batches = options->micro_batches;
-    if (made.micro_batches == 0) {
-        made.micro_batches = made.schedule->micro_batches(workers);
-        if (made.policy->group_of_workers && made.micro_batches < workers) made.micro_batches = workers;
-    }
-    TRY(lower_check(made.schedule->name, made.policy->name, workers, made.micro_batches, error));
-    *choice = made;
-    return PS_OK;
-}
-
-/* Everything that stays the same over the methods tried. */
-struct search {
-    const struct ps_plan_options *options;
-    const struct ps_profile *profile;
-    struct search_choice choice;
-    struct ps_programs *programs;
-    struct partition_problem problem;
-    struct simulation_work work;
-    struct stage_cost *costs; /* of the partition looked at */
-    int *last;                /* likewise: its last layers */
+/* Ways to cut a mini-batch. */
+struct size {
+    const struct cost_table *costs;
+    int micro_batches; /* 0: the schedule's usual number */
 };
-
-/* The best plan so far. */
-struct candidate {
-    const struct partitioner *method;
-    int *last; /* per stage: its last layer */
-    double objective_s;
-    double lower_bound_s;             /* of all methods tried: no plan of any of their classes has a smaller objective */
-    struct ps_simulation *simulation; /* NULL: none yet */
-};
-
-static int first_layer(const int *last, int stage) { return stage > 0 ? last[stage - 1] + 1 : 0; }
-
-static enum ps_status try_method(struct search *search, const struct partitioner *method, struct candidate *best,
-                                 struct ps_error *error) {
-    struct partition partition = {.last = search->last};
-    TRY(method->solve(&search->problem, &partition, error));
-    for (int s = 0; s < search->problem.stages; s++)
-        search->costs[s] = stage_cost(search->problem.costs, first_layer(partition.last, s), partition.last[s]);
-    struct ps_simulation *simulation;
-    TRY(simulate_programs(&search->work, &simulation, error));
-    char period[32], objective[32];
-    log_info("%s: a mini-batch every %s (objective %s)", method->name, text_seconds(simulation->info.period_s, period),
-             text_seconds(partition.objective_s, objective));
-    if (!best->simulation || partition.lower_bound_s < best->lower_bound_s) best->lower_bound_s = partition.lower_bound_s;
-    if (best->simulation && simulation->info.period_s >= best->simulation->info.period_s * BETTER) {
-        ps_simulation_destroy(simulation);
-        return PS_OK;
-    }
-    memcpy(best->last, partition.last, (size_t)search->problem.stages * sizeof *best->last);
-    ps_simulation_destroy(best->simulation);
-    best->method = method;
-    best->objective_s = partition.objective_s;
-    best->simulation = simulation;
-    return PS_OK;
-}
 
 /* Before the table of who needs what, which may fill the hint. */
-static void advise_recomputation(struct ps_error *refusal) {
+static void advise_recomputation(struct ps_error *refusal, bool tried) {
     struct ps_error table = *refusal;
     refusal->hint[0] = '\0';
-    error_hint(refusal, "recomputation (--recompute) needs less memory");
+    error_hint(refusal, tried ? "nothing fits with recomputation (--recompute) either"
+                              : "recomputation (--recompute) needs less memory");
     error_hint(refusal, "%s", table.hint);
 }
 
-/* A method that finds nothing leaves the word to the others; the first such refusal is told if all find nothing. */
-static enum ps_status try_methods(struct search *search, struct candidate *best, struct ps_error *error) {
-    struct ps_error refusal = {0}, later = {0};
-    for (int m = 0; partitioner_table[m]; m++) {
-        if (!is_auto(search->options->method) && strcmp(search->options->method, partitioner_table[m]->name) != 0) continue;
-        struct ps_error *said = refusal.status == PS_OK ? &refusal : &later;
-        enum ps_status status = try_method(search, partitioner_table[m], best, said);
-        if (status == PS_OK || status == PS_NO_PLAN) continue;
-        if (error) *error = *said;
+static enum ps_status batch_sizes(const struct search *search, struct size *sizes, int *count, struct ps_error *error) {
+    const struct ps_plan_options *options = search->options;
+    *count = 0;
+    for (int t = search->profile->table_count - 1; t >= 0 && *count < SIZES_MAX; t--) {
+        const struct cost_table *costs = &search->profile->tables[t];
+        if (costs->micro_batch == 0 || options->batch % costs->micro_batch != 0) continue;
+        int micro_batches = options->batch / costs->micro_batch;
+        if (options->micro_batch > 0 && costs->micro_batch != options->micro_batch) continue;
+        if (options->micro_batches > 0 && micro_batches != options->micro_batches) continue;
+        sizes[(*count)++] = (struct size){costs, micro_batches};
+    }
+    if (*count > 0) return PS_OK;
+    return error_set(error, PS_USAGE,
+                     "--batch: %d samples are not a whole number of micro-batches of a size that was profiled%s",
+                     options->batch, options->micro_batch + options->micro_batches > 0 ? " and asked for" : "");
+}
+
+static enum ps_status list_sizes(const struct search *search, struct size *sizes, int *count, struct ps_error *error) {
+    const struct ps_plan_options *options = search->options;
+    if (options->batch < 0) return error_set(error, PS_USAGE, "--batch: %d is negative", options->batch);
+    if (options->batch > 0) return batch_sizes(search, sizes, count, error);
+    *count = 1;
+    sizes[0].micro_batches = options->micro_batches;
+    return profile_table(search->profile, options->micro_batch, &sizes[0].costs, error);
+}
+
+/* The best plan of one pair and size. The mini-batch is the same whatever the number of workers. */
+static enum ps_status try_pair(const struct search *search, const struct search_pair *pair, const struct size *size,
+                               bool recompute, struct search_best *best, struct ps_error *error) {
+    struct ps_plan_options options = {
+        .schedule = pair->schedule->name, .weights = pair->policy->name, .micro_batches = size->micro_batches};
+    struct search_case tried = {.costs = size->costs, .workers = search->cluster->workers, .recompute = recompute};
+    int fewest = search_is_auto(search->options->method) ? 1 : tried.workers;
+    struct ps_error refusal = {0}, said = {0};
+    TRY(search_choose(&options, tried.workers, &tried.choice, error));
+    for (; tried.workers >= fewest; tried.workers--) {
+        double bound = search_case_bound(search, &tried);
+        /* Fewer workers have no larger a bound. */
+        if (best->simulation && bound <= best->simulation->info.throughput_samples_per_s) return PS_OK;
+        enum ps_status status = search_case_try(search, &tried, best, &said);
+        if (refusal.status == PS_OK) refusal = said;
+        bool other = tried.workers < search->cluster->workers; /* than asked for: the schedule need not take so many */
+        if (status == PS_OK || status == PS_NO_PLAN || (status == PS_USAGE && other)) continue;
+        if (error) *error = said;
         return status;
     }
     if (best->simulation) return PS_OK;
-    if (!search->options->recompute) advise_recomputation(&refusal);
     if (error) *error = refusal;
     return PS_NO_PLAN;
 }
 
-static void fill_prediction(const struct search *search, const struct candidate *best, double solve_s,
-                            struct plan_prediction *prediction) {
-    const struct ps_simulation_info *info = &best->simulation->info;
-    prediction->known = true;
-    prediction->objective_s = best->objective_s;
-    prediction->lower_bound_s = best->lower_bound_s;
-    prediction->gap = best->lower_bound_s > 0 ? best->objective_s / best->lower_bound_s - 1 : 0;
-    prediction->period_s = info->period_s;
-    prediction->throughput_samples_per_s = info->throughput_samples_per_s;
-    prediction->bubble = info->bubble;
-    prediction->solve_s = solve_s;
-    for (int s = 0; s < search->problem.stages; s++) {
-        prediction->load_s[s] = partition_load_s(&search->problem, s, first_layer(best->last, s), best->last[s]);
-        prediction->memory[s] = best->simulation->memory[s];
-    }
+/* A combination that cannot be is an error only if it is the only one. */
+static enum ps_status try_all(const struct search *search, bool recompute, struct search_best *best, struct ps_error *error) {
+    struct search_pair pairs[SEARCH_PAIRS_MAX];
+    struct size sizes[SIZES_MAX];
+    int pair_count, size_count;
+    struct ps_error refusal = {0}, said = {0};
+    TRY(search_pairs(search->options, search->cluster->workers, pairs, &pair_count, error));
+    TRY(list_sizes(search, sizes, &size_count, error));
+    for (int p = 0; p < pair_count; p++)
+        for (int s = 0; s < size_count; s++) {
+            enum ps_status status = try_pair(search, &pairs[p], &sizes[s], recompute, best, &said);
+            if (status == PS_OK) continue;
+            if (refusal.status != PS_NO_PLAN) refusal = said;
+            if (status == PS_NO_PLAN || (status == PS_USAGE && pair_count * size_count > 1)) continue;
+            if (error) *error = said;
+            return status;
+        }
+    if (best->simulation) return PS_OK;
+    if (error) *error = refusal;
+    return refusal.status;
 }
 
-static enum ps_status make_plan(const struct search *search, const struct candidate *best, double solve_s,
-                                struct ps_plan **plan, struct ps_error *error) {
-    struct ps_plan *made;
-    const char *optimizer = search->options->optimizer;
-    int stages = search->problem.stages;
-    TRY(plan_create(stages, stages, &made, error));
-    snprintf(made->model, sizeof made->model, "%s", search->profile->model);
-    snprintf(made->method, sizeof made->method, "%s", best->method->name);
-    snprintf(made->schedule, sizeof made->schedule, "%s", search->choice.schedule->name);
-    snprintf(made->weights, sizeof made->weights, "%s", search->choice.policy->name);
-    if (optimizer) snprintf(made->optimizer, sizeof made->optimizer, "%s", optimizer);
-    made->micro_batch = search->problem.costs->micro_batch;
-    made->micro_batches = search->choice.micro_batches;
-    made->paper_prediction = search->options->paper_prediction;
-    enum ps_status status = PS_OK;
-    for (int s = 0; s < stages && status == PS_OK; s++) {
-        status = plan_stage_set(made, s, first_layer(best->last, s), best->last[s], s, error);
-        made->stages[s].recompute = search->options->recompute;
+static enum ps_status search_methods(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
+    struct search_best best = {0};
+    struct ps_error refusal = {0}, again = {0}; /* what is said of the second try counts only where it is no refusal */
+    bool recompute = search->options->recompute, may = !recompute && search_is_auto(search->options->method);
+    enum ps_status status = try_all(search, recompute, &best, &refusal);
+    if (status == PS_NO_PLAN && may) {
+        status = try_all(search, true, &best, &again);
+        if (status == PS_OK) status = search_case_relax(search, &best, &again);
+        if (status == PS_OK) log_info("nothing fits the memory without recomputation: stages recompute their forward");
     }
-    if (status == PS_OK) status = plan_check(made, search->problem.costs->layer_count, error);
-    if (status != PS_OK) {
-        ps_plan_destroy(made);
-        return status;
+    if (status == PS_OK && best.chosen.workers < search->cluster->workers)
+        log_info("the plan uses %d of %d workers: with more it would be slower", best.chosen.workers, search->cluster->workers);
+    if (status == PS_OK) {
+        status = search_case_plan(search, &best, plan, error);
+    } else {
+        if (status == PS_NO_PLAN && !recompute) advise_recomputation(&refusal, may);
+        if (error) *error = status == PS_NO_PLAN || again.status == PS_OK ? refusal : again;
     }
-    fill_prediction(search, best, solve_s, &made->predicted);
-    *plan = made;
-    return PS_OK;
-}
-
-static enum ps_status prepare(struct search *search, const struct ps_cluster *cluster, const struct cost_table *table,
-                              struct ps_error *error) {
-    const struct search_choice *choice = &search->choice;
-    int workers = cluster->workers, moments;
-    const char *optimizer = search->options->optimizer ? search->options->optimizer : "sgdm";
-    TRY(policy_moments(choice->policy->name, optimizer, &moments, error));
-    int batches = simulate_enough_batches(choice->schedule, workers, choice->micro_batches);
-    TRY(lower_straight(choice->schedule->name, choice->policy->name, workers, choice->micro_batches, batches,
-                       search->options->recompute, &search->programs, error));
-    search->last = calloc((size_t)workers, sizeof *search->last);
-    search->costs = calloc((size_t)workers, sizeof *search->costs);
-    if (!search->last || !search->costs) return error_memory(error, "a search", (size_t)workers * sizeof *search->costs);
-    search->problem = (struct partition_problem){
-        .costs = table,
-        .cluster = cluster,
-        .stages = workers,
-        .slots = search->programs->slots,
-        .moments = moments,
-        .recompute = search->options->recompute,
-    };
-    search->work = (struct simulation_work){
-        .programs = search->programs,
-        .costs = search->costs,
-        .cluster = cluster,
-        .samples = table->micro_batch,
-        .moments = moments,
-    };
-    return PS_OK;
+    search_best_free(&best);
+    return status;
 }
 
 enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
                             const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
-    double start_s = clock_now();
-    const struct cost_table *table;
-    struct search search = {.options = options, .profile = profile};
-    struct candidate best = {0};
+    const struct search search = {
+        .options = options,
+        .profile = profile,
+        .cluster = cluster,
+        .optimizer = options->optimizer ? options->optimizer : "sgdm",
+        .start_s = clock_now(),
+    };
+    const struct planner *planner = search_is_auto(options->method) ? NULL : planner_find(options->method);
+    if (planner) return search_planner(&search, planner, plan, error);
     const struct partitioner *named;
-    if (!is_auto(options->method)) TRY(partitioner_find(options->method, &named, error));
-    TRY(profile_table(profile, options->micro_batch, &table, error));
-    TRY(search_choose(options, cluster->workers, &search.choice, error));
+    if (!search_is_auto(options->method)) TRY(partitioner_find(options->method, &named, error));
+    if (options->replicate)
+        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream-paper has",
+                         options->method ? options->method : "auto");
+    if (options->paper_cost)
+        return error_set(error, PS_USAGE, "--paper-cost: method %s has no other costs; bipartition and madpipe have",
+                         options->method ? options->method : "auto");
+    const struct cost_table *table = &profile->tables[0];
     if (table->layer_count < cluster->workers)
         return error_set(error, PS_NO_PLAN, "%d workers are more than %s has layers (%d); each needs one of its own",
                          cluster->workers, profile->model, table->layer_count);
-    enum ps_status status;
-    best.last = calloc((size_t)cluster->workers, sizeof *best.last);
-    if (!best.last) return error_memory(error, "a plan", (size_t)cluster->workers * sizeof *best.last);
-    TRY_OUT(prepare(&search, cluster, table, error));
-    TRY_OUT(try_methods(&search, &best, error));
-    status = make_plan(&search, &best, clock_now() - start_s, plan, error);
-out:
-    ps_simulation_destroy(best.simulation);
-    free(best.last);
-    free(search.last);
-    free(search.costs);
-    ps_programs_destroy(search.programs);
-    return status;
+    return search_methods(&search, plan, error);
 }

@@ -1,8 +1,14 @@
-/* Finding a plan (ps_plan_find): which schedule and policy, and which partitioner's cut is fastest when everything counts. */
+/*
+ * Finding a plan (ps_plan_find): which schedule and policy, how the mini-batch is cut, how many stages, and which partitioner's
+ * cut is fastest when everything counts. A case fixes all of these but the cut; cases are tried one after the other, and those
+ * whose bound is no better than the best plan found are left out.
+ */
 #ifndef PENSTOCK_SEARCH_SEARCH_H
 #define PENSTOCK_SEARCH_SEARCH_H
 
-#include "program/lower.h"
+#include "plan/partitioner.h"
+#include "plan/planner.h"
+#include "simulate/simulate.h"
 
 struct search_choice {
     const struct schedule *schedule;
@@ -11,7 +17,7 @@ struct search_choice {
 };
 
 /*
- * What the options leave open, for a pipeline of `workers` stages:
+ * What the options leave open, for a pipeline of `workers` stages, where nothing is to be searched:
  *
  *     schedule  weights   ->  schedule    weights
  *     auto      auto          1f1b-async  pipeoptim   the best throughput that learns as one device does
@@ -25,5 +31,77 @@ struct search_choice {
  */
 enum ps_status search_choose(const struct ps_plan_options *options, int workers, struct search_choice *choice,
                              struct ps_error *error);
+
+/*
+ * The schedules and policies to be compared; the first is that of search_choose. More than one only where the user wrote "auto",
+ * and never of unlike learning unless the weights are his "auto":
+ *
+ *     schedule        weights
+ *     auto            none     schedules without flush, with pipeoptim
+ *     auto            sync     schedules that flush
+ *     auto            other    schedules without flush, with that policy
+ *     auto or none    auto     all schedules: sync with those that flush, pipeoptim with the others
+ */
+enum { SEARCH_PAIRS_MAX = 64 };
+struct search_pair {
+    const struct schedule *schedule;
+    const struct weight_policy *policy;
+};
+enum ps_status search_pairs(const struct ps_plan_options *options, int workers, struct search_pair *pairs, int *count,
+                            struct ps_error *error);
+
+/* All but the cut. */
+struct search_case {
+    struct search_choice choice;
+    const struct cost_table *costs;
+    int workers; /* the first of the cluster */
+    bool recompute;
+};
+
+/* What stays the same over all cases. */
+struct search {
+    const struct ps_plan_options *options;
+    const struct ps_profile *profile;
+    const struct ps_cluster *cluster;
+    const char *optimizer;
+    double start_s;
+};
+
+/* The best plan so far; all zeros where there is none. */
+struct search_best {
+    struct search_case chosen;
+    const struct partitioner *method;
+    int stages;
+    int *last;       /* per stage: its last layer */
+    int *worker;     /* per stage: who runs it */
+    bool *recompute; /* per stage */
+    double objective_s;
+    double lower_bound_s;             /* of all methods tried on this case: no plan of their classes has a smaller objective */
+    struct ps_simulation *simulation; /* NULL: no plan yet */
+    struct stage_slots *slots;        /* per stage */
+    int moments;
+};
+void search_best_free(struct search_best *best);
+
+/* Tries every partitioner that the options allow; what is better than `best` takes its place. PS_NO_PLAN: nothing fits. */
+enum ps_status search_case_try(const struct search *search, const struct search_case *tried, struct search_best *best,
+                               struct ps_error *error);
+/* No plan of the case has a larger throughput, in samples per second. */
+double search_case_bound(const struct search *search, const struct search_case *tried);
+/* Lets the stages that fit without recomputation do without. */
+enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error);
+enum ps_status search_case_plan(const struct search *search, const struct search_best *best, struct ps_plan **plan,
+                                struct ps_error *error);
+struct partition_problem search_case_problem(const struct search *search, const struct search_best *best, int stage);
+
+/* What keeps the plan from being faster: a worker, a link, memory, or the schedule; a few words. */
+void search_explain(const struct search *search, const struct search_best *best, char *text, size_t size);
+
+/* The plan of a planner, simulated where that is possible. */
+enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
+                              struct ps_error *error);
+
+bool search_is_auto(const char *name); /* "auto", or nothing said */
+bool search_has_limit(const struct ps_cluster *cluster, int workers);
 
 #endif

@@ -157,6 +157,7 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
     const struct cost_table *table;
     TRY(profile_table(profile, plan->micro_batch, &table, error));
     TRY(plan_check(plan, table->layer_count, error));
+    TRY(plan_check_order(plan, table, error));
     if (strcmp(plan->model, profile->model) != 0)
         log_warn("the plan is for %s, the profile of %s", plan->model, profile->model);
     struct ps_programs *programs;

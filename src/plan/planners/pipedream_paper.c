@@ -199,8 +199,14 @@ out:
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
     struct ideals *ideals = NULL;
     enum ps_status status = problem->graph ? ideals_of_graph(problem->graph, IDEALS_MAX, &ideals, error) : PS_NO_PLAN;
-    if (status == PS_NO_PLAN) status = ideals_of_chain(problem->costs, &ideals, error);
+    bool chain = status == PS_NO_PLAN;
+    if (chain) status = ideals_of_chain(problem->costs, &ideals, error);
     if (status == PS_OK) status = solve_ideals(problem, ideals, answer, error);
+    if (chain) {
+        free(answer->order);
+        answer->order = NULL;
+        answer->order_count = 0;
+    }
     ideals_destroy(ideals);
     return status;
 }

@@ -1,0 +1,156 @@
+/* penstock compare: several methods on the same work, side by side. */
+#include <math.h>
+
+#include "cli/output.h"
+#include "cli/planning.h"
+#include "cli/training.h"
+
+struct compare_arguments {
+    struct common_arguments common;
+    const char *profile, *model;
+    bool train;
+    struct names methods, schedules, weights;
+    struct integers workers;
+    struct sizes memory;
+    struct rates bandwidth;
+    struct cluster_arguments cluster;
+    struct ps_plan_options options;
+    struct train_arguments training;
+};
+
+#define OF(member) offsetof(struct compare_arguments, member)
+
+static const struct argument rows[] = {
+    {.name = "profile",
+     .letter = 'P',
+     .value = "FILE",
+     .help = "costs: of `penstock profile`, a CSV file, or PipeDream's graph.txt",
+     .offset = OF(profile),
+     .read = argument_read_text},
+    {.name = "train", .help = "train every combination instead of simulating it", .offset = OF(train)},
+    {.name = "model",
+     .letter = 'm',
+     .value = "NAME[,key=value...]",
+     .help = "with --train: a built-in network; without --profile it is profiled for each run",
+     .offset = OF(model),
+     .read = argument_read_text},
+    {.name = "methods",
+     .value = "NAME[,NAME...]",
+     .help = "how the layers are cut into stages; without it auto and all whose plans can be run",
+     .offset = OF(methods),
+     .read = argument_read_names,
+     .table = PS_TABLE_METHODS,
+     .also = "auto"},
+    {.name = "schedules",
+     .value = "NAME[,NAME...]",
+     .help = "in which order the workers compute",
+     .offset = OF(schedules),
+     .read = argument_read_names,
+     .table = PS_TABLE_SCHEDULES,
+     .also = "auto"},
+    {.name = "weights",
+     .value = "NAME[,NAME...]",
+     .help = "which version of the weights each computation reads",
+     .offset = OF(weights),
+     .read = argument_read_names,
+     .table = PS_TABLE_POLICIES,
+     .also = "auto"},
+    {.name = "workers",
+     .letter = 'w',
+     .value = "P[,P...]",
+     .help = "workers in the pipeline",
+     .offset = OF(workers),
+     .read = argument_read_integers,
+     .low = 1,
+     .high = 1024,
+     .required = true},
+    {.name = "memory",
+     .value = "SIZE[,SIZE...]",
+     .help = "memory of each worker, as in 512MiB; without it there is no limit",
+     .offset = OF(memory),
+     .read = argument_read_sizes,
+     .low = 1,
+     .high = INFINITY},
+    {.name = "bandwidth",
+     .value = "RATE[,RATE...]",
+     .help = "of every link, as in 100Mbit/s or 12GB/s; without it transfers take no time",
+     .offset = OF(bandwidth),
+     .read = argument_read_rates},
+};
+static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
+
+static enum ps_status simulate(const struct compare_arguments *arguments, const struct ps_compare_options *options,
+                               struct ps_comparison **comparison, struct ps_error *error) {
+    struct ps_profile *profile;
+    if (arguments->profile == NULL)
+        return message_set(error, PS_USAGE, "--profile is missing; give --profile FILE, or --train");
+    CHECK(ps_profile_read(arguments->profile, &profile, error));
+    enum ps_status status = ps_compare(profile, options, comparison, error);
+    ps_profile_destroy(profile);
+    return status;
+}
+
+static enum ps_status train(const struct compare_arguments *arguments, const struct ps_compare_options *options,
+                            struct ps_comparison **comparison, struct ps_error *error) {
+    struct ps_train_options train_options = training_options(&arguments->training);
+    train_options.profile_path = arguments->profile;
+    train_options.model = arguments->model;
+    if (arguments->model == NULL) return message_set(error, PS_USAGE, "--model is missing; --train needs a network");
+    return ps_compare_training(options, &train_options, comparison, error);
+}
+
+static void defaults(void *values) { training_defaults(&((struct compare_arguments *)values)->training); }
+
+static enum ps_status run(const void *values, struct ps_error *error) {
+    const struct compare_arguments *arguments = values;
+    struct ps_compare_options options = {
+        .methods = arguments->methods.values,
+        .method_count = arguments->methods.count,
+        .schedules = arguments->schedules.values,
+        .schedule_count = arguments->schedules.count,
+        .weights = arguments->weights.values,
+        .weights_count = arguments->weights.count,
+        .workers = arguments->workers.values,
+        .worker_count = arguments->workers.count,
+        .memory_bytes = arguments->memory.values,
+        .memory_count = arguments->memory.count,
+        .bandwidth_bytes_per_s = arguments->bandwidth.values,
+        .bandwidth_count = arguments->bandwidth.count,
+        .plan = arguments->options,
+        .cluster = arguments->cluster.options,
+    };
+    struct ps_comparison *comparison;
+    if (arguments->train)
+        CHECK(train(arguments, &options, &comparison, error));
+    else
+        CHECK(simulate(arguments, &options, &comparison, error));
+    enum ps_status status =
+        output_text(arguments->common.json ? ps_comparison_json(comparison) : ps_comparison_table(comparison), error);
+    ps_comparison_destroy(comparison);
+    return status;
+}
+
+const struct command command_compare = {
+    .name = "compare",
+    .summary = "runs several methods on the same work and tabulates them",
+    .usage = "(--profile FILE | --train --model NAME --data SPEC) --workers P[,P...] [options]",
+    .description = "Plans and simulates every combination of methods, schedules, weights, workers, memory and bandwidth, and\n"
+                   "puts them side by side. Combinations without a plan are rows too, with the reason. With --train they are\n"
+                   "trained instead, from the same seed: loss, accuracy, speed and memory as measured.",
+    .example = "  penstock compare --profile vgg16.json --methods uniform,pipedream --schedules gpipe,1f1b \\\n"
+               "      --workers 2,4,8 --memory 512MiB,2GiB --bandwidth 100Mbit/s,1GB/s\n"
+               "  penstock compare --train --model lenet5 --data synthetic:images --epochs 1 --workers 4 \\\n"
+               "      --methods pipedream --weights stash,latest,pipeoptim --batch 64 --micro-batches 4",
+    .size = sizeof(struct compare_arguments),
+    .groups = {{&group, 0},
+               {&links_group, offsetof(struct compare_arguments, cluster)},
+               {&work_group, offsetof(struct compare_arguments, options)},
+               {&method_group, offsetof(struct compare_arguments, options)},
+               {&training_data_group, offsetof(struct compare_arguments, training)},
+               {&training_length_group, offsetof(struct compare_arguments, training)},
+               {&training_rate_group, offsetof(struct compare_arguments, training)},
+               {&training_where_group, offsetof(struct compare_arguments, training)},
+               {&common_group, 0}},
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,158 @@
+/* Methods side by side: a table for people, JSON for scripts. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+
+static const char *limit_text(int64_t bytes, char out[32]) { return bytes > 0 ? text_bytes(bytes, out) : "no limit"; }
+
+static const char *rate_text(double bytes_per_s, char out[32]) {
+    static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s"};
+    int unit = 0;
+    for (; unit < 3 && bytes_per_s >= 1000; unit++) bytes_per_s /= 1000;
+    snprintf(out, 32, "%.4g %s", bytes_per_s, units[unit]);
+    return out;
+}
+
+static void add_row(struct text *rows, const struct ps_comparison_row *row) {
+    char a[32], b[32];
+    bool other = row->chosen && strcmp(row->chosen, row->method) != 0;
+    text_add(rows, "%s%s%s%s\t%s\t%s\t%d\t%s\t", row->method, other ? " (" : "", other ? row->chosen : "", other ? ")" : "",
+             row->schedule, row->weights, row->workers, limit_text(row->memory_limit_bytes, a));
+    text_add(rows, "%s\t", row->bandwidth_bytes_per_s > 0 ? rate_text(row->bandwidth_bytes_per_s, b) : "no limit");
+    if (row->reason) {
+        text_add(rows, "-\t-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
+        return;
+    }
+    if (row->simulated)
+        text_add(rows, "%s\t%.4g\t%.3f\t%.1f %%\t%s\t%d\t", text_seconds(row->period_s, a), row->throughput_samples_per_s,
+                 row->speedup, 100 * row->bubble, text_bytes(row->memory_bytes, b), row->weight_copies);
+    else
+        text_add(rows, "-\t-\t-\t-\t-\t-\t");
+    text_add(rows, "%.2f %%\t%s\t", 100 * row->gap, text_seconds(row->solve_s, a));
+    if (!row->simulated) text_add(rows, "objective %.3f ms; cannot be simulated or run", 1e3 * row->objective_s);
+    text_add(rows, "\n");
+}
+
+/* "-" for what was not measured. */
+static void add_number(struct text *rows, const char *format, double value) {
+    char number[64];
+    snprintf(number, sizeof number, format, value);
+    text_add(rows, "%s\t", isnan(value) ? "-" : number);
+}
+
+static void add_trained_row(struct text *rows, const struct ps_comparison_row *row) {
+    char text[32];
+    text_add(rows, "%s\t%s\t%s\t%d\t", row->method, row->schedule, row->weights, row->workers);
+    if (row->reason) {
+        text_add(rows, "-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
+        return;
+    }
+    add_number(rows, "%.4f", row->run.loss);
+    add_number(rows, "%.4f", row->run.accuracy);
+    add_number(rows, "%.4f", row->run.valid_loss);
+    add_number(rows, "%.4f", row->run.valid_accuracy);
+    add_number(rows, "%.1f", row->run.samples_per_s);
+    add_number(rows, "%.1f", row->run.predicted_samples_per_s);
+    text_add(rows, "%s\t\n", text_bytes(row->measured_bytes, text));
+}
+
+static bool is_trained(const struct ps_comparison *comparison) {
+    for (int r = 0; r < ps_comparison_count(comparison); r++)
+        if (ps_comparison_row(comparison, r).trained) return true;
+    return false;
+}
+
+static char *trained_table(const struct ps_comparison *comparison) {
+    struct text rows = {0};
+    text_add(&rows, "method\tschedule\tweights\tworkers\tloss\taccuracy\tvalid loss\tvalid accuracy\tsamples/s\tpredicted\t"
+                    "largest\tnote\n");
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        add_trained_row(&rows, &row);
+    }
+    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
+    free(source);
+    return table;
+}
+
+char *ps_comparison_table(const struct ps_comparison *comparison) {
+    struct text rows = {0}, out = {0};
+    if (is_trained(comparison)) return trained_table(comparison);
+    text_add(&rows,
+             "method\tschedule\tweights\tworkers\tmemory\tbandwidth\tperiod\tsamples/s\tspeed-up\tbubble\tlargest\tcopies\t"
+             "gap\tsolved in\tnote\n");
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        add_row(&rows, &row);
+    }
+    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
+    text_add(&out,
+             "%s, a mini-batch in steady state; speed-up over one worker, largest memory and copies of the weights of a "
+             "worker\n\n%s",
+             ps_comparison_model(comparison), table ? table : "");
+    if (!table) out.failed = true;
+    free(source);
+    free(table);
+    return text_take(&out);
+}
+
+/* What was not measured is left out. */
+static void set_number(json_t *object, const char *name, double value) {
+    if (!isnan(value)) json_object_set_new(object, name, json_real(value));
+}
+
+static void set_run(json_t *object, const struct ps_comparison_row *row) {
+    set_number(object, "loss", row->run.loss);
+    set_number(object, "accuracy", row->run.accuracy);
+    set_number(object, "valid_loss", row->run.valid_loss);
+    set_number(object, "valid_accuracy", row->run.valid_accuracy);
+    set_number(object, "samples_per_s", row->run.samples_per_s);
+    set_number(object, "predicted_samples_per_s", row->run.predicted_samples_per_s);
+    set_number(object, "wall_s", row->run.wall_s);
+    json_object_set_new(object, "measured_bytes", json_integer(row->measured_bytes));
+}
+
+static json_t *row_json(const struct ps_comparison_row *row) {
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:b}", "method", row->method, "schedule", row->schedule, "weights",
+                  row->weights, "workers", row->workers, "memory_limit_bytes", (json_int_t)row->memory_limit_bytes,
+                  "bandwidth_bytes_per_s", row->bandwidth_bytes_per_s, "feasible", !row->reason);
+    if (row->reason) {
+        json_object_set_new(object, "reason", json_string(row->reason));
+        return object;
+    }
+    if (row->trained) {
+        set_run(object, row);
+        return object;
+    }
+    json_object_set_new(object, "chosen", json_string(row->chosen));
+    set_number(object, "objective_s", row->objective_s);
+    set_number(object, "lower_bound_s", row->lower_bound_s);
+    set_number(object, "gap", row->gap);
+    set_number(object, "solve_s", row->solve_s);
+    if (!row->simulated) return object;
+    set_number(object, "period_s", row->period_s);
+    set_number(object, "throughput_samples_per_s", row->throughput_samples_per_s);
+    set_number(object, "speedup", row->speedup);
+    set_number(object, "bubble", row->bubble);
+    json_object_set_new(object, "memory_bytes", json_integer(row->memory_bytes));
+    json_object_set_new(object, "weight_copies", json_integer(row->weight_copies));
+    return object;
+}
+
+char *ps_comparison_json(const struct ps_comparison *comparison) {
+    json_t *rows = json_array();
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        json_array_append_new(rows, row_json(&row));
+    }
+    bool whole = json_array_size(rows) == (size_t)ps_comparison_count(comparison);
+    json_t *root = json_pack("{s:s, s:o}", "model", ps_comparison_model(comparison), "rows", rows);
+    if (root && whole) return json_text(root);
+    json_decref(root);
+    return NULL;
+}

@@ -1,0 +1,295 @@
+/*
+ * One case of the search. Slots depend on a stage's place and not on its layers, so the programs are lowered once, give the
+ * partitioners the number of blocks that memory must hold, and score every partition on the simulator.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "program/moments.h"
+#include "search/search.h"
+
+/* A later plan must be better by more than rounding to take a former one's place. */
+#define BETTER (1 + 1e-9)
+
+/* A case while its methods are tried. */
+struct trial {
+    const struct search *search;
+    const struct search_case *tried;
+    struct ps_programs *programs;
+    struct partition_problem problem;
+    struct simulation_work work;
+    struct stage_cost *costs; /* of the partition looked at */
+    int *last;                /* likewise: its last layers */
+    double lower_bound_s;     /* of the methods tried; 0: none yet */
+};
+
+static int first_layer(const int *last, int stage) { return stage > 0 ? last[stage - 1] + 1 : 0; }
+
+void search_best_free(struct search_best *best) {
+    ps_simulation_destroy(best->simulation);
+    free(best->last);
+    free(best->worker);
+    free(best->slots);
+    free(best->recompute);
+    *best = (struct search_best){0};
+}
+
+bool search_has_limit(const struct ps_cluster *cluster, int workers) {
+    for (int w = 0; w < workers; w++)
+        if (cluster->devices[w].memory_bytes > 0) return true;
+    return false;
+}
+
+double search_case_bound(const struct search *search, const struct search_case *tried) {
+    double speeds = 0, fastest = 0, total_s = 0, largest_s = 0;
+    for (int w = 0; w < tried->workers; w++) {
+        double speed = search->cluster->devices[w].speed;
+        speeds += speed;
+        if (speed > fastest) fastest = speed;
+    }
+    for (int l = 0; l < tried->costs->layer_count; l++) {
+        const struct layer_times *time = &tried->costs->layers[l].time;
+        double forward_s = tried->recompute ? 2 * time->forward_s : time->forward_s;
+        double layer_s = forward_s + time->backward_input_s + time->backward_weight_s;
+        total_s += layer_s;
+        if (layer_s > largest_s) largest_s = layer_s;
+    }
+    double least_s = total_s / speeds > largest_s / fastest ? total_s / speeds : largest_s / fastest;
+    int samples = tried->costs->micro_batch > 0 ? tried->costs->micro_batch : 1;
+    return least_s > 0 ? samples / least_s : 1e300;
+}
+
+static enum ps_status keep(struct trial *trial, const struct partitioner *method, const struct partition *partition,
+                           struct ps_simulation *simulation, struct search_best *best, struct ps_error *error) {
+    size_t stages = (size_t)trial->problem.stages;
+    int *last = malloc(stages * sizeof *last), *worker = malloc(stages * sizeof *worker);
+    struct stage_slots *slots = malloc(stages * sizeof *slots);
+    bool *recompute = malloc(stages * sizeof *recompute);
+    if (!last || !worker || !slots || !recompute) {
+        free(last);
+        free(worker);
+        free(slots);
+        free(recompute);
+        ps_simulation_destroy(simulation);
+        return error_memory(error, "a plan", stages * sizeof *slots);
+    }
+    memcpy(last, partition->last, stages * sizeof *last);
+    memcpy(worker, trial->programs->stage_worker, stages * sizeof *worker);
+    memcpy(slots, trial->programs->slots, stages * sizeof *slots);
+    for (size_t s = 0; s < stages; s++) recompute[s] = trial->tried->recompute;
+    search_best_free(best);
+    *best = (struct search_best){.chosen = *trial->tried,
+                                 .method = method,
+                                 .stages = trial->problem.stages,
+                                 .last = last,
+                                 .worker = worker,
+                                 .recompute = recompute,
+                                 .objective_s = partition->objective_s,
+                                 .lower_bound_s = trial->lower_bound_s,
+                                 .simulation = simulation,
+                                 .slots = slots,
+                                 .moments = trial->problem.moments};
+    return PS_OK;
+}
+
+static enum ps_status try_method(struct trial *trial, const struct partitioner *method, struct search_best *best,
+                                 struct ps_error *error) {
+    struct partition partition = {.last = trial->last};
+    TRY(method->solve(&trial->problem, &partition, error));
+    for (int s = 0; s < trial->problem.stages; s++)
+        trial->costs[s] = stage_cost(trial->problem.costs, first_layer(partition.last, s), partition.last[s]);
+    struct ps_simulation *simulation;
+    TRY(simulate_programs(&trial->work, &simulation, error));
+    char period[32], objective[32];
+    log_info("%s, %s, %s, %d stages, %d micro-batches: a mini-batch every %s (objective %s)", method->name,
+             trial->tried->choice.schedule->name, trial->tried->choice.policy->name, trial->problem.stages,
+             trial->tried->choice.micro_batches, text_seconds(simulation->info.period_s, period),
+             text_seconds(partition.objective_s, objective));
+    if (trial->lower_bound_s == 0 || partition.lower_bound_s < trial->lower_bound_s)
+        trial->lower_bound_s = partition.lower_bound_s;
+    if (!best->simulation ||
+        simulation->info.throughput_samples_per_s > best->simulation->info.throughput_samples_per_s * BETTER)
+        return keep(trial, method, &partition, simulation, best, error);
+    ps_simulation_destroy(simulation);
+    return PS_OK;
+}
+
+/* A method that finds nothing leaves the word to the others; the first such refusal is told if all find nothing. */
+static enum ps_status try_methods(struct trial *trial, struct search_best *best, struct ps_error *error) {
+    struct ps_error refusal = {0}, later = {0};
+    const char *wanted = trial->search->options->method;
+    bool found = false;
+    for (int m = 0; partitioner_table[m]; m++) {
+        if (!search_is_auto(wanted) && strcmp(wanted, partitioner_table[m]->name) != 0) continue;
+        struct ps_error *said = refusal.status == PS_OK ? &refusal : &later;
+        enum ps_status status = try_method(trial, partitioner_table[m], best, said);
+        found = found || status == PS_OK;
+        if (status == PS_OK || status == PS_NO_PLAN) continue;
+        if (error) *error = *said;
+        return status;
+    }
+    if (found) return PS_OK;
+    if (error) *error = refusal;
+    return PS_NO_PLAN;
+}
+
+static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
+    const struct search_case *tried = trial->tried;
+    const struct search_choice *choice = &tried->choice;
+    int moments, batches = simulate_enough_batches(choice->schedule, tried->workers, choice->micro_batches);
+    TRY(policy_moments(choice->policy->name, trial->search->optimizer, &moments, error));
+    TRY(lower_straight(choice->schedule->name, choice->policy->name, tried->workers, choice->micro_batches, batches,
+                       tried->recompute, &trial->programs, error));
+    size_t stages = (size_t)trial->programs->stages;
+    trial->last = calloc(stages, sizeof *trial->last);
+    trial->costs = calloc(stages, sizeof *trial->costs);
+    if (!trial->last || !trial->costs) return error_memory(error, "a search", stages * sizeof *trial->costs);
+    trial->problem = (struct partition_problem){
+        .costs = tried->costs,
+        .cluster = trial->search->cluster,
+        .stages = trial->programs->stages,
+        .slots = trial->programs->slots,
+        .moments = moments,
+        .recompute = tried->recompute,
+    };
+    trial->work = (struct simulation_work){
+        .programs = trial->programs,
+        .costs = trial->costs,
+        .cluster = trial->search->cluster,
+        .samples = tried->costs->micro_batch,
+        .moments = moments,
+    };
+    return PS_OK;
+}
+
+enum ps_status search_case_try(const struct search *search, const struct search_case *tried, struct search_best *best,
+                               struct ps_error *error) {
+    struct trial trial = {.search = search, .tried = tried};
+    enum ps_status status = prepare(&trial, error);
+    if (status == PS_OK) status = try_methods(&trial, best, error);
+    free(trial.last);
+    free(trial.costs);
+    ps_programs_destroy(trial.programs);
+    return status;
+}
+
+struct partition_problem search_case_problem(const struct search *search, const struct search_best *best, int stage) {
+    return (struct partition_problem){
+        .costs = best->chosen.costs,
+        .cluster = search->cluster,
+        .stages = best->stages,
+        .slots = best->slots,
+        .moments = best->moments,
+        .recompute = best->recompute[stage],
+    };
+}
+
+static void fill_prediction(const struct search *search, const struct search_best *best, struct plan_prediction *prediction) {
+    const struct ps_simulation_info *info = &best->simulation->info;
+    prediction->known = prediction->simulated = true;
+    prediction->objective_s = best->objective_s;
+    prediction->lower_bound_s = best->lower_bound_s;
+    prediction->gap = best->lower_bound_s > 0 ? best->objective_s / best->lower_bound_s - 1 : 0;
+    prediction->period_s = info->period_s;
+    prediction->throughput_samples_per_s = info->throughput_samples_per_s;
+    prediction->bubble = info->bubble;
+    for (int w = 0; w < best->chosen.workers; w++) prediction->memory[w] = best->simulation->memory[w];
+    for (int s = 0; s < best->stages; s++) {
+        struct partition_problem problem = search_case_problem(search, best, s);
+        prediction->load_s[best->worker[s]] += partition_load_s(&problem, s, first_layer(best->last, s), best->last[s]);
+    }
+    search_explain(search, best, prediction->limit, sizeof prediction->limit);
+    prediction->solve_s = clock_now() - search->start_s;
+}
+
+enum ps_status search_case_plan(const struct search *search, const struct search_best *best, struct ps_plan **plan,
+                                struct ps_error *error) {
+    struct ps_plan *made;
+    const struct search_case *chosen = &best->chosen;
+    TRY(plan_create(chosen->workers, best->stages, &made, error));
+    snprintf(made->model, sizeof made->model, "%s", search->profile->model);
+    snprintf(made->method, sizeof made->method, "%s", best->method->name);
+    snprintf(made->schedule, sizeof made->schedule, "%s", chosen->choice.schedule->name);
+    snprintf(made->weights, sizeof made->weights, "%s", chosen->choice.policy->name);
+    snprintf(made->optimizer, sizeof made->optimizer, "%s", search->optimizer);
+    made->micro_batch = chosen->costs->micro_batch;
+    made->micro_batches = chosen->choice.micro_batches;
+    made->paper_prediction = search->options->paper_prediction;
+    enum ps_status status = PS_OK;
+    for (int s = 0; s < best->stages && status == PS_OK; s++) {
+        status = plan_stage_set(made, s, first_layer(best->last, s), best->last[s], best->worker[s], error);
+        made->stages[s].recompute = best->recompute[s];
+    }
+    if (status == PS_OK) status = plan_check(made, chosen->costs->layer_count, error);
+    if (status != PS_OK) {
+        ps_plan_destroy(made);
+        return status;
+    }
+    fill_prediction(search, best, &made->predicted);
+    *plan = made;
+    return PS_OK;
+}
+
+/* Marks the stages of the plan whose memory holds them without recomputation; false: there are none. */
+static bool mark_relaxed(const struct search *search, const struct search_best *best, const struct stage_slots *slots,
+                         struct ps_plan *plan) {
+    bool any = false;
+    for (int s = 0; s < plan->stage_count; s++) {
+        struct stage_cost cost = stage_cost(best->chosen.costs, plan->stages[s].first, plan->stages[s].last);
+        struct worker_memory memory = stage_memory(&cost.size, &slots[s], best->moments);
+        int64_t limit = search->cluster->devices[best->worker[s]].memory_bytes;
+        if (limit > 0 && worker_memory_total(&memory) > limit) continue;
+        plan->stages[s].recompute = false;
+        any = true;
+    }
+    return any;
+}
+
+/* Takes over what was simulated if it is faster and within memory. */
+static void take_relaxed(const struct search *search, const struct ps_plan *plan, struct ps_simulation *simulation,
+                         struct search_best *best) {
+    bool better = simulation->info.throughput_samples_per_s > best->simulation->info.throughput_samples_per_s;
+    for (int w = 0; w < plan->workers; w++) {
+        int64_t limit = search->cluster->devices[w].memory_bytes;
+        better = better && (limit == 0 || worker_memory_total(&simulation->memory[w]) <= limit);
+    }
+    if (!better) {
+        ps_simulation_destroy(simulation);
+        return;
+    }
+    ps_simulation_destroy(best->simulation);
+    best->simulation = simulation;
+    best->objective_s = 0;
+    for (int s = 0; s < plan->stage_count; s++) {
+        best->recompute[s] = plan->stages[s].recompute;
+        struct partition_problem problem = search_case_problem(search, best, s);
+        double stage_s = partition_stage_s(&problem, s, plan->stages[s].first, plan->stages[s].last);
+        if (stage_s > best->objective_s) best->objective_s = stage_s;
+    }
+    struct search_case bare = best->chosen;
+    bare.recompute = false;
+    best->lower_bound_s = (bare.costs->micro_batch > 0 ? bare.costs->micro_batch : 1) / search_case_bound(search, &bare);
+}
+
+enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error) {
+    const struct search_choice *choice = &best->chosen.choice;
+    struct ps_programs *bare = NULL;
+    struct ps_plan *plan = NULL;
+    struct ps_simulation *simulation;
+    enum ps_status status;
+    TRY_OUT(lower_straight(choice->schedule->name, choice->policy->name, best->chosen.workers, choice->micro_batches,
+                           simulate_enough_batches(choice->schedule, best->chosen.workers, choice->micro_batches), false, &bare,
+                           error));
+    TRY_OUT(search_case_plan(search, best, &plan, error));
+    if (!mark_relaxed(search, best, bare->slots, plan)) goto out;
+    TRY_OUT(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
+    take_relaxed(search, plan, simulation, best);
+out:
+    ps_programs_destroy(bare);
+    ps_plan_destroy(plan);
+    return status;
+}

@@ -1,0 +1,207 @@
+/*
+ * Methods side by side: every combination of method, schedule, weights, workers, memory and bandwidth is planned and simulated
+ * by itself. Rows vary the method fastest, so that those of the same machines stand together.
+ */
+#include "search/compare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/partitioner.h"
+#include "plan/plan.h"
+#include "plan/planner.h"
+#include "search/search.h"
+
+enum { ROWS_MAX = 100000 };
+
+/* The options with every list filled in. */
+struct grid {
+    struct ps_compare_options lists;
+    const char **runnable; /* "auto" and the partitioners, where no methods are named */
+};
+
+static enum ps_status check_names(const struct ps_compare_options *lists, struct ps_error *error) {
+    const struct partitioner *partitioner;
+    const struct schedule *schedule;
+    const struct weight_policy *policy;
+    for (int i = 0; i < lists->method_count; i++)
+        if (!search_is_auto(lists->methods[i]) && !planner_find(lists->methods[i]))
+            TRY(partitioner_find(lists->methods[i], &partitioner, error));
+    for (int i = 0; i < lists->schedule_count; i++)
+        if (!search_is_auto(lists->schedules[i])) TRY(schedule_find(lists->schedules[i], &schedule, error));
+    for (int i = 0; i < lists->weights_count; i++)
+        if (!search_is_auto(lists->weights[i])) TRY(policy_find(lists->weights[i], &policy, error));
+    return PS_OK;
+}
+
+static enum ps_status fill_grid(const struct ps_compare_options *options, struct grid *grid, struct ps_error *error) {
+    struct ps_compare_options *lists = &grid->lists;
+    int methods = 0;
+    while (partitioner_table[methods]) methods++;
+    grid->runnable = calloc((size_t)methods + 1, sizeof *grid->runnable);
+    if (!grid->runnable) return error_memory(error, "a comparison", (size_t)methods * sizeof *grid->runnable);
+    grid->runnable[0] = "auto";
+    for (int m = 0; m < methods; m++) grid->runnable[m + 1] = partitioner_table[m]->name;
+    *lists = *options;
+#define FILL(list, count, one)                                                                                                 \
+    if (options->count == 0) lists->list = &(one), lists->count = 1
+    FILL(schedules, schedule_count, options->plan.schedule);
+    FILL(weights, weights_count, options->plan.weights);
+    FILL(workers, worker_count, options->cluster.workers);
+    FILL(memory_bytes, memory_count, options->cluster.memory_bytes);
+    FILL(bandwidth_bytes_per_s, bandwidth_count, options->cluster.bandwidth_bytes_per_s);
+    if (options->plan.method) FILL(methods, method_count, options->plan.method);
+#undef FILL
+    if (lists->method_count == 0) {
+        lists->methods = grid->runnable;
+        lists->method_count = methods + 1;
+    }
+    return PS_OK;
+}
+
+void comparison_text(char out[32], const char *text) { snprintf(out, 32, "%s", text ? text : "auto"); }
+
+/* One worker computes the same mini-batches: every layer of every micro-batch, and one update. */
+static double single_worker_s(const struct ps_profile *profile, const struct ps_plan *plan) {
+    const struct cost_table *costs;
+    if (profile_table(profile, plan->micro_batch, &costs, NULL) != PS_OK) return 0;
+    struct layer_times time = stage_cost(costs, 0, costs->layer_count - 1).time;
+    return plan->micro_batches * (time.forward_s + time.backward_input_s + time.backward_weight_s) + time.update_s;
+}
+
+static enum ps_status fill_row(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                               struct comparison_row *out, struct ps_error *error) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    struct ps_comparison_row *row = &out->row;
+    comparison_text(out->schedule, plan->schedule);
+    comparison_text(out->weights, plan->weights);
+    comparison_text(out->chosen, plan->method);
+    row->simulated = predicted->simulated;
+    row->objective_s = predicted->objective_s;
+    row->lower_bound_s = predicted->lower_bound_s;
+    row->gap = predicted->gap;
+    row->solve_s = predicted->solve_s;
+    if (!row->simulated) return PS_OK;
+    struct ps_simulation *simulation;
+    TRY(ps_simulate(plan, profile, cluster, 0, &simulation, error));
+    struct ps_simulation_info info = ps_simulation_info(simulation);
+    row->period_s = info.period_s;
+    row->throughput_samples_per_s = info.throughput_samples_per_s;
+    row->bubble = info.bubble;
+    row->speedup = info.period_s > 0 ? single_worker_s(profile, plan) / info.period_s : 0;
+    for (int w = 0; w < plan->workers; w++) {
+        struct ps_simulation_worker worker = ps_simulation_worker(simulation, w);
+        if (worker.memory_bytes > row->memory_bytes) row->memory_bytes = worker.memory_bytes;
+        if (worker.weight_copies > row->weight_copies) row->weight_copies = worker.weight_copies;
+    }
+    ps_simulation_destroy(simulation);
+    return PS_OK;
+}
+
+/* Where nothing fits or a combination contradicts itself, the row says so. */
+static enum ps_status plan_row(const void *context, const struct ps_plan_options *options,
+                               const struct ps_cluster_options *machines, struct comparison_row *out, struct ps_error *error) {
+    const struct ps_profile *profile = context;
+    struct ps_cluster *cluster;
+    struct ps_plan *plan = NULL;
+    struct ps_error refusal = {0};
+    TRY(ps_cluster_uniform(machines, &cluster, error));
+    enum ps_status status = ps_plan_find(profile, cluster, options, &plan, &refusal);
+    if (status == PS_OK) {
+        status = fill_row(plan, profile, cluster, out, error);
+    } else if (status == PS_NO_PLAN || status == PS_USAGE) {
+        snprintf(out->reason, sizeof out->reason, "%s", refusal.message);
+        status = PS_OK;
+    } else if (error) {
+        *error = refusal;
+    }
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    return status;
+}
+
+/* Combination `number`, the method varying fastest. */
+static enum ps_status combination(const struct ps_compare_options *lists, int number, comparison_function *fill,
+                                  const void *context, struct comparison_row *row, struct ps_error *error) {
+    struct ps_plan_options options = lists->plan;
+    struct ps_cluster_options machines = lists->cluster;
+#define PICK(list, count) lists->list[number % lists->count], number /= lists->count
+    options.method = PICK(methods, method_count);
+    options.schedule = PICK(schedules, schedule_count);
+    options.weights = PICK(weights, weights_count);
+    machines.bandwidth_bytes_per_s = PICK(bandwidth_bytes_per_s, bandwidth_count);
+    machines.memory_bytes = PICK(memory_bytes, memory_count);
+    machines.workers = PICK(workers, worker_count);
+#undef PICK
+    comparison_text(row->method, options.method);
+    comparison_text(row->schedule, options.schedule);
+    comparison_text(row->weights, options.weights);
+    row->row.workers = machines.workers;
+    row->row.memory_limit_bytes = machines.memory_bytes;
+    row->row.bandwidth_bytes_per_s = machines.bandwidth_bytes_per_s;
+    return fill(context, &options, &machines, row, error);
+}
+
+static enum ps_status count_rows(const struct ps_compare_options *lists, int *rows, struct ps_error *error) {
+    int counts[] = {lists->method_count, lists->schedule_count, lists->weights_count,
+                    lists->worker_count, lists->memory_count,   lists->bandwidth_count};
+    int64_t product = 1;
+    for (int i = 0; i < 6 && product <= ROWS_MAX; i++) product *= counts[i];
+    if (product > ROWS_MAX) return error_set(error, PS_USAGE, "more than %d combinations to compare", ROWS_MAX);
+    *rows = (int)product;
+    return PS_OK;
+}
+
+enum ps_status comparison_create(const struct ps_compare_options *options, const char *model, comparison_function *fill,
+                                 const void *context, struct ps_comparison **comparison, struct ps_error *error) {
+    struct grid grid = {0};
+    struct ps_comparison *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(error, "a comparison", sizeof *made);
+    enum ps_status status;
+    int rows = 0;
+    TRY_OUT(fill_grid(options, &grid, error));
+    TRY_OUT(check_names(&grid.lists, error));
+    TRY_OUT(count_rows(&grid.lists, &rows, error));
+    snprintf(made->model, sizeof made->model, "%s", model);
+    made->rows = calloc((size_t)rows, sizeof *made->rows);
+    if (!made->rows) {
+        status = error_memory(error, "a comparison", (size_t)rows * sizeof *made->rows);
+        goto out;
+    }
+    for (; made->row_count < rows; made->row_count++)
+        TRY_OUT(combination(&grid.lists, made->row_count, fill, context, &made->rows[made->row_count], error));
+out:
+    free(grid.runnable);
+    if (status == PS_OK)
+        *comparison = made;
+    else
+        ps_comparison_destroy(made);
+    return status;
+}
+
+enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
+                          struct ps_comparison **comparison, struct ps_error *error) {
+    return comparison_create(options, profile->model, plan_row, profile, comparison, error);
+}
+
+const char *ps_comparison_model(const struct ps_comparison *comparison) { return comparison->model; }
+
+int ps_comparison_count(const struct ps_comparison *comparison) { return comparison->row_count; }
+
+struct ps_comparison_row ps_comparison_row(const struct ps_comparison *comparison, int number) {
+    const struct comparison_row *from = &comparison->rows[number];
+    struct ps_comparison_row row = from->row;
+    row.method = from->method;
+    row.schedule = from->schedule;
+    row.weights = from->weights;
+    row.chosen = from->chosen[0] ? from->chosen : NULL;
+    row.reason = from->reason[0] ? from->reason : NULL;
+    return row;
+}
+
+void ps_comparison_destroy(struct ps_comparison *comparison) {
+    if (!comparison) return;
+    free(comparison->rows);
+    free(comparison);
+}

@@ -1,0 +1,211 @@
+/*
+ * Plans of the planners (plan/planner.h): stages with replicas, with forward and backward on different workers, several on one
+ * worker, or cut along another order than the chain's. Where a plan happens to be a straight pipeline it is simulated; the
+ * others carry what the method minimised and no more.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "program/moments.h"
+#include "search/search.h"
+
+static enum ps_status check_options(const struct search *search, const struct planner *planner, struct ps_error *error) {
+    const struct ps_plan_options *options = search->options;
+    if (options->recompute)
+        return error_set(error, PS_USAGE, "--recompute: method %s plans without recomputation", planner->name);
+    if (options->batch > 0)
+        return error_set(error, PS_USAGE, "--batch: method %s plans for one micro-batch size; give --micro-batch",
+                         planner->name);
+    if (options->replicate && strcmp(planner->name, "pipedream-paper") != 0)
+        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream-paper has", planner->name);
+    return PS_OK;
+}
+
+/* Layers in the order of the answer's nodes, and where each stage ends in it. Nodes without time went with a layer. */
+static int order_layers(const struct costgraph *graph, const struct planner_answer *answer, int *layers, int *end) {
+    int count = 0;
+    for (int s = 0; s < answer->stage_count; s++) {
+        for (int n = answer->stages[s].first; n <= answer->stages[s].last; n++) {
+            const struct costgraph_node *node = &graph->nodes[answer->order[n]];
+            if (node->forward_s + node->backward_s > 0) layers[count++] = node->layer;
+        }
+        end[s] = count;
+    }
+    return count;
+}
+
+static enum ps_status name_order(struct ps_plan *plan, const struct cost_table *costs, const int *layers, int count,
+                                 struct ps_error *error) {
+    bool straight = true;
+    for (int l = 0; l < count; l++) straight = straight && layers[l] == l;
+    if (straight) return PS_OK;
+    plan->order = calloc((size_t)count, sizeof *plan->order);
+    if (!plan->order) return error_memory(error, "a plan's order", (size_t)count * sizeof *plan->order);
+    for (; plan->order_count < count; plan->order_count++) {
+        plan->order[plan->order_count] = strdup(costs->layers[layers[plan->order_count]].name);
+        if (!plan->order[plan->order_count]) return error_memory(error, "a plan's order", sizeof costs->layers->name);
+    }
+    return PS_OK;
+}
+
+static enum ps_status set_stage(struct ps_plan *plan, const struct planned_stage *from, int first, int last, int *workers,
+                                struct ps_error *error) {
+    struct plan_stage *stage = &plan->stages[plan->stage_count];
+    int replicas = from->replicas > 1 ? from->replicas : 1;
+    for (int r = 0; r < replicas; r++) {
+        workers[r] = from->forward + r;
+        workers[replicas + r] = from->backward + r;
+    }
+    TRY(plan_stage_workers(plan, plan->stage_count, workers, replicas, workers + replicas, replicas, error));
+    stage->first = first;
+    stage->last = last;
+    plan->stage_count++;
+    return PS_OK;
+}
+
+/* A stage of nodes that take no time has no layer, and its worker nothing to do. */
+static enum ps_status set_stages(struct ps_plan *plan, const struct planner_problem *problem,
+                                 const struct planner_answer *answer, struct ps_error *error) {
+    size_t layers = (size_t)problem->costs->layer_count, stages = (size_t)answer->stage_count;
+    int *scratch = calloc(layers + stages + 2 * (size_t)problem->workers, sizeof *scratch);
+    if (!scratch) return error_memory(error, "a plan", layers * sizeof *scratch);
+    int *order = scratch, *end = order + layers, *workers = end + stages;
+    enum ps_status status = PS_OK;
+    for (int s = 0; s < answer->stage_count; s++) end[s] = answer->stages[s].last + 1;
+    if (answer->order) {
+        int count = order_layers(problem->graph, answer, order, end);
+        status = name_order(plan, problem->costs, order, count, error);
+    }
+    plan->stage_count = 0;
+    for (int s = 0, first = 0; s < answer->stage_count && status == PS_OK; s++) {
+        if (end[s] > first) status = set_stage(plan, &answer->stages[s], first, end[s] - 1, workers, error);
+        first = end[s];
+    }
+    free(scratch);
+    return status;
+}
+
+/* Replicas share the micro-batches. */
+static void fill_loads(struct ps_plan *plan, const struct planner_problem *problem, const struct planner_answer *answer) {
+    for (int s = 0; s < answer->stage_count; s++) {
+        const struct planned_stage *stage = &answer->stages[s];
+        int replicas = stage->replicas > 1 ? stage->replicas : 1;
+        for (int n = stage->first; n <= stage->last; n++) {
+            const struct costgraph_node *node = answer->order ? &problem->graph->nodes[answer->order[n]] : NULL;
+            const struct layer_times *time = &problem->costs->layers[node ? node->layer : n].time;
+            if (node && node->forward_s + node->backward_s == 0) continue;
+            for (int r = 0; r < replicas; r++) {
+                int forward = stage->forward + r, backward = stage->backward + r;
+                plan->predicted.load_s[forward] += time->forward_s / replicas / problem->cluster->devices[forward].speed;
+                plan->predicted.load_s[backward] +=
+                    (time->backward_input_s + time->backward_weight_s) / replicas / problem->cluster->devices[backward].speed;
+            }
+        }
+    }
+}
+
+static bool is_straight(const struct ps_plan *plan) {
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->forward_count != 1 || stage->backward_count != 1 || stage->forward[0] != stage->backward[0]) return false;
+        for (int t = 0; t < s; t++)
+            if (plan->stages[t].forward[0] == stage->forward[0]) return false;
+    }
+    return !plan->order;
+}
+
+/* Only what its workers can hold counts as simulated: a method may rely on a schedule of its own that needs less memory. */
+static enum ps_status simulate(const struct search *search, struct ps_plan *plan, struct ps_error *error) {
+    struct ps_simulation *simulation;
+    struct plan_prediction *predicted = &plan->predicted;
+    if (!is_straight(plan)) return PS_OK;
+    TRY(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
+    predicted->simulated = true;
+    for (int w = 0; w < plan->workers; w++) {
+        int64_t limit = search->cluster->devices[w].memory_bytes;
+        predicted->memory[w] = simulation->memory[w];
+        if (limit > 0 && worker_memory_total(&predicted->memory[w]) > limit) predicted->simulated = false;
+    }
+    predicted->period_s = simulation->info.period_s;
+    predicted->throughput_samples_per_s = simulation->info.throughput_samples_per_s;
+    predicted->bubble = simulation->info.bubble;
+    ps_simulation_destroy(simulation);
+    return PS_OK;
+}
+
+static enum ps_status fill_plan(const struct search *search, const struct planner *planner,
+                                const struct planner_problem *problem, const struct search_choice *choice,
+                                const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
+    double solved_s = clock_now() - search->start_s;
+    snprintf(plan->model, sizeof plan->model, "%s", search->profile->model);
+    snprintf(plan->method, sizeof plan->method, "%s", planner->name);
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", choice->schedule->name);
+    snprintf(plan->weights, sizeof plan->weights, "%s", choice->policy->name);
+    snprintf(plan->optimizer, sizeof plan->optimizer, "%s", search->optimizer);
+    plan->micro_batch = problem->costs->micro_batch;
+    plan->micro_batches = choice->micro_batches;
+    plan->paper_prediction = search->options->paper_prediction;
+    TRY(set_stages(plan, problem, answer, error));
+    TRY(plan_check(plan, problem->costs->layer_count, error));
+    double least_s = 0, speeds = 0;
+    for (int w = 0; w < problem->workers; w++) speeds += problem->cluster->devices[w].speed;
+    for (int l = 0; l < problem->costs->layer_count; l++) {
+        const struct layer_times *time = &problem->costs->layers[l].time;
+        least_s += (time->forward_s + time->backward_input_s + time->backward_weight_s) / speeds;
+    }
+    struct plan_prediction *predicted = &plan->predicted;
+    predicted->known = true;
+    predicted->objective_s = answer->objective_s;
+    predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : least_s;
+    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
+    predicted->solve_s = solved_s;
+    fill_loads(plan, problem, answer);
+    return simulate(search, plan, error);
+}
+
+static enum ps_status make_plan(const struct search *search, const struct planner *planner,
+                                const struct planner_problem *problem, const struct search_choice *choice,
+                                const struct planner_answer *answer, struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan *made;
+    int room = answer->stage_count;
+    TRY(plan_create(problem->workers, room, &made, error));
+    enum ps_status status = fill_plan(search, planner, problem, choice, answer, made, error);
+    if (status == PS_OK)
+        *plan = made;
+    else
+        ps_plan_destroy(made);
+    return status;
+}
+
+enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
+                              struct ps_error *error) {
+    const struct ps_plan_options *options = search->options;
+    int workers = search->cluster->workers;
+    struct planner_problem problem = {.graph = search->profile->graph,
+                                      .cluster = search->cluster,
+                                      .workers = workers,
+                                      .replicate = options->replicate,
+                                      .paper_cost = options->paper_cost};
+    struct planner_answer answer = {0};
+    struct ps_programs *programs = NULL;
+    struct search_choice choice;
+    TRY(check_options(search, planner, error));
+    TRY(profile_table(search->profile, options->micro_batch, &problem.costs, error));
+    TRY(search_choose(options, workers, &choice, error));
+    TRY(policy_moments(choice.policy->name, search->optimizer, &problem.moments, error));
+    enum ps_status status;
+    if (search_has_limit(search->cluster, workers)) {
+        int batches = simulate_enough_batches(choice.schedule, workers, choice.micro_batches);
+        TRY_OUT(lower_straight(choice.schedule->name, choice.policy->name, workers, choice.micro_batches, batches, false,
+                               &programs, error));
+        problem.slots = programs->slots;
+    }
+    TRY_OUT(planner->solve(&problem, &answer, error));
+    status = make_plan(search, planner, &problem, &choice, &answer, plan, error);
+out:
+    planner_answer_free(&answer);
+    ps_programs_destroy(programs);
+    return status;
+}

@@ -1,0 +1,343 @@
+/* The search over everything (ps_plan_find with "auto"): never worse than what it could have been told, within memory, allowed
+ * learning only; why it is no faster; and the plans of planners, which are for comparison. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/planner.h"
+#include "search/search.h"
+#include "support.h"
+
+enum { KIB = 1024, LAYERS = 10 };
+
+/* Micro-batches of 2, 4 and 8, the larger ones cheaper for a sample. */
+static struct ps_profile *random_profile(struct random_key key) {
+    struct ps_profile *profile;
+    assert_ok(profile_create(3, LAYERS, &profile, &test_error));
+    strcpy(profile->model, "random");
+    for (int t = 0; t < 3; t++) {
+        struct cost_table *table = &profile->tables[t];
+        int64_t samples = table->micro_batch = 2 << t, before = 64 * KIB;
+        table->input_bytes = 16 * KIB * samples;
+        for (int l = 0; l < LAYERS; l++) {
+            uint64_t base = 10 * (uint64_t)l;
+            double scale = 1e-4 * (1 + (double)samples);
+            int64_t output = 64 * (1 + (int64_t)random_below(key, base, 500)) * samples;
+            struct layer_cost *layer = &table->layers[l];
+            snprintf(layer->name, sizeof layer->name, "layer%d", l);
+            layer->time = (struct layer_times){scale * (double)random_uniform(key, base + 1),
+                                               scale * (double)random_uniform(key, base + 2),
+                                               scale * (double)random_uniform(key, base + 3), 1e-5};
+            layer->size = (struct layer_sizes){.parameter_bytes = 64 * (int64_t)random_below(key, base + 4, 5000),
+                                               .output_bytes = output,
+                                               .value_bytes = output,
+                                               .stash_bytes = before + output};
+            before = output;
+        }
+    }
+    return profile;
+}
+
+static struct ps_cluster *make_cluster(int workers, int64_t memory_bytes, double bandwidth_bytes_per_s) {
+    struct ps_cluster_options options = {
+        .workers = workers, .memory_bytes = memory_bytes, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+    struct ps_cluster *cluster;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    return cluster;
+}
+
+/* Samples per second of the plan; 0: there is none. */
+static double throughput(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                         const struct ps_plan_options *options) {
+    struct ps_plan *plan;
+    struct ps_error error = {0};
+    enum ps_status status = ps_plan_find(profile, cluster, options, &plan, &error);
+    if (status != PS_OK) return 0;
+    double samples_per_s = plan->predicted.throughput_samples_per_s;
+    ps_plan_destroy(plan);
+    return samples_per_s;
+}
+
+/* No method, schedule with its weights, cut of the mini-batch or recomputation that could be asked for is faster. */
+static void test_never_worse(void **state) {
+    (void)state;
+    static const int sizes[] = {2, 4, 8};
+    for (uint64_t round = 0; round < 25; round++) {
+        struct random_key key = test_key(round);
+        int workers = 1 + (int)random_below(key, 1000, 5);
+        struct ps_profile *profile = random_profile(key);
+        int64_t memory = round % 3 == 0 ? 0 : (int64_t)(KIB * (500 + random_below(key, 1003, 3000)));
+        struct ps_cluster *cluster =
+            make_cluster(workers, memory, round % 4 == 0 ? 0 : 1e7 + 1e9 * (double)random_uniform(key, 1002));
+        struct ps_plan_options all = {.schedule = "auto", .weights = "auto", .batch = 16};
+        double best = throughput(profile, cluster, &all);
+        for (int m = 0; partitioner_table[m]; m++)
+            for (int s = 0; schedule_table[s]; s++)
+                for (int t = 0; t < 3; t++)
+                    for (int recompute = 0; recompute < 2; recompute++) {
+                        struct ps_plan_options one = {.method = partitioner_table[m]->name,
+                                                      .schedule = schedule_table[s]->name,
+                                                      .weights = schedule_table[s]->flush ? "sync" : "pipeoptim",
+                                                      .micro_batch = sizes[t],
+                                                      .micro_batches = 16 / sizes[t],
+                                                      .recompute = recompute};
+                        double other = throughput(profile, cluster, &one);
+                        assert_true(best >= other * (1 - 1e-6) || (recompute && best > 0));
+                    }
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
+static int64_t most_memory(const struct ps_plan *plan) {
+    int64_t most = 0;
+    for (int w = 0; w < plan->workers; w++) {
+        int64_t bytes = worker_memory_total(&plan->predicted.memory[w]);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+/* Where nothing fits, some stages recompute; the prediction is that of the plan as it stands. */
+static void test_recomputation_where_needed(void **state) {
+    (void)state;
+    int found = 0, mixed = 0;
+    for (uint64_t round = 0; round < 40; round++) {
+        struct ps_profile *profile = random_profile(test_key(100 + round));
+        struct ps_plan_options options = {.method = "pipedream"};
+        struct ps_plan *plan;
+        struct ps_cluster *cluster = make_cluster(4, 0, 0);
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        ps_cluster_destroy(cluster);
+        int64_t limit = most_memory(plan) * 6 / 10;
+        ps_plan_destroy(plan);
+        cluster = make_cluster(4, limit, 0);
+        struct ps_plan_options open = {0};
+        struct ps_error error = {0};
+        if (throughput(profile, cluster, &options) == 0 && ps_plan_find(profile, cluster, &open, &plan, &error) == PS_OK) {
+            struct ps_simulation *simulation;
+            int recomputing = 0;
+            for (int s = 0; s < plan->stage_count; s++) recomputing += plan->stages[s].recompute;
+            assert_true(recomputing > 0 || plan->stage_count < 4);
+            mixed += recomputing > 0 && recomputing < plan->stage_count;
+            found++;
+            assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+            assert_true(most_memory(plan) <= limit);
+            assert_true(plan->predicted.period_s == ps_simulation_info(simulation).period_s);
+            assert_true(plan->predicted.gap >= 0);
+            ps_simulation_destroy(simulation);
+            ps_plan_destroy(plan);
+        }
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+    assert_true(found > 0 && mixed > 0);
+}
+
+static void test_pairs(void **state) {
+    (void)state;
+    static const struct {
+        const char *schedule, *weights;
+        bool several, flushing, others; /* more than one pair; some that flush, some that do not */
+    } cases[] = {
+        {NULL, NULL, false, false, true},           {"auto", NULL, false, false, true},  {"gpipe", "auto", false, true, false},
+        {"1f1b-async", "auto", false, false, true}, {"auto", "sync", true, true, false}, {"auto", "stash", false, false, true},
+        {"auto", "auto", true, true, true},         {NULL, "auto", true, true, true},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct ps_plan_options options = {.schedule = cases[c].schedule, .weights = cases[c].weights};
+        struct search_pair pairs[SEARCH_PAIRS_MAX];
+        struct search_choice first;
+        int count, flushing = 0;
+        assert_ok(search_pairs(&options, 4, pairs, &count, &test_error));
+        assert_ok(search_choose(&options, 4, &first, &test_error));
+        assert_ptr_equal(pairs[0].schedule, first.schedule);
+        assert_ptr_equal(pairs[0].policy, first.policy);
+        for (int p = 0; p < count; p++) {
+            flushing += pairs[p].schedule->flush;
+            assert_true(pairs[p].schedule->flush == pairs[p].policy->needs_flush);
+            for (int q = 0; q < p; q++) assert_ptr_not_equal(pairs[p].schedule, pairs[q].schedule);
+        }
+        assert_true(!cases[c].several || count > 1);
+        assert_int_equal(flushing > 0, cases[c].flushing);
+        assert_int_equal(flushing < count, cases[c].others);
+    }
+}
+
+/* Even layers, of which each part of the machine can be made the narrowest. */
+static struct ps_profile *even_profile(void) {
+    struct ps_profile *profile;
+    assert_ok(profile_create(1, 8, &profile, &test_error));
+    strcpy(profile->model, "even");
+    profile->tables[0].micro_batch = 1;
+    for (int l = 0; l < 8; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        layer->time = (struct layer_times){1e-3, 1e-3, 1e-3, 0};
+        layer->size = (struct layer_sizes){
+            .parameter_bytes = 64, .output_bytes = 64 * KIB, .value_bytes = 64 * KIB, .stash_bytes = 64 * KIB};
+    }
+    return profile;
+}
+
+static void check_limit(const struct ps_profile *profile, struct ps_cluster *cluster, const struct ps_plan_options *options,
+                        const char *wanted) {
+    struct ps_plan *plan;
+    assert_ok(ps_plan_find(profile, cluster, options, &plan, &test_error));
+    if (!strstr(plan->predicted.limit, wanted)) fail_msg("'%s' does not hold '%s'", plan->predicted.limit, wanted);
+    char *table = ps_plan_table(plan), *json = ps_plan_json(plan);
+    assert_non_null(strstr(table, plan->predicted.limit));
+    assert_non_null(strstr(json, plan->predicted.limit));
+    free(table);
+    free(json);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+}
+
+static void test_limits(void **state) {
+    (void)state;
+    struct ps_profile *profile = even_profile();
+    profile->tables[0].layers[5].time.forward_s = 20e-3;
+    check_limit(profile, make_cluster(4, 0, 0), &(struct ps_plan_options){0}, "(layers 6-6), which computes 100 %");
+    profile->tables[0].layers[5].time.forward_s = 1e-3;
+    check_limit(profile, make_cluster(2, 0, 64 * KIB / 60e-3),
+                &(struct ps_plan_options){.method = "uniform", .micro_batches = 4}, "the link between workers 0 and 1");
+    check_limit(profile, make_cluster(4, 0, 0), &(struct ps_plan_options){.schedule = "gpipe", .micro_batches = 4},
+                "the schedule, which fills and drains");
+    profile->tables[0].layers[0].size.stash_bytes = 6000 * KIB;
+    profile->tables[0].layers[1].size.stash_bytes = 6000 * KIB;
+    check_limit(profile, make_cluster(2, 16000 * KIB, 0), &(struct ps_plan_options){.method = "pipedream"}, "memory: without");
+    ps_profile_destroy(profile);
+}
+
+/* Slow links: fewer stages than workers. */
+static void test_fewer_stages(void **state) {
+    (void)state;
+    struct ps_profile *profile = even_profile();
+    struct ps_cluster *cluster = make_cluster(4, 0, 64 * KIB / 1.0);
+    struct ps_plan *plan;
+    assert_ok(ps_plan_find(profile, cluster, &(struct ps_plan_options){0}, &plan, &test_error));
+    assert_int_equal(plan->stage_count, 1);
+    assert_int_equal(plan->workers, 1);
+    assert_true(fabs(plan->predicted.period_s - 24e-3) < 1e-6);
+    ps_plan_destroy(plan);
+    assert_ok(ps_plan_find(profile, cluster, &(struct ps_plan_options){.method = "pipedream"}, &plan, &test_error));
+    assert_int_equal(plan->stage_count, 4);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+static void test_batch(void **state) {
+    (void)state;
+    struct ps_profile *profile = random_profile(test_key(7));
+    struct ps_cluster *cluster = make_cluster(3, 0, 0);
+    struct ps_plan *plan;
+    struct ps_plan_options options = {.batch = 24, .schedule = "gpipe"};
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    assert_int_equal(plan->micro_batch * plan->micro_batches, 24);
+    ps_plan_destroy(plan);
+    options.micro_batch = 2;
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    assert_int_equal(plan->micro_batches, 12);
+    ps_plan_destroy(plan);
+    options.batch = 25;
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "25 samples");
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+/* What is not a straight pipeline carries its objective alone, and is refused where programs are wanted. */
+static void test_planners(void **state) {
+    (void)state;
+    struct ps_profile *profile = even_profile();
+    struct ps_cluster *cluster = make_cluster(4, 0, 0);
+    for (int p = 0; planner_table[p]; p++) {
+        struct ps_plan_options options = {.method = planner_table[p]->name};
+        struct ps_plan *plan;
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        assert_string_equal(plan->method, planner_table[p]->name);
+        bool exact =
+            strcmp(planner_table[p]->name, "bipartition-paper") != 0 && strcmp(planner_table[p]->name, "madpipe-paper") != 0;
+        assert_true(plan->predicted.known && plan->predicted.objective_s > 6e-3 - 1e-9);
+        assert_true(!exact || fabs(plan->predicted.objective_s - 6e-3) < 1e-9);
+        assert_true(plan->predicted.gap > -1e-9 && (!exact || plan->predicted.gap < 1e-9));
+        if (exact && plan->predicted.simulated)
+            assert_true(fabs(plan->predicted.period_s - plan->predicted.objective_s) < 1e-9);
+        ps_plan_destroy(plan);
+    }
+    ps_cluster_destroy(cluster);
+    profile->tables[0].layers[0].time.forward_s = 30e-3;
+    cluster = make_cluster(4, 0, 0);
+    struct ps_plan_options options = {.method = "pipedream-paper", .replicate = true};
+    struct ps_plan *plan;
+    struct ps_simulation *simulation;
+    struct ps_programs *programs;
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    assert_false(plan->predicted.simulated);
+    char *json = ps_plan_json(plan), *table = ps_plan_table(plan);
+    assert_null(strstr(json, "period_s"));
+    assert_null(strstr(json, "memory_bytes"));
+    assert_non_null(strstr(json, "objective_s"));
+    assert_non_null(strstr(table, "neither run nor simulated"));
+    free(json);
+    free(table);
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "a stage runs on exactly one");
+    assert_status(ps_programs_lower(plan, NULL, 1, &programs, &test_error), PS_USAGE, "a stage runs on exactly one");
+    double load_s = 0;
+    for (int w = 0; w < 4; w++) load_s += plan->predicted.load_s[w];
+    assert_true(fabs(load_s - 53e-3) < 1e-9);
+    ps_plan_destroy(plan);
+    options.recompute = true;
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--recompute");
+    options = (struct ps_plan_options){.method = "pipedream", .replicate = true};
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--replicate");
+    options = (struct ps_plan_options){.paper_cost = true};
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--paper-cost");
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+/* On PipeDream's own profiles: its figures at 12 GB/s, and the search no worse than any method. */
+static void test_pipedream_profiles(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int workers;
+        double straight_ms, replicated_ms;
+    } cases[] = {{"vgg16", 8, 235.590, 89.677}, {"resnet50", 8, 68.507, 55.915}, {"alexnet", 4, 32.171, 22.186}};
+    for (int c = 0; c < 3; c++) {
+        char name[128], path[4096];
+        struct ps_profile *profile;
+        struct ps_plan *plan;
+        snprintf(name, sizeof name, "profiles/pipedream/%s.graph.txt", cases[c].name);
+        assert_ok(ps_profile_read(test_data(name, path), &profile, &test_error));
+        struct ps_cluster *cluster = make_cluster(cases[c].workers, 0, 12e9);
+        for (int replicate = 0; replicate < 2; replicate++) {
+            struct ps_plan_options options = {.method = "pipedream-paper", .replicate = replicate};
+            double published_ms = replicate ? cases[c].replicated_ms : cases[c].straight_ms;
+            assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+            assert_true(fabs(1e3 * plan->predicted.objective_s - published_ms) < 0.0005);
+            ps_plan_destroy(plan);
+        }
+        double best = throughput(profile, cluster, &(struct ps_plan_options){.weights = "auto"});
+        for (int m = 0; partitioner_table[m]; m++)
+            for (int s = 0; schedule_table[s]; s++) {
+                struct ps_plan_options one = {.method = partitioner_table[m]->name, .schedule = schedule_table[s]->name};
+                assert_true(best >= throughput(profile, cluster, &one) * (1 - 1e-6));
+            }
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_never_worse),  cmocka_unit_test(test_recomputation_where_needed),
+        cmocka_unit_test(test_pairs),        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_fewer_stages), cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_planners),     cmocka_unit_test(test_pipedream_profiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
