@@ -64,9 +64,8 @@ static void simulated(void **state) {
             struct bapipe_stages stages = {n, m, 1, 2, 0, 640, 6400};
             struct stage_cost costs[6];
             for (int s = 0; s < n; s++)
-                costs[s] = (struct stage_cost){
-                    .time = {.forward_s = 1, .backward_input_s = 1, .backward_weight_s = 1},
-                    .size = {.parameter_bytes = 6400, .stash_bytes = 640}};
+                costs[s] = (struct stage_cost){.time = {.forward_s = 1, .backward_input_s = 1, .backward_weight_s = 1},
+                                               .size = {.parameter_bytes = 6400, .stash_bytes = 640}};
             struct ps_cluster_options options = {.workers = n};
             struct ps_cluster *cluster;
             struct ps_programs *programs;

@@ -6,9 +6,12 @@ static int exposed_transfers(enum bapipe_pipeline pipeline, const struct bapipe_
     int n = stages->count, m = stages->micro_batches;
     switch (pipeline) {
     case BAPIPE_1F1B_AS:
-    case BAPIPE_FBP_AS: return 0;
-    case BAPIPE_1F1B_SNO: return n + m - 2 - (m - 1 + n - 1) / n; /* less ceil((M-1)/N) */
-    case BAPIPE_1F1B_SO: return n - 1;
+    case BAPIPE_FBP_AS:
+        return 0;
+    case BAPIPE_1F1B_SNO:
+        return n + m - 2 - (m - 1 + n - 1) / n; /* less ceil((M-1)/N) */
+    case BAPIPE_1F1B_SO:
+        return n - 1;
     }
     return 0;
 }

@@ -18,9 +18,9 @@
 enum bapipe_pipeline { BAPIPE_1F1B_AS, BAPIPE_FBP_AS, BAPIPE_1F1B_SNO, BAPIPE_1F1B_SO };
 
 struct bapipe_stages {
-    int count, micro_batches;                  /* N, M: at least 1 */
-    double forward_s, backward_s, transfer_s;  /* F, B, SR */
-    int64_t feature_bytes, weight_bytes;       /* a, w */
+    int count, micro_batches;                 /* N, M: at least 1 */
+    double forward_s, backward_s, transfer_s; /* F, B, SR */
+    int64_t feature_bytes, weight_bytes;      /* a, w */
 };
 
 /* Seconds of a mini-batch, fill and drain included. */

@@ -126,8 +126,7 @@ static bool move(struct balance *balance, enum measure what, int *last) {
         for (int step = -1; step <= 1; step += 2) {
             memcpy(balance->tried, last, bytes);
             int from = other < worst ? other : worst, to = other < worst ? worst : other;
-            if (from < to && shift(balance, balance->tried, from, to, step))
-                moved |= consider(balance, what, balance->chosen);
+            if (from < to && shift(balance, balance->tried, from, to, step)) moved |= consider(balance, what, balance->chosen);
         }
     for (int s = worst > 0 ? worst - 1 : 0; s <= worst && s < stages - 1; s++) {
         memcpy(balance->tried, last, bytes);
@@ -203,7 +202,8 @@ static bool fill(const struct balance *balance, double limit_s, int *last) {
     for (int s = 0; s < balance->stages; s++) {
         int first = first_of(last, s), end = balance->layers - balance->stages + s, layer = end;
         int least = s < balance->stages - 1 ? first : end;
-        while (layer >= least && (partition_stage_s(problem, s, first, layer) > limit_s || excess_of(problem, s, first, layer) > 0))
+        while (layer >= least &&
+               (partition_stage_s(problem, s, first, layer) > limit_s || excess_of(problem, s, first, layer) > 0))
             layer--;
         if (layer < least) return false;
         last[s] = layer;
