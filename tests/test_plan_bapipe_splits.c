@@ -16,9 +16,10 @@ struct setting {
 };
 
 /* `seconds` per layer, 0 for those behind. */
-static void start(struct setting *setting, const double *seconds, int given, int workers, double bandwidth_bytes_per_s) {
+static void start(struct setting *setting, const char *model, const double *seconds, int given, int workers,
+                  double bandwidth_bytes_per_s) {
     struct ps_cluster_options options = {.workers = workers, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
-    assert_ok(ps_model_create("lenet5", &setting->model, &test_error));
+    assert_ok(ps_model_create(model, &setting->model, &test_error));
     assert_ok(ps_cluster_uniform(&options, &setting->cluster, &test_error));
     int layers = setting->model->graph->layer_count;
     assert_ok(profile_create(1, layers, &setting->profile, &test_error));
@@ -44,7 +45,7 @@ static void assert_splits(struct setting *setting, const char *expected) {
     assert_string_equal(made, expected);
     if (*made != '\0') {
         struct ps_model *split;
-        snprintf(spec, sizeof spec, "lenet5,split=%s", made);
+        snprintf(spec, sizeof spec, "%s,split=%s", setting->model->name, made);
         assert_ok(ps_model_create(spec, &split, &test_error)); /* the network takes it */
         ps_model_destroy(split);
     }
@@ -70,7 +71,7 @@ static void boundaries(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct setting setting;
-        start(&setting, cases[i].seconds, 7, cases[i].workers, cases[i].bandwidth_bytes_per_s);
+        start(&setting, "lenet5", cases[i].seconds, 7, cases[i].workers, cases[i].bandwidth_bytes_per_s);
         assert_splits(&setting, cases[i].splits);
         end(&setting);
     }
@@ -79,9 +80,18 @@ static void boundaries(void **state) {
 static void unlike_workers(void **state) {
     (void)state;
     struct setting setting;
-    start(&setting, (double[]){1, 0, 8, 0, 1, 0, 0}, 7, 2, 0);
+    start(&setting, "lenet5", (double[]){1, 0, 8, 0, 1, 0, 0}, 7, 2, 0);
     setting.cluster->devices[0].speed = 3;
     assert_splits(&setting, "conv2:13"); /* 7.5 of 10: 6.5 / 8 of 16 */
+    end(&setting);
+}
+
+/* Of many channels a multiple of 16 goes before the boundary. */
+static void whole_vectors(void **state) {
+    (void)state;
+    struct setting setting;
+    start(&setting, "alexnet", (double[]){4, 0, 10}, 3, 2, 0);
+    assert_splits(&setting, "features.3:64"); /* 3 / 10 of 192 are 57.6 */
     end(&setting);
 }
 
@@ -89,7 +99,7 @@ static void another_network(void **state) {
     (void)state;
     struct setting setting;
     struct text splits = {0};
-    start(&setting, (double[]){1}, 1, 2, 0);
+    start(&setting, "lenet5", (double[]){1}, 1, 2, 0);
     ps_model_destroy(setting.model);
     assert_ok(ps_model_create("alexnet", &setting.model, &test_error));
     assert_status(bapipe_splits(&setting.problem, setting.model->graph, &splits, &test_error), PS_USAGE, "layers");
@@ -100,6 +110,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boundaries),
         cmocka_unit_test(unlike_workers),
+        cmocka_unit_test(whole_vectors),
         cmocka_unit_test(another_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
