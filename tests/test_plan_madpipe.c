@@ -248,6 +248,38 @@ static void answers(void **state) {
     assert_true(plans > 200 && shorter > 20);
 }
 
+/* Small changes of a contiguous plan: never worse, with a valid schedule, and often enough better. */
+static void climbing(void **state) {
+    (void)state;
+    int plans = 0, better = 0;
+    for (uint64_t number = 0; number < 500; number++) {
+        struct instance instance;
+        struct madpipe_stage stages[16], bound_stages[16];
+        struct periodic_operation operations[64], found[64];
+        struct madpipe_found best = {.stages = stages, .operations = found};
+        int count;
+        int64_t bound;
+        make_instance(&instance, 70000 + number);
+        const struct madpipe *data = &instance.data;
+        if (madpipe_contiguous(data, stages, &best.stage_count, &best.period_ns, &test_error) == PS_OK) {
+            int64_t contiguous = best.period_ns;
+            assert_ok(madpipe_special(data, contiguous, bound_stages, &count, &bound, &test_error));
+            assert_ok(madpipe_climb(data, bound, 10000, operations, &best, &test_error));
+            assert_true(best.period_ns <= contiguous && best.period_ns >= bound);
+            if (best.period_ns < contiguous)
+                assert_true(madpipe_schedule_valid(data, best.stages, best.stage_count, best.period_ns, best.operations,
+                                                   best.operation_count));
+            else
+                assert_int_equal(best.operation_count, 0);
+            plans++;
+            better += best.period_ns < contiguous;
+        }
+        test_error = (struct ps_error){0};
+        free_instance(&instance);
+    }
+    assert_true(plans > 200 && better > 20);
+}
+
 /* The published grid: valid plans, never below the bound of the class, on the whole worse than the exact ones. */
 static void published_grid(void **state) {
     (void)state;
@@ -287,6 +319,7 @@ int main(void) {
         cmocka_unit_test(schedules_of_contiguous_plans),
         cmocka_unit_test(verifier),
         cmocka_unit_test(answers),
+        cmocka_unit_test(climbing),
         cmocka_unit_test(published_grid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compute/stage_plan.h"
+#include "graph/split.h"
 
 int stage_parameter_count(const struct stage *stage) {
     int count = 0;
@@ -61,19 +62,20 @@ enum ps_status stage_import(struct stage *stage, int parameter, const float *can
     return PS_OK;
 }
 
+/* A slice begins with the values that the whole parameter has there. */
 static void fill_initial(const struct parameter *parameter, uint64_t seed, float *values) {
-    struct random_key key = random_key_named(seed, RANDOM_WEIGHTS, parameter->name);
+    struct random_key key = random_key_named(seed, RANDOM_WEIGHTS, split_whole_name(parameter));
     float value = parameter->initial.value;
-    int64_t count = shape_elements(&parameter->shape);
+    int64_t count = shape_elements(&parameter->shape), offset = split_offset(parameter);
     switch (parameter->initial.kind) {
     case INITIAL_CONSTANT:
         for (int64_t i = 0; i < count; i++) values[i] = value;
         break;
     case INITIAL_UNIFORM:
-        for (int64_t i = 0; i < count; i++) values[i] = value * (2 * random_uniform(key, (uint64_t)i) - 1);
+        for (int64_t i = 0; i < count; i++) values[i] = value * (2 * random_uniform(key, (uint64_t)(offset + i)) - 1);
         break;
     case INITIAL_NORMAL:
-        for (int64_t i = 0; i < count; i++) values[i] = value * random_normal(key, (uint64_t)i);
+        for (int64_t i = 0; i < count; i++) values[i] = value * random_normal(key, (uint64_t)(offset + i));
         break;
     }
 }

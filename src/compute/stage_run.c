@@ -41,7 +41,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
         call.statistics[p] = at(run, node->statistics[p]);
     }
     if (operator_get(node->node->id)->flags & OPERATOR_RANDOM) {
-        uint64_t number = (uint64_t)(node->node - run->stage->graph->nodes);
+        uint64_t number = (uint64_t)node->node->random_number;
         call.key = random_key(step->seed, RANDOM_DROPOUT, step->step, (uint64_t)step->micro_batch << 32 | number);
     }
     return call;

@@ -100,7 +100,8 @@ int graph_add(struct graph *graph, enum operator_id id, const char *name, const 
               const int *inputs, int input_count, struct ps_error *error) {
     if (graph->status != PS_OK) return -1;
     assert(graph->layers == NULL && input_count >= 0 && input_count <= GRAPH_INPUTS_MAX);
-    struct node node = {.id = id, .input_count = input_count, .root = graph->node_count};
+    struct node node = {
+        .id = id, .input_count = input_count, .root = graph->node_count, .random_number = graph->node_count};
     if (attributes != NULL) node.attributes = *attributes;
     for (int i = 0; i < input_count; i++) {
         assert(inputs[i] >= 0 && inputs[i] < graph->node_count);

@@ -22,6 +22,8 @@ struct node {
     int layer;                                 /* -1: the input node */
     int root;                                  /* node whose buffer holds the output; itself, or an earlier one */
     int parameter_first, parameter_count;      /* into graph.parameters, statistics included */
+    int random_number;                         /* tells its random numbers from other nodes'; its own number, but in a split
+                                                  network the one that it had before */
 };
 
 struct layer {

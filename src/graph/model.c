@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const common_keys[] = {"input", "channels", "classes"};
+#include "graph/split.h"
+
+static const char *const common_keys[] = {"input", "channels", "classes", "split"};
 enum { COMMON_KEYS = sizeof common_keys / sizeof *common_keys };
 
 static enum ps_status find_entry(const char *name, const struct model **entry, struct ps_error *error) {
@@ -45,10 +47,15 @@ static enum ps_status build_model(struct ps_model *model, const char *spec, stru
     model->input_shape[0] = sizes.channels;
     model->input_shape[1] = model->input_shape[2] = sizes.input;
     model->classes = sizes.classes;
+    const char *splits = NULL;
+    TRY(options_string(&options, "split", &splits, error));
     enum ps_status status = entry->build(model->graph, &sizes, &options, error);
     if (status == PS_OK) status = check_options(entry, &options, error);
     if (status == PS_OK) status = graph_finish(model->graph, error);
     if (model->graph->status != PS_OK) error_prefix(error, "%s", spec);
+    if (status != PS_OK || splits == NULL) return status;
+    status = graph_split_all(&model->graph, splits, error);
+    if (status != PS_OK) error_prefix(error, "%s", spec);
     return status;
 }
 

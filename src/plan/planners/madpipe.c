@@ -1,42 +1,51 @@
 /*
  * MadPipe, whole: the optimal contiguous plan under 1F1B*, and where one worker with several stages promises a shorter period,
- * a periodic schedule of that allocation, which is searched for between the bound of the class and the contiguous period. What
- * cannot be scheduled within a budget falls back on the contiguous plan, so the answer is never worse than it.
+ * a periodic schedule of that allocation, which is searched for between the bound of the class and the contiguous period: of
+ * several allocations at several periods, and from the best of them on by small changes (madpipe_climb.c). What cannot be
+ * scheduled within a budget falls back on the contiguous plan, so the answer is never worse than it.
  */
 #include <stdlib.h>
 
 #include "plan/planners/madpipe_schedule.h"
 
-enum { NODES_PER_TEST = 3000, PROMISING = 4 };
+enum { NODES_PER_TEST = 300, PROMISING = 8, PLANS = 32, CLIMB_NODES = 100000 };
 
 struct scratch {
     struct madpipe_stage *stages;
     struct periodic_operation *operations;
+    int counts[PLANS];
 };
 
-/* The stages of the bound, then those that a longer period allows, and those with memory to spare on the special worker: they
- * may be easier to schedule. */
-static enum ps_status improve(struct madpipe *data, const struct scratch *scratch, int64_t bound, struct madpipe_found *best,
+/* The plans that a period allows, each scheduled where that beats what is known. */
+static enum ps_status improve_at(const struct madpipe *data, struct scratch *scratch, int64_t period, int64_t bound,
+                                 struct madpipe_found *best, struct ps_error *error) {
+    int plans;
+    bool complete;
+    TRY(madpipe_special_some(data, period, PLANS, scratch->stages, scratch->counts, &plans, &complete, error));
+    for (int p = 0; p < plans && bound < best->period_ns; p++)
+        TRY(madpipe_schedule_least(data, scratch->stages + (size_t)p * (size_t)data->layers, scratch->counts[p], bound - 1,
+                                   NODES_PER_TEST, scratch->operations, best, error));
+    return PS_OK;
+}
+
+/* The stages of the bound, then those that longer periods allow; and again with more and more memory to spare on the special
+ * worker: they may be easier to schedule. */
+static enum ps_status improve(struct madpipe *data, struct scratch *scratch, int64_t bound, struct madpipe_found *best,
                               struct ps_error *error) {
-    int64_t known = best->period_ns, period;
+    int64_t known = best->period_ns, least = bound;
     enum ps_status status = PS_OK;
     int count;
-    bool found;
-    for (int share = 0; share < PROMISING && status == PS_OK; share++) {
-        period = bound + (known - bound) * share / PROMISING;
-        if (period >= best->period_ns) break;
-        TRY(madpipe_special_at(data, period, scratch->stages, &count, &found, error));
-        if (found && count > 0)
-            status = madpipe_schedule_least(data, scratch->stages, count, period - 1, NODES_PER_TEST, scratch->operations, best,
-                                            error);
+    for (data->caution = 0; data->caution <= CAUTION_MAX && status == PS_OK; data->caution++) {
+        if (data->caution > 0) status = madpipe_special(data, best->period_ns, scratch->stages, &count, &least, error);
+        for (int share = 0; share < PROMISING && status == PS_OK; share++) {
+            int64_t period = least + (known - least) * share / PROMISING;
+            if (period >= best->period_ns) break;
+            status = improve_at(data, scratch, period, bound, best, error);
+        }
     }
-    data->cautious = true;
-    if (status == PS_OK) status = madpipe_special(data, best->period_ns, scratch->stages, &count, &period, error);
-    if (status == PS_OK && period < best->period_ns && count > 0)
-        status =
-            madpipe_schedule_least(data, scratch->stages, count, period - 1, NODES_PER_TEST, scratch->operations, best, error);
-    data->cautious = false;
-    return status == PS_NO_PLAN ? PS_OK : status;
+    data->caution = 0;
+    if (status != PS_OK && status != PS_NO_PLAN) return status;
+    return best->stage_count > 0 ? madpipe_climb(data, bound, CLIMB_NODES, scratch->operations, best, error) : PS_OK;
 }
 
 static enum ps_status solve_data(struct madpipe *data, struct scratch *scratch, struct madpipe_found *best,
@@ -62,7 +71,8 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     struct madpipe data;
     TRY(madpipe_open(problem, &data, error));
     size_t layers = (size_t)data.layers;
-    struct scratch scratch = {malloc(layers * sizeof *scratch.stages), malloc(4 * layers * sizeof *scratch.operations)};
+    struct scratch scratch = {.stages = malloc(PLANS * layers * sizeof *scratch.stages),
+                              .operations = malloc(4 * (layers + 1) * sizeof *scratch.operations)};
     struct madpipe_found best = {.stages = malloc(layers * sizeof *best.stages),
                                  .operations = malloc(4 * layers * sizeof *best.operations)};
     enum ps_status status;

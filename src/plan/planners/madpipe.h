@@ -12,6 +12,8 @@
 
 #include "plan/planner.h"
 
+enum { CAUTION_MAX = 4 };
+
 struct madpipe {
     const struct planner_problem *problem;
     int layers, workers;
@@ -19,8 +21,8 @@ struct madpipe {
     int64_t *forward_ns;  /* of the first i layers */
     int64_t *transfer_ns; /* across the cut after i layers, both ways; 0 at both ends */
     int64_t limit_bytes;  /* of a worker; INT64_MAX: none */
-    bool cautious;        /* the special worker's stages are all taken to hold g activations at once: plans that are easier to
-                             schedule, no bound */
+    int caution;          /* 0 to CAUTION_MAX, what share of its stages the special worker is taken to hold g activations of at
+                             once, not g - 1; 0 (and one stage): a bound; more: plans that are easier to schedule */
     int64_t *base_bytes, *copy_bytes; /* [first][last]: memory of a stage is base + g copy; NULL where it does not count */
 };
 
@@ -61,5 +63,10 @@ enum ps_status madpipe_contiguous_at(const struct madpipe *data, int64_t period_
                                      bool *found, struct ps_error *error);
 enum ps_status madpipe_special_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
                                   bool *found, struct ps_error *error);
+
+/* Up to `most` plans of the special class for a period, of those that no other beats in everything: their stages (room for
+ * `most` times one per layer) and numbers of stages. `complete` is false where the test took too long. */
+enum ps_status madpipe_special_some(const struct madpipe *data, int64_t period_ns, int most, struct madpipe_stage *stages,
+                                    int *counts, int *found, bool *complete, struct ps_error *error);
 
 #endif

@@ -98,9 +98,9 @@ static enum ps_status extend(struct labels *labels, int parent, int first, bool 
     if (special) {
         int64_t behind = label.pending;
         label.load += time;
-        label.memory += madpipe_memory(data, first, end, data->cautious ? copies : copies - 1);
-        if (!data->cautious && madpipe_copy_bytes(data, first, end) > label.copy)
-            label.copy = madpipe_copy_bytes(data, first, end);
+        int64_t copy = madpipe_copy_bytes(data, first, end), sure = copy * data->caution / CAUTION_MAX;
+        label.memory += madpipe_memory(data, first, end, copies - 1) + sure;
+        if (copy - sure > label.copy) label.copy = copy - sure;
         if (label.load > period || label.memory + label.copy > data->limit_bytes) return PS_OK;
         if (behind > 0 && behind + data->transfer_ns[end] > period) return PS_OK;
         label.pending = PENDING_SPECIAL;
@@ -137,32 +137,43 @@ static enum ps_status fill(struct labels *labels, struct ps_error *error) {
     return PS_OK;
 }
 
-/* The first label that has placed all layers; its stages in order. */
-static bool read_stages(const struct labels *labels, struct madpipe_stage *stages, int *count) {
-    int found = -1;
-    for (int w = labels->data->workers - 1; w >= 0 && found < 0; w--) found = labels->list[w];
-    *count = 0;
-    for (int l = found; l >= 0 && labels->all[l].parent >= 0; l = labels->all[l].parent) {
-        const struct label *label = &labels->all[l];
-        stages[(*count)++] =
-            (struct madpipe_stage){label->first, labels->all[label->parent].first, label->pending == PENDING_SPECIAL};
+/* The stages of a label that has placed all layers, in order; returns how many. */
+static int read_stages(const struct labels *labels, int label, struct madpipe_stage *stages) {
+    int count = 0;
+    for (int l = label; labels->all[l].parent >= 0; l = labels->all[l].parent) {
+        int end = labels->all[labels->all[l].parent].first;
+        stages[count++] = (struct madpipe_stage){labels->all[l].first, end, labels->all[l].pending == PENDING_SPECIAL};
     }
-    return found >= 0;
+    return count;
 }
 
-enum ps_status madpipe_special_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
-                                  bool *found, struct ps_error *error) {
+enum ps_status madpipe_special_some(const struct madpipe *data, int64_t period_ns, int most, struct madpipe_stage *stages,
+                                    int *counts, int *found, bool *complete, struct ps_error *error) {
     struct labels labels = {.data = data, .period = period_ns};
     size_t lists = ((size_t)data->layers + 1) * (size_t)data->workers;
     enum ps_status status;
+    *found = 0;
     labels.list = malloc(lists * sizeof *labels.list);
     if (!labels.list) return error_memory(error, "the labels of the planner", lists * sizeof *labels.list);
     for (size_t l = 0; l < lists; l++) labels.list[l] = -1;
     TRY_OUT(fill(&labels, error));
-    *found = read_stages(&labels, stages, count) || labels.compared >= BUDGET;
+    for (int w = data->workers - 1; w >= 0; w--)
+        for (int l = labels.list[w]; l >= 0 && *found < most; l = labels.next[l], ++*found)
+            counts[*found] = read_stages(&labels, l, stages + (size_t)*found * (size_t)data->layers);
+    *complete = labels.compared < BUDGET;
 out:
     free(labels.all);
     free(labels.next);
     free(labels.list);
     return status;
+}
+
+enum ps_status madpipe_special_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
+                                  bool *found, struct ps_error *error) {
+    int plans;
+    bool complete;
+    *count = 0;
+    TRY(madpipe_special_some(data, period_ns, 1, stages, count, &plans, &complete, error));
+    *found = plans > 0 || !complete;
+    return PS_OK;
 }

@@ -1,0 +1,201 @@
+/* The rewrite: nodes are copied in order, and the split layer's channel-wise ones twice. See split.h. */
+#include "graph/split.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *split_whole_name(const struct parameter *parameter) {
+    return parameter->slice.rows > 0 ? parameter->slice.whole : parameter->name;
+}
+
+struct shape split_whole_shape(const struct parameter *parameter) {
+    struct shape shape = parameter->shape;
+    if (parameter->slice.rows > 0) shape.dim[0] = parameter->slice.rows;
+    return shape;
+}
+
+int64_t split_offset(const struct parameter *parameter) {
+    if (parameter->slice.rows == 0) return 0;
+    return parameter->slice.first * (shape_elements(&parameter->shape) / parameter->shape.dim[0]);
+}
+
+struct rewrite {
+    const struct graph *from;
+    struct graph *to;
+    int *number; /* per node of `from`: the node of `to` that has its output */
+    struct ps_error *error;
+};
+
+static const struct parameter *parameter_of(const struct graph *graph, const struct node *node, int parameter) {
+    return &graph->parameters[node->parameter_first + parameter];
+}
+
+/* Adds a copy of a node with other attributes and inputs; the caller sees to its parameters. */
+static int add_copy(struct rewrite *rewrite, int node, const char *name, const struct attributes *attributes,
+                    const int *inputs) {
+    const struct node *original = &rewrite->from->nodes[node];
+    int made = graph_add(rewrite->to, original->id, name, attributes, inputs, original->input_count, rewrite->error);
+    if (made < 0) return made;
+    rewrite->to->nodes[made].random_number = original->random_number;
+    for (int p = 0; p < original->parameter_count; p++)
+        graph_set_initial(rewrite->to, made, p, parameter_of(rewrite->from, original, p)->initial);
+    return made;
+}
+
+static void copy_node(struct rewrite *rewrite, int node) {
+    const struct node *original = &rewrite->from->nodes[node];
+    int inputs[GRAPH_INPUTS_MAX];
+    for (int i = 0; i < original->input_count; i++) inputs[i] = rewrite->number[original->inputs[i]];
+    int made = rewrite->to->status == PS_OK ? add_copy(rewrite, node, original->name, &original->attributes, inputs) : -1;
+    rewrite->number[node] = made;
+    for (int p = 0; made >= 0 && p < original->parameter_count; p++)
+        rewrite->to->parameters[rewrite->to->nodes[made].parameter_first + p].slice =
+            parameter_of(rewrite->from, original, p)->slice;
+}
+
+/* Channels that a part holds, in those of its node and in those of the whole layer. */
+struct part {
+    int first, count;
+    int64_t whole_first;
+};
+
+/* "conv1[32:96]", in channels of the whole layer; a part's own range is replaced. */
+static enum ps_status part_name(const char *name, int64_t first, int64_t count, char out[64], struct ps_error *error) {
+    const char *bracket = name[0] != '\0' && name[strlen(name) - 1] == ']' ? strrchr(name, '[') : NULL;
+    int length = bracket != NULL ? (int)(bracket - name) : (int)strlen(name);
+    int wanted = snprintf(out, 64, "%.*s[%lld:%lld]", length, name, (long long)first, (long long)(first + count));
+    if (wanted < 64) return PS_OK;
+    return error_set(error, PS_USAGE, "node '%s': its name is too long to be split", name);
+}
+
+static void set_slices(struct rewrite *rewrite, int node, int made, const struct part *part) {
+    const struct node *original = &rewrite->from->nodes[node];
+    for (int p = 0; p < original->parameter_count; p++) {
+        const struct parameter *whole = parameter_of(rewrite->from, original, p);
+        struct parameter_slice *slice = &rewrite->to->parameters[rewrite->to->nodes[made].parameter_first + p].slice;
+        snprintf(slice->whole, sizeof slice->whole, "%s", split_whole_name(whole));
+        slice->first = whole->slice.first + part->first;
+        slice->rows = whole->slice.rows > 0 ? whole->slice.rows : whole->shape.dim[0];
+    }
+}
+
+/* The channels of `part` through the nodes first..last; returns the node that ends it. */
+static int add_part(struct rewrite *rewrite, int first, int last, const struct part *part) {
+    int input = rewrite->number[rewrite->from->nodes[first].inputs[0]];
+    for (int i = first; i <= last && rewrite->to->status == PS_OK; i++) {
+        const struct node *original = &rewrite->from->nodes[i];
+        struct attributes attributes = original->attributes;
+        char name[64];
+        if (i == first) attributes.channels = part->count;
+        rewrite->to->status = part_name(original->name, part->whole_first, part->count, name, rewrite->error);
+        input = rewrite->to->status == PS_OK ? add_copy(rewrite, i, name, &attributes, &input) : -1;
+        if (input >= 0) set_slices(rewrite, i, input, part);
+    }
+    return input;
+}
+
+static void add_split(struct rewrite *rewrite, int first, int last, int channels) {
+    const struct node *head = &rewrite->from->nodes[first];
+    int64_t start = parameter_of(rewrite->from, head, 0)->slice.first;
+    int whole = head->attributes.channels, made[2];
+    struct part parts[2] = {{0, channels, start}, {channels, whole - channels, start + channels}};
+    for (int p = 0; p < 2; p++) made[p] = add_part(rewrite, first, last, &parts[p]);
+    char name[64];
+    if (rewrite->to->status == PS_OK) rewrite->to->status = part_name(head->name, start, whole, name, rewrite->error);
+    if (rewrite->to->status != PS_OK) return;
+    rewrite->number[last] = graph_add(rewrite->to, OPERATOR_CONCAT, name, NULL, made, 2, rewrite->error);
+}
+
+/* The last node of those that work channel by channel and whose inputs nobody else reads. */
+static int last_of_parts(const struct graph *graph, int first) {
+    const struct layer *layer = &graph->layers[graph->nodes[first].layer];
+    int last = first;
+    while (last + 1 < layer->node_first + layer->node_count) {
+        const struct node *next = &graph->nodes[last + 1];
+        int readers = 0;
+        for (int i = last + 1; i < graph->node_count; i++)
+            for (int j = 0; j < graph->nodes[i].input_count; j++) readers += graph->nodes[i].inputs[j] == last;
+        if ((next->id != OPERATOR_RELU && next->id != OPERATOR_BATCH_NORM) || next->inputs[0] != last || readers != 1) break;
+        last++;
+    }
+    return last;
+}
+
+static enum ps_status check(const struct graph *graph, int layer, int channels, struct ps_error *error) {
+    const struct node *head = &graph->nodes[graph->layers[layer].node_first];
+    if (head->id != OPERATOR_CONVOLUTION && head->id != OPERATOR_LINEAR)
+        return error_set(error, PS_USAGE, "layer '%s' (%s) cannot be split: a convolution or linear layer can", head->name,
+                         operator_get(head->id)->name);
+    if (head->id == OPERATOR_CONVOLUTION && head->attributes.groups > 1)
+        return error_set(error, PS_USAGE, "layer '%s' cannot be split: its convolution has %d groups", head->name,
+                         head->attributes.groups);
+    if (channels < 1 || channels >= head->attributes.channels)
+        return error_set(error, PS_USAGE, "layer '%s' has %d output channels: its first part may have from 1 to %d, not %d",
+                         head->name, head->attributes.channels, head->attributes.channels - 1, channels);
+    return PS_OK;
+}
+
+enum ps_status graph_split(const struct graph *graph, int layer, int channels, struct graph **split, struct ps_error *error) {
+    TRY(check(graph, layer, channels, error));
+    int first = graph->layers[layer].node_first, last = last_of_parts(graph, first);
+    struct rewrite rewrite = {.from = graph, .to = graph_create(), .error = error};
+    rewrite.number = malloc((size_t)graph->node_count * sizeof *rewrite.number);
+    enum ps_status status = PS_OK;
+    if (rewrite.to == NULL || rewrite.number == NULL) {
+        status = error_memory(error, "a split network", (size_t)graph->node_count * sizeof *rewrite.number);
+    } else {
+        for (int i = 0; i < first; i++) copy_node(&rewrite, i);
+        add_split(&rewrite, first, last, channels);
+        for (int i = last + 1; i < graph->node_count; i++) copy_node(&rewrite, i);
+        status = graph_finish(rewrite.to, error);
+    }
+    free(rewrite.number);
+    if (status == PS_OK)
+        *split = rewrite.to;
+    else
+        graph_destroy(rewrite.to);
+    return status;
+}
+
+static enum ps_status find_layer(const struct graph *graph, const char *name, int *layer, struct ps_error *error) {
+    const char **names = malloc((size_t)graph->layer_count * sizeof *names);
+    if (names == NULL) return error_memory(error, "a network's layers", (size_t)graph->layer_count * sizeof *names);
+    *layer = -1;
+    for (int l = 0; l < graph->layer_count; l++) {
+        names[l] = graph->layers[l].name;
+        if (strcmp(names[l], name) == 0) *layer = l;
+    }
+    enum ps_status status =
+        *layer >= 0 ? PS_OK : error_unknown(error, PS_USAGE, "layer", name, names, (size_t)graph->layer_count);
+    free(names);
+    return status;
+}
+
+/* One "LAYER:CHANNELS" of `length` characters. A part's own name has a colon too: the last one counts. */
+static enum ps_status split_one(struct graph **graph, const char *text, size_t length, struct ps_error *error) {
+    char copy[128], *end = copy, *colon;
+    snprintf(copy, sizeof copy, "%.*s", (int)length, text);
+    colon = strrchr(copy, ':');
+    long channels = colon != NULL && colon[1] >= '0' && colon[1] <= '9' ? strtol(colon + 1, &end, 10) : 0;
+    if (length >= sizeof copy || end == copy || *end != '\0' || colon == copy || channels > INT_MAX)
+        return error_set(error, PS_USAGE, "split: '%s' must be LAYER:CHANNELS", copy);
+    *colon = '\0';
+    int layer;
+    struct graph *split;
+    TRY(find_layer(*graph, copy, &layer, error));
+    TRY(graph_split(*graph, layer, (int)channels, &split, error));
+    graph_destroy(*graph);
+    *graph = split;
+    return PS_OK;
+}
+
+enum ps_status graph_split_all(struct graph **graph, const char *splits, struct ps_error *error) {
+    for (const char *text = splits;; text++) {
+        size_t length = strcspn(text, "+");
+        TRY(split_one(graph, text, length, error));
+        text += length;
+        if (*text == '\0') return PS_OK;
+    }
+}

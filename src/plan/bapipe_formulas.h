@@ -1,0 +1,36 @@
+/*
+ * BaPipe's closed formulas for its four pipelines within a mini-batch (Zhao et al., 2020, Tables I and II), for balanced stages:
+ * N stages, M micro-batches, F and B the times of a stage for one micro-batch, SR the time to send (or to receive) what crosses
+ * a cut, a the bytes of a stage's features, w those of its weights.
+ *
+ *   1F1B-AS   asynchronous: a transfer starts with the first part of a result and hides behind the computation
+ *   FBP-AS    asynchronous, and a device runs a forward and a backward at the same time
+ *   1F1B-SNO  synchronous: a transfer starts when its result is whole, and is waited for
+ *   1F1B-SO   synchronous, with twice the micro-batches while the pipeline fills, so that transfers run beside computation
+ *
+ * The simulator is what plans are judged by; these are the published figures to hold it against, and cheap estimates.
+ */
+#ifndef PENSTOCK_PLAN_BAPIPE_FORMULAS_H
+#define PENSTOCK_PLAN_BAPIPE_FORMULAS_H
+
+#include <stdint.h>
+
+enum bapipe_pipeline { BAPIPE_1F1B_AS, BAPIPE_FBP_AS, BAPIPE_1F1B_SNO, BAPIPE_1F1B_SO };
+
+struct bapipe_stages {
+    int count, micro_batches;                 /* N, M: at least 1 */
+    double forward_s, backward_s, transfer_s; /* F, B, SR */
+    int64_t feature_bytes, weight_bytes;      /* a, w */
+};
+
+/* Seconds of a mini-batch, fill and drain included. */
+double bapipe_batch_s(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
+/* The share of that time in which a device does not compute. */
+double bapipe_bubble(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
+/* Features that the stage (from 0) keeps, and weights with their gradients. */
+int64_t bapipe_feature_bytes(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages, int stage);
+int64_t bapipe_weight_bytes(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
+/* Bytes per second of a link with which transfers hide behind computation. */
+double bapipe_bandwidth(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
+
+#endif

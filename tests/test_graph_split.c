@@ -1,0 +1,221 @@
+/*
+ * Layers split inside: for every layer of several networks that can be split, the rewritten network starts with the same
+ * weights and has the same loss, gradients and statistics as the whole one, on every device that computes.
+ */
+#include "support.h"
+
+#include <math.h>
+
+#include "chain.h"
+#include "graph/model.h"
+#include "graph/split.h"
+
+static const int32_t labels[4] = {1, 0, 3, 2};
+
+static const struct stage_step step = {
+    .seed = 5, .step = 11, .labels = labels, .gradient_scale = 0.25f, .training = true, .update_statistics = true};
+
+static struct graph *take_model(const char *spec) {
+    struct ps_model *model = NULL;
+    assert_ok(ps_model_create(spec, &model, &test_error));
+    struct graph *graph = model->graph;
+    model->graph = NULL;
+    ps_model_destroy(model);
+    return graph;
+}
+
+/* Values read twice, dropout before and behind what is split, a flattened image, every follower that there is. */
+static struct graph *tangle(void) {
+    struct builder b = {graph_create(), &test_error};
+    int data = build_input(&b, 2, 6, 6);
+    int conv1 = build_convolution(&b, data, "conv1", 5, 3, 1, 1, true);
+    int relu1 = build_relu(&b, conv1, "relu1");
+    int conv2 = build_convolution(&b, relu1, "conv2", 5, 3, 1, 1, false);
+    int drop2 = build_dropout(&b, build_relu(&b, build_batch_norm(&b, conv2, "norm2"), "relu2"), "drop2", 0.3f);
+    int sum = build_add(&b, conv1, drop2, "sum");
+    int conv3 = build_convolution(&b, sum, "conv3", 6, 2, 2, 0, true);
+    build_he_initial(&b, conv3);
+    int flat = build_flatten(&b, build_relu(&b, conv3, "relu3"), "flatten");
+    int fc1 = build_linear(&b, flat, "fc1", 9);
+    int drop3 = build_dropout(&b, build_relu(&b, build_batch_norm(&b, fc1, "norm4"), "relu4"), "drop4", 0.5f);
+    build_cross_entropy(&b, build_linear(&b, drop3, "fc2", 5), "loss");
+    assert_ok(graph_finish(b.graph, &test_error));
+    return b.graph;
+}
+
+static struct chain *run(struct device *device, const struct graph *graph, const int *cuts, int cut_count, double *loss) {
+    struct chain *chain = chain_create(device, graph, 4, 1, cuts, cut_count);
+    struct random_key key = test_key(100);
+    for (int64_t i = 0; i < chain->sizes[0].input_bytes / 4; i++)
+        chain->blocks[0][0].input[i] = 2 * random_uniform(key, (uint64_t)i) - 1;
+    *loss = chain_forward(chain, 0, &step).loss;
+    chain_backward(chain, 0, &step);
+    return chain;
+}
+
+/* What the split network has of a parameter of the whole one: its slices put end to end; returns how many there are. */
+static int gather(struct chain *chain, const struct parameter *whole, const float *const *weights, float *values) {
+    int slices = 0;
+    int64_t elements = 0;
+    for (int p = 0; p < chain->graph->parameter_count; p++) {
+        const struct parameter *part = &chain->graph->parameters[p];
+        if (strcmp(split_whole_name(part), whole->name) != 0) continue;
+        struct shape shape = split_whole_shape(part);
+        for (int d = 0; d < shape.rank; d++) assert_int_equal(shape.dim[d], whole->shape.dim[d]);
+        assert_int_equal(part->statistic, whole->statistic);
+        elements += chain_export(chain, part->name, weights, values + split_offset(part));
+        slices++;
+    }
+    assert_int_equal(elements, shape_elements(&whole->shape));
+    return slices;
+}
+
+static void compare(const float *values, const float *expected, int64_t count, const char *name) {
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs((double)expected[i]));
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs((double)values[i] - (double)expected[i]) <= 2e-5 * largest + 1e-7))
+            fail_msg("%s[%lld] is %g, not %g", name, (long long)i, (double)values[i], (double)expected[i]);
+}
+
+/* The two networks' weights, gradients and statistics; at least `split` parameters are in slices. */
+static void compare_chains(struct chain *whole, struct chain *parts, int split) {
+    const float *whole_weights[1] = {whole->weights[0]}, *part_weights[CHAIN_STAGES_MAX];
+    for (int s = 0; s < parts->count; s++) part_weights[s] = parts->weights[s];
+    for (int p = 0; p < whole->graph->parameter_count; p++) {
+        const struct parameter *parameter = &whole->graph->parameters[p];
+        size_t bytes = (size_t)shape_elements(&parameter->shape) * sizeof(float);
+        float *values = malloc(bytes), *expected = malloc(bytes);
+        if (!parameter->statistic) {
+            chain_export(whole, parameter->name, whole_weights, expected);
+            gather(parts, parameter, part_weights, values);
+            assert_memory_equal(values, expected, bytes);
+        }
+        chain_export(whole, parameter->name, NULL, expected);
+        split -= gather(parts, parameter, NULL, values) > 1;
+        compare(values, expected, (int64_t)bytes / 4, parameter->name);
+        free(values);
+        free(expected);
+    }
+    assert_true(split <= 0);
+}
+
+static bool can_be_split(const struct graph *graph, int layer) {
+    const struct node *head = &graph->nodes[graph->layers[layer].node_first];
+    return head->id == OPERATOR_CONVOLUTION || head->id == OPERATOR_LINEAR;
+}
+
+/* Each layer in turn, the network cut between the parts or before the join. */
+static void check_every_layer(struct device *device, struct graph *graph) {
+    double loss, split_loss;
+    struct chain *whole = run(device, graph, NULL, 0, &loss);
+    for (int l = 0; l < graph->layer_count; l++) {
+        if (!can_be_split(graph, l)) continue;
+        struct graph *split;
+        int channels = graph->nodes[graph->layers[l].node_first].attributes.channels;
+        assert_ok(graph_split(graph, l, l % 2 ? 1 : (channels + 1) / 2, &split, &test_error));
+        assert_int_equal(split->layer_count, graph->layer_count + 2);
+        assert_int_equal(split->layers[l].node_count, split->layers[l + 1].node_count);
+        int cut = l + 1 + l % 2;
+        struct chain *parts = run(device, split, &cut, 1, &split_loss);
+        assert_true(fabs(split_loss - loss) <= 1e-5 * fabs(loss));
+        compare_chains(whole, parts, 1);
+        chain_destroy(parts);
+        graph_destroy(split);
+    }
+    chain_destroy(whole);
+}
+
+static void check_networks(struct device *device) {
+    static const char *const specs[] = {"lenet5", "resnet,blocks=1,input=12,classes=5"};
+    struct graph *graph = tangle();
+    check_every_layer(device, graph);
+    graph_destroy(graph);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        graph = take_model(specs[i]);
+        check_every_layer(device, graph);
+        graph_destroy(graph);
+    }
+}
+
+static void test_same_results(void **state) {
+    (void)state;
+    on_real_devices(check_networks);
+}
+
+/* Parts split again, and several layers, through the model's specification. */
+static void check_splits_of_splits(struct device *device) {
+    struct graph *graph = take_model("lenet5"), *split = take_model("lenet5,split=conv1:4+conv1[0:4]:1+fc1:100+fc3:3");
+    double loss, split_loss;
+    struct chain *whole = run(device, graph, NULL, 0, &loss);
+    struct chain *parts = run(device, split, (const int[]){1, 2, 5}, 3, &split_loss);
+    assert_true(fabs(split_loss - loss) <= 1e-5 * fabs(loss));
+    compare_chains(whole, parts, 6);
+    chain_destroy(whole);
+    chain_destroy(parts);
+    graph_destroy(graph);
+    graph_destroy(split);
+}
+
+static void test_splits_of_splits(void **state) {
+    (void)state;
+    on_real_devices(check_splits_of_splits);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    struct graph *graph = tangle(), *split;
+    assert_ok(graph_split(graph, 1, 2, &split, &test_error)); /* conv2, norm2, relu2; drop2 stays whole */
+    static const char *const names[] = {"conv2[0:2]", "norm2[0:2]", "relu2[0:2]", "conv2[2:5]",
+                                        "norm2[2:5]", "relu2[2:5]", "conv2[0:5]", "drop2"};
+    for (int i = 0; i < 8; i++) assert_string_equal(split->nodes[3 + i].name, names[i]);
+    const struct parameter *parameter = &split->parameters[split->nodes[6].parameter_first];
+    assert_string_equal(parameter->name, "conv2[2:5].weight");
+    assert_string_equal(split_whole_name(parameter), "conv2.weight");
+    assert_int_equal(parameter->slice.first, 2);
+    assert_int_equal(parameter->slice.rows, 5);
+    assert_int_equal(split_offset(parameter), 2 * 5 * 3 * 3);
+    /* What lies on the cut between the parts: the input of both, the first part, and conv1's output for the sum. */
+    assert_int_equal(graph_cut_bytes(split, 2), 4 * 36 * (5 + 2 + 5));
+    graph_destroy(split);
+    graph_destroy(graph);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec, *said;
+    } cases[] = {
+        {"lenet5,split=conv1:6", "from 1 to 5, not 6"},
+        {"lenet5,split=conv1:0", "from 1 to 5, not 0"},
+        {"lenet5,split=pool1:2", "a convolution or linear layer can"},
+        {"lenet5,split=conv9:2", "'conv9'"},
+        {"lenet5,split=conv1", "LAYER:CHANNELS"},
+        {"lenet5,split=conv1:x", "LAYER:CHANNELS"},
+        {"lenet5,split=conv1:2+", "LAYER:CHANNELS"},
+        {"lenet5,split=conv1:2+conv1:1", "'conv1'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ps_model *model = NULL;
+        assert_status(ps_model_create(cases[i].spec, &model, &test_error), PS_USAGE, cases[i].said);
+        assert_null(model);
+    }
+    struct builder b = {graph_create(), &test_error};
+    struct attributes grouped = {.channels = 4, .kernel_h = 1, .kernel_w = 1, .groups = 2};
+    int data = build_input(&b, 2, 4, 4);
+    graph_add(b.graph, OPERATOR_CONVOLUTION, "grouped", &grouped, &data, 1, &test_error);
+    assert_ok(graph_finish(b.graph, &test_error));
+    struct graph *split = NULL;
+    assert_status(graph_split(b.graph, 0, 2, &split, &test_error), PS_USAGE, "2 groups");
+    graph_destroy(b.graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_results),
+        cmocka_unit_test(test_splits_of_splits),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
