@@ -33,6 +33,7 @@ struct engine_block {
     int partner; /* block at the other end, once it has come; NOBODY before */
     int channel, micro_batch;
     int64_t posted; /* since when it is offered */
+    int64_t begun;  /* sender: when the computation began that made it */
     int next;       /* offered on the same side of the channel; NOBODY */
 };
 

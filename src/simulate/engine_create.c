@@ -1,6 +1,7 @@
 /* Lays out the simulator's state: one look through the programs tells how many of everything there are, and how long at most. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "simulate/engine.h"
 
@@ -102,20 +103,26 @@ static void lay_out_stage(struct engine *engine, int index) {
     }
 }
 
-/* Channels between the same two workers in the same direction share a link. */
+/* Do two channels take turns? Those between the same two workers in the same direction do, in both directions where either is
+ * half duplex, and all whose links name the same medium. */
+static bool share_link(const struct simulation_work *work, int channel, int other) {
+    int from, to, other_from, other_to;
+    channel_ends(work->programs, channel, &from, &to);
+    channel_ends(work->programs, other, &other_from, &other_to);
+    if (from == other_from && to == other_to) return true;
+    const struct cluster_link *link = cluster_link_between(work->cluster, from, to);
+    const struct cluster_link *other_link = cluster_link_between(work->cluster, other_from, other_to);
+    if (!link || !other_link) return false;
+    if (from == other_to && to == other_from && (link->half_duplex || other_link->half_duplex)) return true;
+    return link->medium[0] && strcmp(link->medium, other_link->medium) == 0;
+}
+
 static void lay_out_channel(struct engine *engine, int index) {
-    const struct ps_programs *programs = engine->work->programs;
-    int from, to;
-    channel_ends(programs, index, &from, &to);
     int link = 0;
-    for (; link < index; link++) {
-        int other_from, other_to;
-        channel_ends(programs, link, &other_from, &other_to);
-        if (other_from == from && other_to == to) break;
-    }
+    while (link < index && !share_link(engine->work, index, link)) link++;
     engine->channels[index] = (struct engine_channel){
         .offered = {NOBODY, NOBODY},
-        .link = link,
+        .link = link < index ? engine->channels[link].link : index,
         .duration = ticks(engine, channel_seconds(engine->work, index)),
         .bytes = channel_bytes(engine->work, index),
     };

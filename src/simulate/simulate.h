@@ -6,8 +6,14 @@
  *   F  the stage's forward         B  its backward by input and by weights         R  as F
  *   U  update_s                    P  update_s x SIMULATE_PREDICT_COST
  *   U with the prediction in the same pass                     update_s x SIMULATE_UPDATE_PREDICT_COST
- * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers (one for each
- * direction) has done with those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end.
+ * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers has done with
+ * those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction of each pair is a
+ * link of its own, unless the cluster says half duplex (the two directions are one) or names a medium (all its pairs are one).
+ * Under this model 1f1b on equal stages takes BaPipe's (Wu et al., 2021, Table II) time of 1F1B-SNO exactly.
+ *
+ * With cluster.streaming (BaPipe's AS: a transfer starts with the first part of the output) a transfer begins with the
+ * computation that makes the block, as far as the receiver's block and the link are free then, and ends no earlier than that
+ * computation. The receiver waits for the whole block: it does not begin with the first part.
  *
  * Without overlap (cluster.overlap false) transfers take the workers' own time: the sender is held up at its SEND, whether or
  * not the other end has come, and the receiver as long when it first needs the block, from the later of its own time and the
