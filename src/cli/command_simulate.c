@@ -6,7 +6,7 @@
 
 struct simulate_arguments {
     struct common_arguments common;
-    const char *plan, *profile, *trace, *svg;
+    const char *plan, *profile, *trace, *svg, *against;
     int batches;
     struct cluster_arguments cluster;
 };
@@ -36,6 +36,11 @@ static const struct argument rows[] = {
      .read = argument_read_integer,
      .low = 1,
      .high = 100000},
+    {.name = "against",
+     .value = "TRACE.json",
+     .help = "hold the prediction against the trace of a run (train --trace)",
+     .offset = OF(against),
+     .read = argument_read_text},
     {.name = "svg", .value = "FILE", .help = "draw the timeline here", .offset = OF(svg), .read = argument_read_text},
     {.name = "trace",
      .value = "FILE",
@@ -51,7 +56,10 @@ static enum ps_status simulate(const struct simulate_arguments *arguments, const
     struct ps_cluster *cluster = NULL;
     CHECK(ps_profile_read(arguments->profile, &profile, error));
     enum ps_status status = cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, &cluster, error);
-    if (status == PS_OK) status = ps_simulate(plan, profile, cluster, arguments->batches, simulation, error);
+    if (status == PS_OK && arguments->against != NULL)
+        status = ps_simulate_against(plan, profile, cluster, arguments->batches, arguments->against, simulation, error);
+    else if (status == PS_OK)
+        status = ps_simulate(plan, profile, cluster, arguments->batches, simulation, error);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
     return status;

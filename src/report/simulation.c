@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "report/report.h"
-#include "simulate/simulate.h"
+#include "report/parts.h"
 
 char *ps_simulation_json(const struct ps_simulation *simulation) {
     const struct ps_simulation_info *info = &simulation->info;
@@ -23,7 +20,9 @@ char *ps_simulation_json(const struct ps_simulation *simulation) {
     json_t *root = json_pack("{s:f, s:f, s:f, s:f, s:i, s:o}", "period_s", info->period_s, "makespan_s", info->makespan_s,
                              "throughput_samples_per_s", info->throughput_samples_per_s, "bubble", info->bubble, "batches",
                              info->batches, "workers", workers);
-    return root ? json_text(root) : NULL;
+    if (!root) return NULL;
+    if (simulation->against) report_against_json(simulation->against, root);
+    return json_text(root);
 }
 
 static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
@@ -32,6 +31,14 @@ static double percent(double part, double whole) { return whole > 0 ? 100 * part
 static void add_throughput(struct text *text, double samples_per_s) {
     int decimals = samples_per_s >= 100 ? 0 : samples_per_s >= 1 ? 2 : 4;
     text_add(text, "throughput  %.*f samples/s\n", decimals, samples_per_s);
+}
+
+void report_add_table(struct text *text, struct text *rows) {
+    char *source = text_take(rows), *table = source ? text_table(source) : NULL;
+    text_add(text, "\n%s", table ? table : "");
+    if (!table) text->failed = true;
+    free(source);
+    free(table);
 }
 
 char *ps_simulation_table(const struct ps_simulation *simulation) {
@@ -47,15 +54,13 @@ char *ps_simulation_table(const struct ps_simulation *simulation) {
                  percent(worker->idle_communication_s, makespan), percent(worker->idle_imbalance_s, makespan),
                  text_bytes(worker->memory_bytes, a), worker->weight_copies);
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     text_add(&text, "%s\n", simulation->title);
     text_add(&text, "period      %s for a mini-batch\n", text_seconds(info->period_s, a));
     add_throughput(&text, info->throughput_samples_per_s);
     text_add(&text, "makespan    %s for %d mini-batches\n", text_seconds(info->makespan_s, b), info->batches);
-    text_add(&text, "bubble      %.1f%%\n\n%s", 100 * info->bubble, table ? table : "");
-    if (!table) text.failed = true;
-    free(source);
-    free(table);
+    text_add(&text, "bubble      %.1f%%\n", 100 * info->bubble);
+    report_add_table(&text, &rows);
+    if (simulation->against) report_against_table(simulation->against, &text);
     return text_take(&text);
 }
 

@@ -154,6 +154,8 @@ static bool take_surveyed(struct engine *engine, const struct survey *survey) {
     struct timeline *timeline = &engine->timeline;
     engine->blocks = take(engine->block_count, sizeof *engine->blocks);
     timeline->workers = engine->work->programs->workers;
+    timeline->batches = engine->work->programs->batches;
+    timeline->micro_batches = engine->work->programs->micro_batches;
     timeline->events = take(survey->events, sizeof *timeline->events);
     timeline->event_count = timeline->event_capacity = survey->events;
     timeline->transfers = take(survey->sends, sizeof *timeline->transfers);

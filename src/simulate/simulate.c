@@ -180,5 +180,6 @@ void ps_simulation_destroy(struct ps_simulation *simulation) {
     timeline_free(&simulation->timeline);
     free(simulation->worker);
     free(simulation->memory);
+    free(simulation->against);
     free(simulation);
 }

@@ -33,6 +33,7 @@
 #include "profile/profile.h"
 #include "program/lower.h"
 #include "program/timeline.h"
+#include "simulate/against.h"
 
 /* A prediction alone reads and writes about as much as an update; fused with it, it only writes one more block. */
 #define SIMULATE_PREDICT_COST 1.0
@@ -44,6 +45,7 @@ struct ps_simulation {
     struct ps_simulation_worker *worker;
     struct worker_memory *memory; /* per worker: what memory_bytes is made of */
     struct timeline timeline;     /* computations and transfers */
+    struct against *against;      /* how far a measured run is from it; NULL: not compared */
 };
 
 /* What to simulate; everything is borrowed. */
