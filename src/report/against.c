@@ -6,6 +6,8 @@
 static enum ps_status compare(const struct ps_plan *plan, const struct timeline *measured, struct ps_simulation *simulation,
                               struct ps_error *error) {
     const struct schedule *schedule;
+    if (simulation->timeline.event_count == 0)
+        return error_set(error, PS_USAGE, "a run of %lld instructions is too long to compare", (long long)simulation->instructions);
     TRY(schedule_find(plan->schedule, &schedule, error));
     simulation->against = calloc(1, sizeof *simulation->against);
     if (!simulation->against) return error_memory(error, "the comparison", sizeof *simulation->against);

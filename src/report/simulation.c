@@ -17,9 +17,9 @@ char *ps_simulation_json(const struct ps_simulation *simulation) {
                                                  "imbalance", worker->idle_imbalance_s, "memory_bytes",
                                                  (json_int_t)worker->memory_bytes, "weight_copies", worker->weight_copies));
     }
-    json_t *root = json_pack("{s:f, s:f, s:f, s:f, s:i, s:o}", "period_s", info->period_s, "makespan_s", info->makespan_s,
+    json_t *root = json_pack("{s:f, s:f, s:f, s:f, s:i, s:I, s:o}", "period_s", info->period_s, "makespan_s", info->makespan_s,
                              "throughput_samples_per_s", info->throughput_samples_per_s, "bubble", info->bubble, "batches",
-                             info->batches, "workers", workers);
+                             info->batches, "instructions", (json_int_t)simulation->instructions, "workers", workers);
     if (!root) return NULL;
     if (simulation->against) report_against_json(simulation->against, root);
     return json_text(root);
@@ -82,6 +82,9 @@ static const char **worker_notes(const struct ps_simulation *simulation) {
 static enum ps_status write_timeline(const struct ps_simulation *simulation, const char *path,
                                      char *(*draw)(const struct timeline *, const struct timeline_caption *),
                                      struct ps_error *error) {
+    if (simulation->timeline.event_count == 0)
+        return error_set(error, PS_USAGE, "%s: a run of %lld instructions is too long to draw; take fewer mini-batches", path,
+                         (long long)simulation->instructions);
     const char **notes = worker_notes(simulation);
     struct timeline_caption caption = {.title = simulation->title, .notes = notes};
     char *text = notes ? draw(&simulation->timeline, &caption) : NULL;

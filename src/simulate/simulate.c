@@ -104,6 +104,8 @@ static enum ps_status create(struct engine *engine, struct ps_simulation **simul
     snprintf(made->title, sizeof made->title, "%s, %s, %d workers", work->programs->schedule, work->programs->policy,
              work->programs->workers);
     sum_up(engine, &made->info);
+    for (int w = 0; w < work->programs->workers; w++)
+        made->instructions += work->folded ? fold_length(work->folded, w) : work->programs->worker[w].count;
     describe_workers(engine, sizes, made);
     made->timeline = engine->timeline;
     engine->timeline = (struct timeline){0};
@@ -125,20 +127,44 @@ enum ps_status simulate_programs(const struct simulation_work *work, struct ps_s
     return status;
 }
 
-static enum ps_status lower_batches(const struct ps_plan *plan, int batches, struct ps_programs **programs,
-                                    struct ps_error *error) {
+/* Programs or, where they are long, folded ones. */
+struct lowered {
+    struct ps_programs *programs; /* NULL: folded */
+    struct folded *folded;
+};
+
+static void lowered_free(struct lowered *lowered) {
+    ps_programs_destroy(lowered->programs);
+    fold_destroy(lowered->folded);
+}
+
+static enum ps_status lower_length(void *context, int micro_batches, int batches, struct ps_programs **programs,
+                                   struct ps_error *error) {
+    struct ps_plan plan = *(const struct ps_plan *)context; /* shares everything but this number */
+    plan.micro_batches = micro_batches;
+    return lower_plan(&plan, batches, programs, error);
+}
+
+static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowered *lowered, struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(plan->schedule, &schedule, error));
     if (batches == 0) batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
     int most = larger(1, MICRO_BATCHES_MAX / plan->micro_batches);
     if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
-    return lower_plan(plan, batches, programs, error);
+    *lowered = (struct lowered){0};
+    struct ps_plan shared = *plan;
+    if (2.0 * plan->stage_count * batches * plan->micro_batches > SIMULATE_EVENTS_MAX)
+        TRY(fold_create(lower_length, &shared, schedule->flush, plan->workers, plan->micro_batches, batches, &lowered->folded, error));
+    return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
 }
 
-static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct ps_programs *programs,
-                                       const struct cost_table *table, const struct ps_cluster *cluster,
-                                       struct ps_simulation **simulation, struct ps_error *error) {
-    struct simulation_work work = {.programs = programs, .cluster = cluster, .samples = plan->micro_batch};
+static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct lowered *lowered, const struct cost_table *table,
+                                       const struct ps_cluster *cluster, struct ps_simulation **simulation,
+                                       struct ps_error *error) {
+    struct simulation_work work = {.programs = lowered->folded ? lowered->folded->programs : lowered->programs,
+                                   .folded = lowered->folded,
+                                   .cluster = cluster,
+                                   .samples = plan->micro_batch};
     TRY(plan_moments(plan, &work.moments, error));
     struct stage_cost *costs = calloc((size_t)plan->stage_count, sizeof *costs);
     if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
@@ -155,15 +181,15 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
 enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
                            int batches, struct ps_simulation **simulation, struct ps_error *error) {
     const struct cost_table *table;
+    struct lowered lowered;
     TRY(profile_table(profile, plan->micro_batch, &table, error));
     TRY(plan_check(plan, table->layer_count, error));
     TRY(plan_check_order(plan, table, error));
     if (strcmp(plan->model, profile->model) != 0)
         log_warn("the plan is for %s, the profile of %s", plan->model, profile->model);
-    struct ps_programs *programs;
-    TRY(lower_batches(plan, batches, &programs, error));
-    enum ps_status status = simulate_lowered(plan, programs, table, cluster, simulation, error);
-    ps_programs_destroy(programs);
+    TRY(lower(plan, batches, &lowered, error));
+    enum ps_status status = simulate_lowered(plan, &lowered, table, cluster, simulation, error);
+    lowered_free(&lowered);
     return status;
 }
 

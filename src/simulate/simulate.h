@@ -34,23 +34,29 @@
 #include "program/lower.h"
 #include "program/timeline.h"
 #include "simulate/against.h"
+#include "simulate/fold.h"
 
 /* A prediction alone reads and writes about as much as an update; fused with it, it only writes one more block. */
 #define SIMULATE_PREDICT_COST 1.0
 #define SIMULATE_UPDATE_PREDICT_COST 1.25
+
+/* Longer runs are summed up without a timeline; plans with more than that to run are folded (fold.h) where they repeat. */
+enum { SIMULATE_EVENTS_MAX = 1 << 21 };
 
 struct ps_simulation {
     char title[256]; /* what was simulated, for captions */
     struct ps_simulation_info info;
     struct ps_simulation_worker *worker;
     struct worker_memory *memory; /* per worker: what memory_bytes is made of */
-    struct timeline timeline;     /* computations and transfers */
+    struct timeline timeline;     /* computations and transfers; none where they are more than SIMULATE_EVENTS_MAX */
+    int64_t instructions;         /* executed */
     struct against *against;      /* how far a measured run is from it; NULL: not compared */
 };
 
 /* What to simulate; everything is borrowed. */
 struct simulation_work {
     const struct ps_programs *programs;
+    const struct folded *folded; /* where the programs' code is; NULL: in `programs` */
     const struct stage_cost *costs; /* per stage, for one micro-batch at speed 1 */
     const struct ps_cluster *cluster;
     int samples; /* of a micro-batch */

@@ -32,6 +32,7 @@ static void settle(struct engine *engine, int index) {
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct engine *engine = context;
     (void)worker;
+    if (kind == BLOCK_STASH) return true;
     return !engine->blocks[block_index(engine, stage, kind, slot)].moving;
 }
 
@@ -58,6 +59,7 @@ static void record(struct engine *engine, const struct engine_block *sender, con
                    int64_t end) {
     const struct engine_channel *channel = &engine->channels[sender->channel];
     bool gradient = sender->channel % 2 == 1;
+    if (!engine->recording) return;
     assert(engine->timeline.transfer_count < engine->timeline.transfer_capacity);
     engine->timeline.transfers[engine->timeline.transfer_count++] = (struct timeline_transfer){
         .from = sender->worker,
