@@ -119,7 +119,7 @@ static void check_fields(json_t *object, const char *const *names, size_t count)
 static void test_what_is_shown(void **state) {
     (void)state;
     static const char *const fields[] = {"period_s", "makespan_s", "throughput_samples_per_s", "bubble",
-                                         "batches",  "instructions", "workers"};
+                                         "batches",  "instructions", "workers", "critical_path", "advice"};
     static const char *const worker_fields[] = {"busy_s", "idle_s", "memory_bytes", "weight_copies"};
     static const char *const idle_fields[] = {"fill_drain", "dependency", "communication", "imbalance"};
     struct ps_profile *profile = make_profile();
@@ -131,7 +131,7 @@ static void test_what_is_shown(void **state) {
     char *text = ps_simulation_json(simulation);
     json_t *root = json_loads(text, 0, NULL), *worker;
     assert_non_null(root);
-    check_fields(root, fields, 7);
+    check_fields(root, fields, 9);
     assert_int_equal(json_array_size(json_object_get(root, "workers")), 3);
     size_t w;
     json_array_foreach(json_object_get(root, "workers"), w, worker) {

@@ -21,6 +21,7 @@ char *ps_simulation_json(const struct ps_simulation *simulation) {
                              "throughput_samples_per_s", info->throughput_samples_per_s, "bubble", info->bubble, "batches",
                              info->batches, "instructions", (json_int_t)simulation->instructions, "workers", workers);
     if (!root) return NULL;
+    report_explain_json(simulation, root);
     if (simulation->against) report_against_json(simulation->against, root);
     return json_text(root);
 }
@@ -60,6 +61,7 @@ char *ps_simulation_table(const struct ps_simulation *simulation) {
     text_add(&text, "makespan    %s for %d mini-batches\n", text_seconds(info->makespan_s, b), info->batches);
     text_add(&text, "bubble      %.1f%%\n", 100 * info->bubble);
     report_add_table(&text, &rows);
+    report_explain_table(simulation, &text);
     if (simulation->against) report_against_table(simulation->against, &text);
     return text_take(&text);
 }

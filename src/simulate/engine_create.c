@@ -189,7 +189,7 @@ static bool take_surveyed(struct engine *engine, const struct survey *survey) {
     struct timeline *timeline = &engine->timeline;
     engine->blocks = take(engine->block_count, sizeof *engine->blocks);
     if (!engine->blocks || !take_windows(engine)) return false;
-    engine->recording = survey->events <= SIMULATE_EVENTS_MAX;
+    engine->recording = survey->events <= SIMULATE_EVENTS_MAX && !engine->work->summary_only;
     if (!engine->recording) return true;
     timeline->workers = engine->work->programs->workers;
     timeline->batches = engine->work->programs->batches;

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "program/moments.h"
+#include "simulate/advice.h"
 #include "simulate/engine.h"
 
 /* Micro-batches that one simulation may have: guards against absurd numbers, not against long runs. */
@@ -170,11 +171,17 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
     for (int s = 0; s < plan->stage_count; s++) costs[s] = stage_cost(table, plan->stages[s].first, plan->stages[s].last);
     work.costs = costs;
-    enum ps_status status = simulate_programs(&work, simulation, error);
+    struct ps_simulation *made = NULL;
+    enum ps_status status = simulate_programs(&work, &made, error);
+    if (status == PS_OK && made->timeline.event_count > 0) status = critical_path_find(&made->timeline, &made->critical, error);
+    if (status == PS_OK) status = advice_find(plan, table, &work, made, &made->advice, error);
     free(costs);
-    if (status != PS_OK) return status;
-    snprintf((*simulation)->title, sizeof(*simulation)->title, "%s: %s, %s, %d workers", plan->model, plan->schedule,
-             plan->weights, plan->workers);
+    if (status != PS_OK) {
+        ps_simulation_destroy(made);
+        return status;
+    }
+    snprintf(made->title, sizeof made->title, "%s: %s, %s, %d workers", plan->model, plan->schedule, plan->weights, plan->workers);
+    *simulation = made;
     return PS_OK;
 }
 
@@ -206,6 +213,7 @@ void ps_simulation_destroy(struct ps_simulation *simulation) {
     timeline_free(&simulation->timeline);
     free(simulation->worker);
     free(simulation->memory);
+    critical_path_free(&simulation->critical);
     free(simulation->against);
     free(simulation);
 }

@@ -34,6 +34,7 @@
 #include "program/lower.h"
 #include "program/timeline.h"
 #include "simulate/against.h"
+#include "simulate/critical.h"
 #include "simulate/fold.h"
 
 /* A prediction alone reads and writes about as much as an update; fused with it, it only writes one more block. */
@@ -43,6 +44,16 @@
 /* Longer runs are summed up without a timeline; plans with more than that to run are folded (fold.h) where they repeat. */
 enum { SIMULATE_EVENTS_MAX = 1 << 21 };
 
+enum advice_kind { ADVICE_NONE, ADVICE_MOVE_LAYER, ADVICE_BANDWIDTH };
+
+/* The change that would shorten the period most (simulate/advice.h). */
+struct advice {
+    enum advice_kind kind;
+    int limiting_worker;  /* the one that computes most */
+    int layer, from, to;  /* layer from 0; workers */
+    double period_s, saving; /* the period it would have; by which share that is less */
+};
+
 struct ps_simulation {
     char title[256]; /* what was simulated, for captions */
     struct ps_simulation_info info;
@@ -50,7 +61,9 @@ struct ps_simulation {
     struct worker_memory *memory; /* per worker: what memory_bytes is made of */
     struct timeline timeline;     /* computations and transfers; none where they are more than SIMULATE_EVENTS_MAX */
     int64_t instructions;         /* executed */
-    struct against *against;      /* how far a measured run is from it; NULL: not compared */
+    struct critical_path critical; /* compute_s NULL: not looked for */
+    struct advice advice;
+    struct against *against; /* how far a measured run is from it; NULL: not compared */
 };
 
 /* What to simulate; everything is borrowed. */
@@ -61,6 +74,7 @@ struct simulation_work {
     const struct ps_cluster *cluster;
     int samples; /* of a micro-batch */
     int moments; /* optimizer state in blocks of the weights (program/moments.h) */
+    bool summary_only; /* no timeline */
 };
 
 /* PS_USAGE: the cluster has fewer workers than the programs. PS_FAILED: out of memory, or the programs (which have not passed
