@@ -257,6 +257,8 @@ struct ps_simulation_info ps_simulation_info(const struct ps_simulation *simulat
 struct ps_simulation_worker ps_simulation_worker(const struct ps_simulation *simulation, int worker);
 char *ps_simulation_json(const struct ps_simulation *simulation);
 char *ps_simulation_table(const struct ps_simulation *simulation);
+/* A small timeline for a terminal, `columns` wide (UTF-8; with ANSI colours or without); "" where the run is too long to draw. */
+char *ps_simulation_timeline(const struct ps_simulation *simulation, int columns, bool colour);
 enum ps_status ps_simulation_write_svg(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
 enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
 void ps_simulation_destroy(struct ps_simulation *simulation);

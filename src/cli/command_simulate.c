@@ -69,7 +69,10 @@ static enum ps_status put_simulation(const struct simulate_arguments *arguments,
                                      struct ps_error *error) {
     if (arguments->svg != NULL) CHECK(ps_simulation_write_svg(simulation, arguments->svg, error));
     if (arguments->trace != NULL) CHECK(ps_simulation_write_trace(simulation, arguments->trace, error));
-    return output_text(arguments->common.json ? ps_simulation_json(simulation) : ps_simulation_table(simulation), error);
+    if (arguments->common.json) return output_text(ps_simulation_json(simulation), error);
+    CHECK(output_text(ps_simulation_table(simulation), error));
+    putchar('\n');
+    return output_text(ps_simulation_timeline(simulation, output_columns(), output_colour()), error);
 }
 
 static enum ps_status run(const void *values, struct ps_error *error) {
