@@ -259,7 +259,10 @@ char *ps_simulation_json(const struct ps_simulation *simulation);
 char *ps_simulation_table(const struct ps_simulation *simulation);
 /* A small timeline for a terminal, `columns` wide (UTF-8; with ANSI colours or without); "" where the run is too long to draw. */
 char *ps_simulation_timeline(const struct ps_simulation *simulation, int columns, bool colour);
+/* The timeline as a picture, with each worker's memory under its row; the second also draws an arrow along each transfer. PS_USAGE:
+ * the run is too long to draw. */
 enum ps_status ps_simulation_write_svg(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
+enum ps_status ps_simulation_write_svg_arrows(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
 enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
 void ps_simulation_destroy(struct ps_simulation *simulation);
 

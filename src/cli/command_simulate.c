@@ -8,6 +8,7 @@ struct simulate_arguments {
     struct common_arguments common;
     const char *plan, *profile, *trace, *svg, *against;
     int batches;
+    bool arrows;
     struct cluster_arguments cluster;
 };
 
@@ -42,6 +43,7 @@ static const struct argument rows[] = {
      .offset = OF(against),
      .read = argument_read_text},
     {.name = "svg", .value = "FILE", .help = "draw the timeline here", .offset = OF(svg), .read = argument_read_text},
+    {.name = "arrows", .help = "with an arrow along each transfer", .offset = OF(arrows)},
     {.name = "trace",
      .value = "FILE",
      .help = "write Chrome trace events here (they open in Perfetto)",
@@ -67,7 +69,10 @@ static enum ps_status simulate(const struct simulate_arguments *arguments, const
 
 static enum ps_status put_simulation(const struct simulate_arguments *arguments, const struct ps_simulation *simulation,
                                      struct ps_error *error) {
-    if (arguments->svg != NULL) CHECK(ps_simulation_write_svg(simulation, arguments->svg, error));
+    if (arguments->svg != NULL && arguments->arrows)
+        CHECK(ps_simulation_write_svg_arrows(simulation, arguments->svg, error));
+    else if (arguments->svg != NULL)
+        CHECK(ps_simulation_write_svg(simulation, arguments->svg, error));
     if (arguments->trace != NULL) CHECK(ps_simulation_write_trace(simulation, arguments->trace, error));
     if (arguments->common.json) return output_text(ps_simulation_json(simulation), error);
     CHECK(output_text(ps_simulation_table(simulation), error));

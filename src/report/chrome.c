@@ -4,14 +4,14 @@
  * Times are microseconds. What `simulate --against` needs to know of a run stands in each computation's args (op, stage,
  * micro_batch) and in otherData (mini-batches of the segment, micro-batches in each); trace_read.c reads it.
  *
- * Format: "Trace Event Format" (Chromium project); complete events (X), flow events (s, t, f), metadata (M).
+ * Format: "Trace Event Format" (Chromium project); complete events (X), flow events (s, t, f), counters (C), metadata (M).
  */
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "report/report.h"
+#include "report/memory_curve.h"
 
 static const char *const categories[ACTION_COUNT] = {
     [ACTION_FORWARD] = "forward", [ACTION_BACKWARD] = "backward", [ACTION_RECOMPUTE] = "recompute", [ACTION_UPDATE] = "update",
@@ -144,6 +144,12 @@ static void add_transfer(struct tracing *tracing, int id) {
     add_flow(tracing, "f", id, TRACE_WORKERS, taker->worker, taker->start_s, taker->end_s);
 }
 
+static void add_memory(struct tracing *tracing, int worker, const struct memory_curve *curve) {
+    for (int i = 0; i < curve->count; i++)
+        text_add(next(tracing), "{\"ph\":\"C\",\"name\":\"memory of worker %d\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"bytes\":%lld}}",
+                 worker, TRACE_WORKERS, microseconds(curve->points[i].time_s), (long long)curve->points[i].bytes);
+}
+
 static bool name_threads(struct tracing *tracing, const struct timeline_caption *caption) {
     const struct timeline *timeline = tracing->timeline;
     int workers = timeline->workers;
@@ -179,6 +185,7 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
     if (find_computations(timeline, &tracing.computations) && name_threads(&tracing, caption)) {
         for (int i = 0; i < timeline->event_count; i++) add_event(&tracing, &timeline->events[i]);
         for (int i = 0; i < timeline->transfer_count; i++) add_transfer(&tracing, i);
+        for (int w = 0; caption->memory && w < timeline->workers; w++) add_memory(&tracing, w, &caption->memory[w]);
     } else {
         tracing.text.failed = true;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "report/memory_curve.h"
 #include "report/parts.h"
 
 char *ps_simulation_json(const struct ps_simulation *simulation) {
@@ -81,26 +82,32 @@ static const char **worker_notes(const struct ps_simulation *simulation) {
     return notes;
 }
 
-static enum ps_status write_timeline(const struct ps_simulation *simulation, const char *path,
+static enum ps_status write_timeline(const struct ps_simulation *simulation, const char *path, bool arrows,
                                      char *(*draw)(const struct timeline *, const struct timeline_caption *),
                                      struct ps_error *error) {
     if (simulation->timeline.event_count == 0)
         return error_set(error, PS_USAGE, "%s: a run of %lld instructions is too long to draw; take fewer mini-batches", path,
                          (long long)simulation->instructions);
     const char **notes = worker_notes(simulation);
-    struct timeline_caption caption = {.title = simulation->title, .notes = notes};
-    char *text = notes ? draw(&simulation->timeline, &caption) : NULL;
+    struct memory_curve *memory = memory_curves_make(simulation);
+    struct timeline_caption caption = {.title = simulation->title, .notes = notes, .memory = memory, .arrows = arrows};
+    char *text = notes && memory ? draw(&simulation->timeline, &caption) : NULL;
     enum ps_status status = text ? file_write(path, text, strlen(text), error)
                                  : error_memory(error, path, (size_t)simulation->timeline.event_count * 128);
     free(text);
     free(notes);
+    memory_curves_free(memory, simulation->info.workers);
     return status;
 }
 
 enum ps_status ps_simulation_write_svg(const struct ps_simulation *simulation, const char *path, struct ps_error *error) {
-    return write_timeline(simulation, path, report_timeline_svg, error);
+    return write_timeline(simulation, path, false, report_timeline_svg, error);
+}
+
+enum ps_status ps_simulation_write_svg_arrows(const struct ps_simulation *simulation, const char *path, struct ps_error *error) {
+    return write_timeline(simulation, path, true, report_timeline_svg, error);
 }
 
 enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation, const char *path, struct ps_error *error) {
-    return write_timeline(simulation, path, report_timeline_trace, error);
+    return write_timeline(simulation, path, false, report_timeline_trace, error);
 }

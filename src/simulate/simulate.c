@@ -76,14 +76,14 @@ static int weight_copies(const struct ps_programs *programs, int worker) {
     return copies;
 }
 
-static void describe_workers(const struct engine *engine, const struct stage_sizes *sizes, struct ps_simulation *simulation) {
+static void describe_workers(const struct engine *engine, struct ps_simulation *simulation) {
     const struct simulation_work *work = engine->work;
     int64_t most_busy = 0;
     for (int w = 0; w < work->programs->workers; w++)
         if (engine->workers[w].busy > most_busy) most_busy = engine->workers[w].busy;
     for (int w = 0; w < work->programs->workers; w++) {
         attribute(engine, w, most_busy, &simulation->worker[w]);
-        simulation->memory[w] = programs_memory(work->programs, w, sizes, work->moments);
+        simulation->memory[w] = programs_memory(work->programs, w, simulation->sizes, work->moments);
         simulation->worker[w].memory_bytes = worker_memory_total(&simulation->memory[w]);
         simulation->worker[w].weight_copies = weight_copies(work->programs, w);
     }
@@ -93,24 +93,22 @@ static enum ps_status create(struct engine *engine, struct ps_simulation **simul
     const struct simulation_work *work = engine->work;
     size_t workers = (size_t)work->programs->workers, stages = (size_t)work->programs->stages;
     struct ps_simulation *made = calloc(1, sizeof *made);
-    struct stage_sizes *sizes = calloc(stages, sizeof *sizes);
     if (made) made->worker = calloc(workers, sizeof *made->worker);
     if (made) made->memory = calloc(workers, sizeof *made->memory);
-    if (!sizes || !made || !made->worker || !made->memory) {
-        free(sizes);
+    if (made) made->sizes = calloc(stages, sizeof *made->sizes);
+    if (!made || !made->worker || !made->memory || !made->sizes) {
         ps_simulation_destroy(made);
         return error_memory(error, "the result of a simulation", workers * (sizeof *made->worker + sizeof *made->memory));
     }
-    for (size_t s = 0; s < stages; s++) sizes[s] = work->costs[s].size;
+    for (size_t s = 0; s < stages; s++) made->sizes[s] = work->costs[s].size;
     snprintf(made->title, sizeof made->title, "%s, %s, %d workers", work->programs->schedule, work->programs->policy,
              work->programs->workers);
     sum_up(engine, &made->info);
     for (int w = 0; w < work->programs->workers; w++)
         made->instructions += work->folded ? fold_length(work->folded, w) : work->programs->worker[w].count;
-    describe_workers(engine, sizes, made);
+    describe_workers(engine, made);
     made->timeline = engine->timeline;
     engine->timeline = (struct timeline){0};
-    free(sizes);
     *simulation = made;
     return PS_OK;
 }
@@ -213,6 +211,7 @@ void ps_simulation_destroy(struct ps_simulation *simulation) {
     timeline_free(&simulation->timeline);
     free(simulation->worker);
     free(simulation->memory);
+    free(simulation->sizes);
     critical_path_free(&simulation->critical);
     free(simulation->against);
     free(simulation);

@@ -59,6 +59,7 @@ struct ps_simulation {
     struct ps_simulation_info info;
     struct ps_simulation_worker *worker;
     struct worker_memory *memory; /* per worker: what memory_bytes is made of */
+    struct stage_sizes *sizes;    /* per stage */
     struct timeline timeline;     /* computations and transfers; none where they are more than SIMULATE_EVENTS_MAX */
     int64_t instructions;         /* executed */
     struct critical_path critical; /* compute_s NULL: not looked for */
