@@ -1,5 +1,5 @@
 /*
- * BaPipe's Tables I and II (Wu et al., 2021) against the simulator: N equal stages, M micro-batches, M and N from 1 to 64.
+ * BaPipe's Tables I and II (Zhao et al.) against the simulator: N equal stages, M micro-batches, M and N from 1 to 64.
  * F, B and SR are binary fractions, so that the formulas hold to the last bit.
  *
  * The papers' SNO ("synchronous, transfer not overlapped") is not a device that stands still while it transfers: with as few

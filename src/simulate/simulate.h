@@ -9,7 +9,7 @@
  * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers has done with
  * those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction of each pair is a
  * link of its own, unless the cluster says half duplex (the two directions are one) or names a medium (all its pairs are one).
- * Under this model 1f1b on equal stages takes BaPipe's (Wu et al., 2021, Table II) time of 1F1B-SNO exactly.
+ * Under this model 1f1b on equal stages takes BaPipe's (Zhao et al., Table II) time of 1F1B-SNO exactly.
  *
  * With cluster.streaming (BaPipe's AS: a transfer starts with the first part of the output) a transfer begins with the
  * computation that makes the block, as far as the receiver's block and the link are free then, and ends no earlier than that
