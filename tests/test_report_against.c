@@ -1,4 +1,5 @@
-/* simulate --against: a trace of the prediction itself, one stretched by a known factor, a part of one, and ones that are no traces. */
+/* simulate --against: a trace of the prediction itself, one stretched by a known factor, a part of one, and ones that are
+ * no traces. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -158,17 +159,22 @@ static void test_refused(void **state) {
         const char *text, *part;
     } broken[] = {
         {"{\"traceEvents\": []}", "otherData: is missing"},
-        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": []}", "holds no computation"},
-        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": 0, "
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": []}",
+         "holds no computation"},
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
+         "0, "
          "\"tid\": 5, \"ts\": 0, \"dur\": 1, \"args\": {}}]}",
          "traceEvents[0].tid: 5"},
-        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": 0, "
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
+         "0, "
          "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"Q\", \"stage\": 0, \"micro_batch\": 0}}]}",
          "'Q' is no instruction"},
-        {"{\"otherData\": {\"workers\": 2, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": 0, "
+        {"{\"otherData\": {\"workers\": 2, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
+         "0, "
          "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"F\", \"stage\": 0, \"micro_batch\": 0}}]}",
          "is of 2 workers; the plan has 3"},
-        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": 0, "
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
+         "0, "
          "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"F\", \"stage\": 0, \"micro_batch\": 99}}]}",
          "none of the 1 measured instructions"},
     };
@@ -177,8 +183,8 @@ static void test_refused(void **state) {
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         struct ps_simulation *simulation;
         test_file_write(work.path, broken[i].text, strlen(broken[i].text));
-        assert_status(ps_simulate_against(work.plan, work.profile, work.cluster, 0, work.path, &simulation, &test_error), PS_BAD_INPUT,
-                      broken[i].part);
+        assert_status(ps_simulate_against(work.plan, work.profile, work.cluster, 0, work.path, &simulation, &test_error),
+                      PS_BAD_INPUT, broken[i].part);
     }
     work_free(&work);
 }

@@ -62,9 +62,9 @@ static struct ps_simulation *simulate_cuts(int first_cut, int second_cut, const 
     struct ps_simulation *simulation;
     assert_ok(profile_create(1, LAYERS, &profile, &test_error));
     for (int l = 0; l < LAYERS; l++)
-        profile->tables[0].layers[l] = (struct layer_cost){
-            .time = {.forward_s = layer_s, .backward_input_s = layer_s, .backward_weight_s = layer_s},
-            .size = {.parameter_bytes = MIB, .output_bytes = 1 << 10}};
+        profile->tables[0].layers[l] =
+            (struct layer_cost){.time = {.forward_s = layer_s, .backward_input_s = layer_s, .backward_weight_s = layer_s},
+                                .size = {.parameter_bytes = MIB, .output_bytes = 1 << 10}};
     assert_ok(plan_create(3, 3, &plan, &test_error));
     strcpy(plan->schedule, "1f1b-async");
     strcpy(plan->weights, "latest");

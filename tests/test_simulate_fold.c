@@ -13,14 +13,17 @@ struct pipe_run {
     int stages, micro_batches, batches;
 };
 
-static enum ps_status lower(void *context, int micro_batches, int batches, struct ps_programs **programs, struct ps_error *error) {
+static enum ps_status lower(void *context, int micro_batches, int batches, struct ps_programs **programs,
+                            struct ps_error *error) {
     const struct pipe_run *shape = context;
-    return lower_straight(shape->schedule, shape->policy, shape->stages, micro_batches, batches, shape->recompute, programs, error);
+    return lower_straight(shape->schedule, shape->policy, shape->stages, micro_batches, batches, shape->recompute, programs,
+                          error);
 }
 
 static struct folded *fold(struct pipe_run *shape) {
     struct folded *folded;
-    assert_ok(fold_create(lower, shape, shape->flush, shape->stages, shape->micro_batches, shape->batches, &folded, &test_error));
+    assert_ok(
+        fold_create(lower, shape, shape->flush, shape->stages, shape->micro_batches, shape->batches, &folded, &test_error));
     return folded;
 }
 
@@ -104,10 +107,12 @@ static void test_same(void **state) {
             }
 }
 
-/* gpipe keeps every micro-batch: its slots grow with them, and nothing is inserted in one piece. Short runs are not worth it. */
+/* gpipe keeps every micro-batch: its slots grow with them, and nothing is inserted in one piece. Short runs are not worth
+ * it. */
 static void test_left_alone(void **state) {
     (void)state;
-    struct pipe_run gpipe = {.schedule = "gpipe", .policy = "sync", .flush = true, .stages = 3, .micro_batches = 40, .batches = 2};
+    struct pipe_run gpipe = {
+        .schedule = "gpipe", .policy = "sync", .flush = true, .stages = 3, .micro_batches = 40, .batches = 2};
     assert_null(fold(&gpipe));
     struct pipe_run few = {.schedule = "1f1b", .policy = "sync", .flush = true, .stages = 4, .micro_batches = 8, .batches = 2};
     assert_null(fold(&few));

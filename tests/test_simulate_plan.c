@@ -118,8 +118,9 @@ static void check_fields(json_t *object, const char *const *names, size_t count)
 
 static void test_what_is_shown(void **state) {
     (void)state;
-    static const char *const fields[] = {"period_s", "makespan_s", "throughput_samples_per_s", "bubble",
-                                         "batches",  "instructions", "workers", "critical_path", "advice"};
+    static const char *const fields[] = {"period_s", "makespan_s",    "throughput_samples_per_s",
+                                         "bubble",   "batches",       "instructions",
+                                         "workers",  "critical_path", "advice"};
     static const char *const worker_fields[] = {"busy_s", "idle_s", "memory_bytes", "weight_copies"};
     static const char *const idle_fields[] = {"fill_drain", "dependency", "communication", "imbalance"};
     struct ps_profile *profile = make_profile();

@@ -1,6 +1,7 @@
 /*
- * The papers' worked examples as timelines, tests/golden/timelines/NAME.txt: a column per unit of time, a row per worker, in it what
- * the worker computes then. The papers draw them; where their texts leave a length open, a backward takes twice a forward.
+ * The papers' worked examples as timelines, tests/golden/timelines/NAME.txt: a column per unit of time, a row per worker, in
+ * it what the worker computes then. The papers draw them; where their texts leave a length open, a backward takes twice a
+ * forward.
  *
  *   test_simulate_timelines --regenerate     writes the files anew, to be reviewed as a change
  */
@@ -22,28 +23,105 @@ static const struct example {
     bool streaming;
     int makespan, period; /* units; period 0: not claimed */
 } examples[] = {
-    {"pipeoptim_serial", "PipeOptim (Guan et al.), figure 1(a): serial execution, the whole network on one worker", "naive", "sync", 1, 1, 5,
-     {4}, {8}, 0, false, 60, 12},
-    {"pipeoptim_naive", "PipeOptim, figure 1(c): the naive approach, 4 workers, one mini-batch at a time", "naive", "sync", 4, 1, 3,
-     {1, 1, 1, 1}, {2, 2, 2, 2}, 0, false, 36, 12},
-    {"pipeoptim_gpipe", "PipeOptim, figure 1(b): GPipe, 4 workers, 4 micro-batches in a mini-batch", "gpipe", "sync", 4, 4, 2,
-     {1, 1, 1, 1}, {2, 2, 2, 2}, 0, false, 42, 21},
-    {"pipeoptim_pipedream", "PipeOptim, figure 1(d): PipeDream, 4 workers, 1F1B without flush, stashed weights", "1f1b-async", "stash", 4,
-     1, 9, {1, 1, 1, 1}, {2, 2, 2, 2}, 0, false, 36, 3},
-    {"bipartition_layer_wise", "Bi-Partition, example: layers of 1 3 2 3 and 2 6 4 6 on 3 workers, layer-wise: period 12", "1f1b-async",
-     "stash", 3, 1, 7, {4, 2, 3}, {8, 4, 6}, 0, false, 0, 12},
-    {"bapipe_1f1b_sno", "BaPipe (Zhao et al.), figure 6(a): 1F1B-SNO, 3 accelerators, 8 micro-batches, F = B = 2, SR = 1", "1f1b", "sync", 3,
-     8, 1, {2, 2, 2}, {2, 2, 2}, 1, false, (8 + 3 - 1) * 4 + (3 + 8 - 2 - 3) * 2, 0},
-    {"bapipe_1f1b_as", "BaPipe, figure 5(a): 1F1B-AS, 3 accelerators, 8 micro-batches, F = B = 2, transfers of 1 streamed", "1f1b", "sync", 3,
-     8, 1, {2, 2, 2}, {2, 2, 2}, 1, true, (8 + 3 - 1) * 4, 0},
+    {"pipeoptim_serial",
+     "PipeOptim (Guan et al.), figure 1(a): serial execution, the whole network on one worker",
+     "naive",
+     "sync",
+     1,
+     1,
+     5,
+     {4},
+     {8},
+     0,
+     false,
+     60,
+     12},
+    {"pipeoptim_naive",
+     "PipeOptim, figure 1(c): the naive approach, 4 workers, one mini-batch at a time",
+     "naive",
+     "sync",
+     4,
+     1,
+     3,
+     {1, 1, 1, 1},
+     {2, 2, 2, 2},
+     0,
+     false,
+     36,
+     12},
+    {"pipeoptim_gpipe",
+     "PipeOptim, figure 1(b): GPipe, 4 workers, 4 micro-batches in a mini-batch",
+     "gpipe",
+     "sync",
+     4,
+     4,
+     2,
+     {1, 1, 1, 1},
+     {2, 2, 2, 2},
+     0,
+     false,
+     42,
+     21},
+    {"pipeoptim_pipedream",
+     "PipeOptim, figure 1(d): PipeDream, 4 workers, 1F1B without flush, stashed weights",
+     "1f1b-async",
+     "stash",
+     4,
+     1,
+     9,
+     {1, 1, 1, 1},
+     {2, 2, 2, 2},
+     0,
+     false,
+     36,
+     3},
+    {"bipartition_layer_wise",
+     "Bi-Partition, example: layers of 1 3 2 3 and 2 6 4 6 on 3 workers, layer-wise: period 12",
+     "1f1b-async",
+     "stash",
+     3,
+     1,
+     7,
+     {4, 2, 3},
+     {8, 4, 6},
+     0,
+     false,
+     0,
+     12},
+    {"bapipe_1f1b_sno",
+     "BaPipe (Zhao et al.), figure 6(a): 1F1B-SNO, 3 accelerators, 8 micro-batches, F = B = 2, SR = 1",
+     "1f1b",
+     "sync",
+     3,
+     8,
+     1,
+     {2, 2, 2},
+     {2, 2, 2},
+     1,
+     false,
+     (8 + 3 - 1) * 4 + (3 + 8 - 2 - 3) * 2,
+     0},
+    {"bapipe_1f1b_as",
+     "BaPipe, figure 5(a): 1F1B-AS, 3 accelerators, 8 micro-batches, F = B = 2, transfers of 1 streamed",
+     "1f1b",
+     "sync",
+     3,
+     8,
+     1,
+     {2, 2, 2},
+     {2, 2, 2},
+     1,
+     true,
+     (8 + 3 - 1) * 4,
+     0},
 };
 
 static bool regenerate;
 
 static struct ps_programs *lower(const struct example *example) {
     struct ps_programs *programs;
-    assert_ok(lower_straight(example->schedule, example->policy, example->stages, example->micro_batches, example->batches, false,
-                             &programs, &test_error));
+    assert_ok(lower_straight(example->schedule, example->policy, example->stages, example->micro_batches, example->batches,
+                             false, &programs, &test_error));
     return programs;
 }
 
@@ -85,7 +163,8 @@ static char *print(const struct example *example, const struct ps_simulation *si
             }
             char cell[16] = ".";
             if (event < timeline->event_count && found->start_s <= unit)
-                snprintf(cell, sizeof cell, "%s%d", opcode_table[found->instruction.op].text, found->instruction.micro_batch + 1);
+                snprintf(cell, sizeof cell, "%s%d", opcode_table[found->instruction.op].text,
+                         found->instruction.micro_batch + 1);
             text_add(&text, " %*s", CELL - 1, cell);
         }
     }
@@ -114,8 +193,8 @@ static void test_examples(void **state) {
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) check(&examples[i]);
 }
 
-/* PipeOptim on its figure 1(d): the 5th mini-batch's forward sees W2, W3, W4 and W5 on GPUs 0 to 3; by its backward the weights are
- * W5 everywhere. */
+/* PipeOptim on its figure 1(d): the 5th mini-batch's forward sees W2, W3, W4 and W5 on GPUs 0 to 3; by its backward the
+ * weights are W5 everywhere. */
 static void test_fifth_mini_batch(void **state) {
     (void)state;
     struct ps_programs *programs = lower(&examples[3]);

@@ -191,7 +191,8 @@ static void test_directions_do_not_disturb_each_other(void **state) {
     pipeline.cluster->links[0] = link;
     pipeline.cluster->link_count = 1;
     pipeline_run(&pipeline);
-    /* A batch's round trip between the workers: F, transfer, F, B, transfer, B = 1 + 2.5 + 3 + 2.5 + 2, two batches under way. */
+    /* A batch's round trip between the workers: F, transfer, F, B, transfer, B = 1 + 2.5 + 3 + 2.5 + 2, two batches under
+     * way. */
     assert_true(pipeline.simulation->info.period_s == 11.0 / 2);
     pipeline_free(&pipeline);
 }

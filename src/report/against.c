@@ -7,7 +7,8 @@ static enum ps_status compare(const struct ps_plan *plan, const struct timeline 
                               struct ps_error *error) {
     const struct schedule *schedule;
     if (simulation->timeline.event_count == 0)
-        return error_set(error, PS_USAGE, "a run of %lld instructions is too long to compare", (long long)simulation->instructions);
+        return error_set(error, PS_USAGE, "a run of %lld instructions is too long to compare",
+                         (long long)simulation->instructions);
     TRY(schedule_find(plan->schedule, &schedule, error));
     simulation->against = calloc(1, sizeof *simulation->against);
     if (!simulation->against) return error_memory(error, "the comparison", sizeof *simulation->against);
@@ -22,7 +23,8 @@ enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_p
     TRY(report_trace_read(trace_path, &measured, error));
     enum ps_status status = PS_OK;
     if (measured.workers != plan->workers)
-        status = error_set(error, PS_BAD_INPUT, "%s: is of %d workers; the plan has %d", trace_path, measured.workers, plan->workers);
+        status = error_set(error, PS_BAD_INPUT, "%s: is of %d workers; the plan has %d", trace_path, measured.workers,
+                           plan->workers);
     if (batches == 0) batches = measured.batches;
     if (status == PS_OK) status = ps_simulate(plan, profile, cluster, batches, &simulation, error);
     if (status == PS_OK) status = compare(plan, &measured, simulation, error);
@@ -53,8 +55,9 @@ void report_against_json(const struct against *against, json_t *root) {
     for (int op = 0; op < OPCODE_COUNT; op++) {
         const struct against_operation *operation = &against->operation[op];
         if (operation->count == 0) continue;
-        json_array_append_new(operations, json_pack("{s:s, s:i, s:f, s:f}", "op", opcode_table[op].text, "count", operation->count,
-                                                    "predicted_s", operation->predicted_s, "measured_s", operation->measured_s));
+        json_array_append_new(operations,
+                              json_pack("{s:s, s:i, s:f, s:f}", "op", opcode_table[op].text, "count", operation->count,
+                                        "predicted_s", operation->predicted_s, "measured_s", operation->measured_s));
     }
     json_object_set_new(root, "operations", operations);
 }

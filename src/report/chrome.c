@@ -1,6 +1,6 @@
 /*
- * A timeline in Chrome's trace event format, which Perfetto and chrome://tracing open: process 0 holds the workers, process 1 the
- * links, one thread each; arrows lead from the computation that made a block over its transfer to the one that reads it.
+ * A timeline in Chrome's trace event format, which Perfetto and chrome://tracing open: process 0 holds the workers, process 1
+ * the links, one thread each; arrows lead from the computation that made a block over its transfer to the one that reads it.
  * Times are microseconds. What `simulate --against` needs to know of a run stands in each computation's args (op, stage,
  * micro_batch) and in otherData (mini-batches of the segment, micro-batches in each); trace_read.c reads it.
  *
@@ -146,8 +146,9 @@ static void add_transfer(struct tracing *tracing, int id) {
 
 static void add_memory(struct tracing *tracing, int worker, const struct memory_curve *curve) {
     for (int i = 0; i < curve->count; i++)
-        text_add(next(tracing), "{\"ph\":\"C\",\"name\":\"memory of worker %d\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"bytes\":%lld}}",
-                 worker, TRACE_WORKERS, microseconds(curve->points[i].time_s), (long long)curve->points[i].bytes);
+        text_add(next(tracing),
+                 "{\"ph\":\"C\",\"name\":\"memory of worker %d\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"bytes\":%lld}}", worker,
+                 TRACE_WORKERS, microseconds(curve->points[i].time_s), (long long)curve->points[i].bytes);
 }
 
 static bool name_threads(struct tracing *tracing, const struct timeline_caption *caption) {

@@ -48,8 +48,8 @@ void report_explain_table(const struct ps_simulation *simulation, struct text *t
         text_add(text, "would help     worker %d limits: moving layer %d from worker %d to worker %d would save %.1f%%\n",
                  advice->limiting_worker, advice->layer + 1, advice->from, advice->to, 100 * advice->saving);
     if (advice->kind == ADVICE_BANDWIDTH)
-        text_add(text, "would help     the link of workers %d and %d limits: twice its bandwidth would save %.1f%%\n", advice->from,
-                 advice->to, 100 * advice->saving);
+        text_add(text, "would help     the link of workers %d and %d limits: twice its bandwidth would save %.1f%%\n",
+                 advice->from, advice->to, 100 * advice->saving);
 }
 
 static json_t *path_json(const struct ps_simulation *simulation) {
@@ -57,8 +57,8 @@ static json_t *path_json(const struct ps_simulation *simulation) {
     if (!path->compute_s) return json_null();
     json_t *workers = json_array();
     for (int w = 0; w < simulation->info.workers; w++) json_array_append_new(workers, json_real(path->compute_s[w]));
-    return json_pack("{s:i, s:o, s:f, s:f}", "steps", path->steps, "compute_s", workers, "transfer_s", path->transfer_s, "other_s",
-                     path->other_s);
+    return json_pack("{s:i, s:o, s:f, s:f}", "steps", path->steps, "compute_s", workers, "transfer_s", path->transfer_s,
+                     "other_s", path->other_s);
 }
 
 static json_t *advice_json(const struct advice *advice) {

@@ -16,7 +16,8 @@ struct changes {
 };
 
 static int by_micro_batch(const void *a, const void *b) {
-    const struct timeline_event *one = *(const struct timeline_event *const *)a, *other = *(const struct timeline_event *const *)b;
+    const struct timeline_event *one = *(const struct timeline_event *const *)a,
+                                *other = *(const struct timeline_event *const *)b;
     const struct instruction *x = &one->instruction, *y = &other->instruction;
     if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
     if (x->micro_batch != y->micro_batch) return x->micro_batch < y->micro_batch ? -1 : 1;

@@ -1,7 +1,7 @@
 /*
- * How much of its memory each worker uses over time: what it holds all the while, and the stash and the input of each micro-batch
- * from the first computation that touches them to the last. A stage that recomputes holds the stash only during its forward and
- * again from the recomputation on.
+ * How much of its memory each worker uses over time: what it holds all the while, and the stash and the input of each
+ * micro-batch from the first computation that touches them to the last. A stage that recomputes holds the stash only during
+ * its forward and again from the recomputation on.
  */
 #ifndef PENSTOCK_REPORT_MEMORY_CURVE_H
 #define PENSTOCK_REPORT_MEMORY_CURVE_H

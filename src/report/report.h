@@ -16,11 +16,11 @@ struct timeline_caption {
 /* Processes in a trace; their threads are the workers, and workers x workers links. */
 enum { TRACE_WORKERS, TRACE_LINKS };
 
-/* A picture: one row per worker, a box per computation, its memory under it. Times are from the beginning of the segment. Free with free(); NULL when
- * memory ran out. */
+/* A picture: one row per worker, a box per computation, its memory under it. Times are from the beginning of the segment.
+ * Free with free(); NULL when memory ran out. */
 char *report_timeline_svg(const struct timeline *timeline, const struct timeline_caption *caption);
-/* Chrome's trace events as JSON (opens in Perfetto): one thread per worker, one per link, arrows along the transfers, a counter of
- * each worker's memory. Free with free(); NULL when memory ran out. */
+/* Chrome's trace events as JSON (opens in Perfetto): one thread per worker, one per link, arrows along the transfers, a
+ * counter of each worker's memory. Free with free(); NULL when memory ran out. */
 char *report_timeline_trace(const struct timeline *timeline, const struct timeline_caption *caption);
 
 /* Reads the computations of such a trace back (timeline_free). PS_BAD_INPUT names the event that is none of ours. */

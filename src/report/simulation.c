@@ -104,7 +104,8 @@ enum ps_status ps_simulation_write_svg(const struct ps_simulation *simulation, c
     return write_timeline(simulation, path, false, report_timeline_svg, error);
 }
 
-enum ps_status ps_simulation_write_svg_arrows(const struct ps_simulation *simulation, const char *path, struct ps_error *error) {
+enum ps_status ps_simulation_write_svg_arrows(const struct ps_simulation *simulation, const char *path,
+                                              struct ps_error *error) {
     return write_timeline(simulation, path, true, report_timeline_svg, error);
 }
 

@@ -1,7 +1,7 @@
 /*
  * A timeline as a picture: rows are workers, boxes computations with the number of their micro-batch where it fits, updates and
- * predictions thin marks, what is idle shows the row's grey. Under each row runs the worker's memory, from nothing to the largest of
- * all workers. Transfers are arrows where they are asked for; without, the gaps are what they leave.
+ * predictions thin marks, what is idle shows the row's grey. Under each row runs the worker's memory, from nothing to the
+ * largest of all workers. Transfers are arrows where they are asked for; without, the gaps are what they leave.
  */
 #include <math.h>
 #include <string.h>
@@ -132,13 +132,16 @@ static void draw_head(struct drawing *drawing) {
         if (drawing->used[action] && styles[action].name)
             text_add(text, ".%s { fill: %s }\n", styles[action].name, styles[action].colour);
     if (drawing->memory_peak > 0) text_add(text, ".memory { fill: #b6a4d0 }\n");
-    if (drawing->caption->arrows) text_add(text, ".arrow { fill: none; stroke: #6b7386; stroke-width: 0.7; stroke-opacity: 0.75; marker-end: url(#head) }\n");
+    if (drawing->caption->arrows)
+        text_add(text,
+                 ".arrow { fill: none; stroke: #6b7386; stroke-width: 0.7; stroke-opacity: 0.75; marker-end: url(#head) }\n");
     text_add(text, ".n { text-anchor: middle }\n.grid { stroke: #d8dee9; stroke-width: 1 }\n</style>\n<title>");
     add_escaped(text, drawing->caption->title);
     text_add(text, "</title>\n");
     if (drawing->caption->arrows)
-        text_add(text, "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"5\" markerHeight=\"5\" "
-                       "orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"#6b7386\"/></marker></defs>\n");
+        text_add(text,
+                 "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"5\" markerHeight=\"5\" "
+                 "orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"#6b7386\"/></marker></defs>\n");
     text_add(text, "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n");
     text_add(text, "<text x=\"%.0f\" y=\"24\" font-size=\"15\" font-weight=\"bold\">", MARGIN);
     add_escaped(text, drawing->caption->title);

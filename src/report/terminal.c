@@ -16,7 +16,7 @@ static const struct look {
     const char *name, *block;
     int colour[2];
 } looks[ACTION_COUNT] = {
-    [ACTION_FORWARD] = {"forward", "▒", {75, 68}},   [ACTION_BACKWARD] = {"backward", "█", {114, 71}},
+    [ACTION_FORWARD] = {"forward", "▒", {75, 68}},       [ACTION_BACKWARD] = {"backward", "█", {114, 71}},
     [ACTION_RECOMPUTE] = {"recompute", "░", {221, 179}}, [ACTION_UPDATE] = {"update", "▪", {252, 252}},
     [ACTION_PREDICT] = {"predict", "▫", {134, 134}},
 };
@@ -54,12 +54,15 @@ static struct sample take_sample(const struct terminal *terminal, double from, i
     return most >= idle ? sample : (struct sample){.action = IDLE};
 }
 
-static int colour_of(struct sample sample) { return sample.action == IDLE ? BACKGROUND : looks[sample.action].colour[sample.odd]; }
+static int colour_of(struct sample sample) {
+    return sample.action == IDLE ? BACKGROUND : looks[sample.action].colour[sample.odd];
+}
 
 static void add_cells(struct terminal *terminal, const struct sample *samples) {
     struct text *text = &terminal->text;
     if (!terminal->colour) {
-        for (int i = 0; i < terminal->samples; i++) text_add(text, "%s", samples[i].action == IDLE ? "·" : looks[samples[i].action].block);
+        for (int i = 0; i < terminal->samples; i++)
+            text_add(text, "%s", samples[i].action == IDLE ? "·" : looks[samples[i].action].block);
         return;
     }
     for (int i = 0; i + 1 < terminal->samples; i += 2)

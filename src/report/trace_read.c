@@ -1,6 +1,6 @@
 /*
- * Reading a trace back that chrome.c wrote: computations only, sorted as a timeline has them. What other tools may have added is
- * left alone.
+ * Reading a trace back that chrome.c wrote: computations only, sorted as a timeline has them. What other tools may have added
+ * is left alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 
 #define TIME_MAX_US 1e15
 
-static enum ps_status find_opcode(const struct json_place *place, const char *text, enum opcode *opcode, struct ps_error *error) {
+static enum ps_status find_opcode(const struct json_place *place, const char *text, enum opcode *opcode,
+                                  struct ps_error *error) {
     for (int op = 0; op < OPCODE_COUNT; op++) {
         if (strcmp(opcode_table[op].text, text) != 0) continue;
         *opcode = (enum opcode)op;

@@ -37,7 +37,8 @@ static bool fits(const struct trials *trials, int worker) {
     struct worker_memory total = {0};
     for (int s = 0; s < trials->plan->stage_count; s++) {
         if (trials->work.programs->stage_worker[s] != worker) continue;
-        struct worker_memory memory = stage_memory(&trials->costs[s].size, &trials->work.programs->slots[s], trials->work.moments);
+        struct worker_memory memory =
+            stage_memory(&trials->costs[s].size, &trials->work.programs->slots[s], trials->work.moments);
         worker_memory_add(&total, &memory);
     }
     return worker_memory_total(&total) <= limit;

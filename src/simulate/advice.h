@@ -1,6 +1,6 @@
 /*
- * What would help most: simulates the same plan with one thing changed (the layer next to a cut moved over it, either way; a link
- * between two neighbours twice as fast) and keeps the change that shortens the period most.
+ * What would help most: simulates the same plan with one thing changed (the layer next to a cut moved over it, either way; a
+ * link between two neighbours twice as fast) and keeps the change that shortens the period most.
  */
 #ifndef PENSTOCK_SIMULATE_ADVICE_H
 #define PENSTOCK_SIMULATE_ADVICE_H

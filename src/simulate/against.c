@@ -60,7 +60,8 @@ static enum ps_status match(const struct timeline *predicted, const struct timel
     free(ours);
     free(theirs);
     if (status == PS_OK && pairs->count == 0)
-        status = error_set(error, PS_BAD_INPUT, "none of the %d measured instructions is in the plan's programs", measured->event_count);
+        status = error_set(error, PS_BAD_INPUT, "none of the %d measured instructions is in the plan's programs",
+                           measured->event_count);
     if (status != PS_OK) free(pairs->items);
     return status;
 }
@@ -69,7 +70,9 @@ static enum ps_status match(const struct timeline *predicted, const struct timel
 
 static double length(const struct timeline_event *event) { return event->end_s - event->start_s; }
 
-static const struct timeline_event *side(const struct pair *pair, bool measured) { return measured ? pair->measured : pair->predicted; }
+static const struct timeline_event *side(const struct pair *pair, bool measured) {
+    return measured ? pair->measured : pair->predicted;
+}
 
 static double makespan(const struct pairs *pairs, bool measured) {
     double first = INFINITY, last = 0;
@@ -133,7 +136,8 @@ static enum ps_status periods(const struct pairs *pairs, const struct timeline *
     choose_span(ends, batches, flush ? INFINITY : last_entry(pairs), &first, &last);
     if (last == first) choose_span(ends, batches, INFINITY, &first, &last);
     against->predicted_period_s = last > first ? (ends[last] - ends[first]) / (last - first) : against->predicted_makespan_s;
-    against->measured_period_s = last > first ? (measured[last] - measured[first]) / (last - first) : against->measured_makespan_s;
+    against->measured_period_s =
+        last > first ? (measured[last] - measured[first]) / (last - first) : against->measured_makespan_s;
     free(ends);
     free(updates);
     return PS_OK;

@@ -1,4 +1,5 @@
-/* Walking back from the end; see critical.h. Moments of one simulation are sums of ticks: those that are equal compare equal. */
+/* Walking back from the end; see critical.h. Moments of one simulation are sums of ticks: those that are equal compare
+ * equal. */
 #include "simulate/critical.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@ enum { NOTHING = -1 };
 
 struct walk {
     const struct timeline *timeline;
-    int *first;                             /* per worker: its first event; one more at the end */
+    int *first;                              /* per worker: its first event; one more at the end */
     const struct timeline_transfer **by_end; /* transfers in order of their end */
     struct critical_path path;
 };

@@ -1,6 +1,6 @@
 /*
- * The critical path of a simulated run: the chain of computations and transfers, each waiting for the one before, that ends with
- * the last instruction. Whatever is not on it could take longer without anybody noticing.
+ * The critical path of a simulated run: the chain of computations and transfers, each waiting for the one before, that ends
+ * with the last instruction. Whatever is not on it could take longer without anybody noticing.
  *
  * Found backwards in the timeline: before a computation comes what ended the moment it began, first of all its worker's own
  * computation before it, then the transfer that brought its block, then one that freed its output block; before a transfer the

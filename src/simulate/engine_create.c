@@ -1,4 +1,5 @@
-/* Lays out the simulator's state: one look through the programs tells how many of everything there are, and how long at most. */
+/* Lays out the simulator's state: one look through the programs tells how many of everything there are, and how long at
+ * most. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

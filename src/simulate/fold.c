@@ -24,8 +24,7 @@ static void fold_list(const struct program *program, int *next_forward, struct f
         enum action action = opcode_table[instruction->op].action;
         out[i] = fold_instruction(instruction);
         if (action == ACTION_FORWARD) next_forward[instruction->stage] = instruction->micro_batch + 1;
-        if (action == ACTION_RECOMPUTE)
-            out[i].spare = (int16_t)(next_forward[instruction->stage] - instruction->micro_batch);
+        if (action == ACTION_RECOMPUTE) out[i].spare = (int16_t)(next_forward[instruction->stage] - instruction->micro_batch);
     }
 }
 
@@ -50,7 +49,8 @@ static bool same(struct folded_instruction a, struct folded_instruction b) {
 /* Replaces every worker's code by its folded form, in `out`. */
 static enum ps_status take_code(struct ps_programs *programs, struct folded_program *out, struct ps_error *error) {
     int *next_forward = calloc((size_t)programs->stages, sizeof *next_forward);
-    enum ps_status status = next_forward ? PS_OK : error_memory(error, "folded programs", (size_t)programs->stages * sizeof(int));
+    enum ps_status status =
+        next_forward ? PS_OK : error_memory(error, "folded programs", (size_t)programs->stages * sizeof(int));
     for (int w = 0; status == PS_OK && w < programs->workers; w++) {
         struct program *program = &programs->worker[w];
         size_t bytes = ((size_t)program->count + 1) * sizeof *out[w].code;
@@ -92,8 +92,8 @@ static bool same_slots(const struct ps_programs *a, const struct ps_programs *b)
     return memcmp(a->slots, b->slots, (size_t)a->stages * sizeof *a->slots) == 0;
 }
 
-static enum ps_status lower_code(fold_lower *lower, void *context, int micro_batches, int batches, struct ps_programs **programs,
-                                 struct folded_program **code, struct ps_error *error) {
+static enum ps_status lower_code(fold_lower *lower, void *context, int micro_batches, int batches,
+                                 struct ps_programs **programs, struct folded_program **code, struct ps_error *error) {
     TRY(lower(context, micro_batches, batches, programs, error));
     size_t workers = (size_t)(*programs)->workers;
     *code = calloc(workers, sizeof **code);
@@ -102,8 +102,8 @@ static enum ps_status lower_code(fold_lower *lower, void *context, int micro_bat
 }
 
 /* Fills `folded` from two lowerings; leaves it without turns where they do not fit together. */
-static enum ps_status make(fold_lower *lower, void *context, int short_turns, int micro_batches, int batches, struct folded *folded,
-                           struct ps_error *error) {
+static enum ps_status make(fold_lower *lower, void *context, int short_turns, int micro_batches, int batches,
+                           struct folded *folded, struct ps_error *error) {
     struct ps_programs *more = NULL;
     struct folded_program *code = NULL;
     int m = folded->flush ? short_turns : micro_batches, n = folded->flush ? 1 : short_turns;

@@ -33,8 +33,8 @@ struct folded {
     struct ps_programs *programs; /* everything but the code */
     struct folded_program *worker;
     bool flush;
-    int turns;      /* inserted */
-    int repeats;    /* of head, turns and tail: mini-batches where the schedule flushes, else 1 */
+    int turns;              /* inserted */
+    int repeats;            /* of head, turns and tail: mini-batches where the schedule flushes, else 1 */
     int turn_micro_batches; /* by how much a turn moves on: of U 1 instead, or none where the schedule flushes */
 };
 

@@ -153,13 +153,14 @@ static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowe
     *lowered = (struct lowered){0};
     struct ps_plan shared = *plan;
     if (2.0 * plan->stage_count * batches * plan->micro_batches > SIMULATE_EVENTS_MAX)
-        TRY(fold_create(lower_length, &shared, schedule->flush, plan->workers, plan->micro_batches, batches, &lowered->folded, error));
+        TRY(fold_create(lower_length, &shared, schedule->flush, plan->workers, plan->micro_batches, batches, &lowered->folded,
+                        error));
     return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
 }
 
-static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct lowered *lowered, const struct cost_table *table,
-                                       const struct ps_cluster *cluster, struct ps_simulation **simulation,
-                                       struct ps_error *error) {
+static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct lowered *lowered,
+                                       const struct cost_table *table, const struct ps_cluster *cluster,
+                                       struct ps_simulation **simulation, struct ps_error *error) {
     struct simulation_work work = {.programs = lowered->folded ? lowered->folded->programs : lowered->programs,
                                    .folded = lowered->folded,
                                    .cluster = cluster,
@@ -178,7 +179,8 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
         ps_simulation_destroy(made);
         return status;
     }
-    snprintf(made->title, sizeof made->title, "%s: %s, %s, %d workers", plan->model, plan->schedule, plan->weights, plan->workers);
+    snprintf(made->title, sizeof made->title, "%s: %s, %s, %d workers", plan->model, plan->schedule, plan->weights,
+             plan->workers);
     *simulation = made;
     return PS_OK;
 }

@@ -75,8 +75,8 @@ static void record(struct engine *engine, const struct engine_block *sender, con
 
 static int64_t latest(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Both ends have come, now. A streamed block was on its way since the computation that made it began, as far as the receiver and
- * the link were free for it. */
+/* Both ends have come, now. A streamed block was on its way since the computation that made it began, as far as the
+ * receiver and the link were free for it. */
 static void carry(struct engine *engine, int sender_index, int receiver_index) {
     struct engine_block *sender = &engine->blocks[sender_index], *receiver = &engine->blocks[receiver_index];
     const struct engine_channel *channel = &engine->channels[sender->channel];
