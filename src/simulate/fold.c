@@ -46,6 +46,43 @@ static bool same(struct folded_instruction a, struct folded_instruction b) {
            a.spare == b.spare;
 }
 
+static int slot_count(const struct stage_slots *slots, int kind) {
+    const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
+                                     [BLOCK_INPUT] = slots->input,
+                                     [BLOCK_OUTPUT] = slots->output,
+                                     [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
+                                     [BLOCK_INPUT_GRADIENT] = slots->input_gradient};
+    return counts[kind];
+}
+
+/* Do the blocks of a kind that travel go to its slots in turn, as fold.h has it? *in_turn false: some schedule takes or gives back
+ * blocks in another order. */
+static enum ps_status check_turns(const struct ps_programs *programs, bool *in_turn, struct ps_error *error) {
+    size_t widest = 1;
+    for (int s = 0; s < programs->stages; s++)
+        for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
+            if ((size_t)slot_count(&programs->slots[s], kind) > widest) widest = (size_t)slot_count(&programs->slots[s], kind);
+    size_t cells = (size_t)programs->stages * BLOCK_KINDS * widest;
+    int16_t *slot = malloc(cells * sizeof *slot); /* by stage, kind and micro-batch modulo slots */
+    if (!slot) return error_memory(error, "folded programs", cells * sizeof *slot);
+    for (size_t i = 0; i < cells; i++) slot[i] = NO_SLOT;
+    *in_turn = true;
+    for (int w = 0; w < programs->workers; w++)
+        for (int i = 0; i < programs->worker[w].count; i++) {
+            const struct instruction *instruction = &programs->worker[w].code[i];
+            if (opcode_table[instruction->op].action == ACTION_RECOMPUTE) continue;
+            for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++) {
+                if (instruction->block[kind] == NO_SLOT) continue;
+                int turn = instruction->micro_batch % slot_count(&programs->slots[instruction->stage], kind);
+                int16_t *known = &slot[((size_t)instruction->stage * BLOCK_KINDS + (size_t)kind) * widest + (size_t)turn];
+                if (*known == NO_SLOT) *known = instruction->block[kind];
+                *in_turn = *in_turn && *known == instruction->block[kind];
+            }
+        }
+    free(slot);
+    return PS_OK;
+}
+
 /* Replaces every worker's code by its folded form, in `out`. */
 static enum ps_status take_code(struct ps_programs *programs, struct folded_program *out, struct ps_error *error) {
     int *next_forward = calloc((size_t)programs->stages, sizeof *next_forward);
@@ -93,8 +130,10 @@ static bool same_slots(const struct ps_programs *a, const struct ps_programs *b)
 }
 
 static enum ps_status lower_code(fold_lower *lower, void *context, int micro_batches, int batches,
-                                 struct ps_programs **programs, struct folded_program **code, struct ps_error *error) {
+                                 struct ps_programs **programs, struct folded_program **code, bool *in_turn,
+                                 struct ps_error *error) {
     TRY(lower(context, micro_batches, batches, programs, error));
+    TRY(check_turns(*programs, in_turn, error));
     size_t workers = (size_t)(*programs)->workers;
     *code = calloc(workers, sizeof **code);
     if (!*code) return error_memory(error, "folded programs", workers * sizeof **code);
@@ -107,11 +146,11 @@ static enum ps_status make(fold_lower *lower, void *context, int short_turns, in
     struct ps_programs *more = NULL;
     struct folded_program *code = NULL;
     int m = folded->flush ? short_turns : micro_batches, n = folded->flush ? 1 : short_turns;
-    bool failed = false, fits = true;
-    enum ps_status status = lower_code(lower, context, m + folded->flush, n + !folded->flush, &more, &code, error);
-    if (status == PS_OK) status = lower_code(lower, context, m, n, &folded->programs, &folded->worker, error);
+    bool failed = false, fits = true, in_turn = true;
+    enum ps_status status = lower_code(lower, context, m + folded->flush, n + !folded->flush, &more, &code, &in_turn, error);
+    if (status == PS_OK) status = lower_code(lower, context, m, n, &folded->programs, &folded->worker, &fits, error);
     if (status == PS_OK) {
-        fits = same_slots(folded->programs, more);
+        fits = fits && in_turn && same_slots(folded->programs, more);
         for (int w = 0; fits && w < more->workers; w++) fits = split(folded, &folded->worker[w], &code[w], &failed);
         if (failed) status = error_memory(error, "folded programs", sizeof *code);
         folded->turns = fits ? (folded->flush ? micro_batches : batches) - short_turns : 0;
@@ -152,15 +191,6 @@ void fold_destroy(struct folded *folded) {
 }
 
 /* ---------------------------------------------------------------- unfolding */
-
-static int slot_count(const struct stage_slots *slots, int kind) {
-    const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
-                                     [BLOCK_INPUT] = slots->input,
-                                     [BLOCK_OUTPUT] = slots->output,
-                                     [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
-                                     [BLOCK_INPUT_GRADIENT] = slots->input_gradient};
-    return counts[kind];
-}
 
 static struct instruction unfold(const struct folded *folded, struct folded_instruction from, int repeat) {
     int number = from.micro_batch + repeat * (counts_batches(&from) ? 1 : folded->programs->micro_batches);
