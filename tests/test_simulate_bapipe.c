@@ -7,6 +7,7 @@
  * transfers beside computation, and devices that do stand still take longer (test_blocking_devices_take_longer).
  */
 #include <math.h>
+#include <string.h>
 
 #include "simulate/simulate.h"
 #include "support.h"
@@ -68,6 +69,27 @@ static void test_1f1b_sno(void **state) {
         }
 }
 
+static bool schedule_exists(const char *name) {
+    for (int i = 0; schedule_table[i]; i++)
+        if (strcmp(schedule_table[i]->name, name) == 0) return true;
+    return false;
+}
+
+/* Table II: (M+N-1)(F+B) + (N-1) 2SR, as long as links keep up with the computation (SR <= F, the table's bandwidth, and SR
+ * <= B): with twice the warm-up only the filling and the draining of the links shows. */
+static void test_1f1b_so(void **state) {
+    (void)state;
+    if (!schedule_exists("1f1b-so")) skip();
+    for (int n = 1; n <= MOST; n++)
+        for (int m = 1; m <= MOST; m++) {
+            const struct setting *setting = setting_of(n, m);
+            if (setting->transfer_s > fmin(setting->forward_s, setting->backward_s)) continue;
+            double formula_s = computing(n, m, setting) + (n - 1) * 2 * setting->transfer_s;
+            double makespan_s = simulate("1f1b-so", n, m, setting, OVERLAPPING);
+            if (makespan_s != formula_s) fail_msg("M %d, N %d: %g s, not %g s", m, n, makespan_s, formula_s);
+        }
+}
+
 /* Table I: (M+N-1)(F+B), where a transfer is no longer than what makes the block: the bandwidth of the table's last line. */
 static void test_1f1b_as(void **state) {
     (void)state;
@@ -112,6 +134,7 @@ static void test_slow_links_take_longer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_1f1b_sno),
+        cmocka_unit_test(test_1f1b_so),
         cmocka_unit_test(test_1f1b_as),
         cmocka_unit_test(test_blocking_devices_take_longer),
         cmocka_unit_test(test_slow_links_take_longer),
