@@ -247,11 +247,23 @@ struct ps_simulation_worker {
 /* Runs the plan's programs for `batches` mini-batches (0: enough for a steady state) under the cost model. */
 enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
                            int batches, struct ps_simulation **simulation, struct ps_error *error);
+/* The same beside a measured run: `trace_path` is a trace.json of ps_train. The result also says how far the prediction is
+ * from it, as a whole and instruction by instruction. `batches` 0: as many as the trace's segment has. PS_BAD_INPUT: the
+ * trace is not one of these programs. */
+enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
+                                   const struct ps_cluster *cluster, int batches, const char *trace_path,
+                                   struct ps_simulation **simulation, struct ps_error *error);
 struct ps_simulation_info ps_simulation_info(const struct ps_simulation *simulation);
 struct ps_simulation_worker ps_simulation_worker(const struct ps_simulation *simulation, int worker);
 char *ps_simulation_json(const struct ps_simulation *simulation);
 char *ps_simulation_table(const struct ps_simulation *simulation);
+/* A small timeline for a terminal, `columns` wide (UTF-8; with ANSI colours or without); "" where the run is too long to
+ * draw. */
+char *ps_simulation_timeline(const struct ps_simulation *simulation, int columns, bool colour);
+/* The timeline as a picture, with each worker's memory under its row; the second also draws an arrow along each transfer.
+ * PS_USAGE: the run is too long to draw. */
 enum ps_status ps_simulation_write_svg(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
+enum ps_status ps_simulation_write_svg_arrows(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
 enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
 void ps_simulation_destroy(struct ps_simulation *simulation);
 

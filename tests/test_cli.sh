@@ -185,6 +185,11 @@ done_by simulate --plan plan.json --profile even.csv --bandwidth 1GB/s --svg tim
     says "[0-9]"
 grep -q "<svg" timeline.svg && grep -q "</svg>" timeline.svg || complain "timeline.svg is no drawing"
 head -c 1 trace.json | grep -q '[[{]' || complain "trace.json is not JSON"
+done_by simulate --plan plan.json --profile even.csv --bandwidth 1GB/s --svg arrows.svg --arrows && says '^critical path' &&
+    says '^worker 0 .*▒'
+grep -q 'class="arrow"' arrows.svg || complain "arrows.svg has no arrows"
+done_by simulate --plan plan.json --profile even.csv --bandwidth 1GB/s --against trace.json && says '^period .*0\.0%'
+refused 3 "no-trace" simulate --plan plan.json --profile even.csv --against no-trace
 done_by simulate --plan plan.json --profile even.csv --json -q && says_json simulate && says '"period_s": 0\.006'
 for field in makespan_s throughput_samples_per_s bubble busy_s idle_s fill_drain dependency communication imbalance \
     memory_bytes weight_copies; do

@@ -195,14 +195,17 @@ static void cluster(void **state) {
                                    "{\"name\": \"small\"}, {\"name\": \"far\"}",
                                    "{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 100, \"latency_s\": 1},"
                                    "{\"from\": 0, \"to\": \"far\", \"bandwidth_bytes_per_s\": 10},"
-                                   "{\"from\": \"far\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 50}",
+                                   "{\"from\": \"far\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 50, \"duplex\": \"half\", \"medium\": \"bus\"}",
                                    ", \"overlap\": false, \"cores\": 2"),
                            &cluster));
     assert_int_equal(ps_cluster_workers(cluster), 3);
     assert_true(cluster->devices[0].speed == 2.5 && cluster->devices[1].speed == 1);
     assert_int_equal(cluster->devices[0].memory_bytes, 1000);
     assert_int_equal(cluster->devices[1].memory_bytes, 0);
-    assert_false(cluster->overlap);
+    assert_false(cluster->overlap || cluster->streaming);
+    assert_true(cluster_link_between(cluster, 2, 1)->half_duplex && !cluster_link_between(cluster, 1, 2)->half_duplex);
+    assert_string_equal(cluster_link_between(cluster, 2, 1)->medium, "bus");
+    assert_null(cluster_link_between(cluster, 2, 2));
     assert_int_equal(cluster->cores, 2);
     assert_true(cluster_transfer_s(cluster, 0, 1, 200) == 3);
     assert_true(cluster_transfer_s(cluster, 0, 2, 200) == 20);
@@ -248,6 +251,9 @@ static void cluster_broken(void **state) {
         {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 0}", ""), "links[0].bandwidth_bytes_per_s: is missing"},
         {CLUSTER("{\"name\": \"a\"}", "{\"from\": true, \"to\": 0, \"bandwidth_bytes_per_s\": 1}", ""),
          "links[0].from: must be"},
+        {CLUSTER("{\"name\": \"a\"}", "{\"from\": 0, \"to\": 0, \"bandwidth_bytes_per_s\": 1, \"duplex\": \"both\"}", ""),
+         "links[0]: duplex 'both' is neither"},
+        {CLUSTER("{\"name\": \"a\"}", "", ", \"overlap\": false, \"streaming\": true"), "streaming: transfers that begin"},
         {CLUSTER("{\"name\": \"a\"}", "", ", \"overlap\": 1"), "overlap: must be true or false"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/report.h"
+#include "report/memory_curve.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
@@ -266,6 +266,41 @@ static void test_late_pieces(void **state) {
     ps_simulation_destroy(simulation);
 }
 
+/* 1f1b holds as many stashes and inputs as micro-batches are under way; with recomputation the stash of one only. */
+static void test_memory_curves(void **state) {
+    (void)state;
+    enum { STAGES = 3 };
+    for (int recompute = 0; recompute < 2; recompute++) {
+        struct ps_simulation *simulation = make_simulation("1f1b-async", "latest", STAGES, 8, recompute);
+        for (int s = 0; s < STAGES; s++) simulation->sizes[s].stash_bytes = 1 << 20;
+        struct memory_curve *curves = memory_curves_make(simulation);
+        assert_non_null(curves);
+        for (int w = 0; w < STAGES; w++) {
+            const struct memory_curve *curve = &curves[w];
+            int64_t held = worker_memory_total(&simulation->memory[w]) - simulation->memory[w].stash;
+            int64_t under_way = STAGES - w, stashes = recompute ? 1 : under_way;
+            assert_int_equal(curve->peak, held + (stashes << 20) + under_way * simulation->sizes[w].input_bytes);
+            assert_true(curve->points[0].time_s == 0);
+            assert_int_equal(curve->points[curve->count - 1].bytes, held);
+            for (int i = 1; i < curve->count; i++) assert_true(curve->points[i].time_s > curve->points[i - 1].time_s);
+        }
+        struct timeline_caption caption = {.title = "memory", .memory = curves, .arrows = true};
+        char *svg = report_timeline_svg(&simulation->timeline, &caption);
+        xml_count(svg, "path");
+        assert_int_equal(occurrences(svg, "class=\"memory\""), STAGES + 1);
+        assert_int_equal(occurrences(svg, "class=\"arrow\""), simulation->timeline.transfer_count);
+        free(svg);
+        char *trace = report_timeline_trace(&simulation->timeline, &caption);
+        assert_int_equal(occurrences(trace, "\"ph\":\"C\""), curves[0].count + curves[1].count + curves[2].count);
+        json_t *root = json_loads(trace, 0, NULL);
+        assert_non_null(root);
+        json_decref(root);
+        free(trace);
+        memory_curves_free(curves, STAGES);
+        ps_simulation_destroy(simulation);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_picture_holds_everything),
@@ -274,6 +309,7 @@ int main(void) {
         cmocka_unit_test(test_empty_timelines),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_late_pieces),
+        cmocka_unit_test(test_memory_curves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,7 +118,9 @@ static void check_fields(json_t *object, const char *const *names, size_t count)
 
 static void test_what_is_shown(void **state) {
     (void)state;
-    static const char *const fields[] = {"period_s", "makespan_s", "throughput_samples_per_s", "bubble", "batches", "workers"};
+    static const char *const fields[] = {"period_s", "makespan_s",    "throughput_samples_per_s",
+                                         "bubble",   "batches",       "instructions",
+                                         "workers",  "critical_path", "advice"};
     static const char *const worker_fields[] = {"busy_s", "idle_s", "memory_bytes", "weight_copies"};
     static const char *const idle_fields[] = {"fill_drain", "dependency", "communication", "imbalance"};
     struct ps_profile *profile = make_profile();
@@ -130,7 +132,7 @@ static void test_what_is_shown(void **state) {
     char *text = ps_simulation_json(simulation);
     json_t *root = json_loads(text, 0, NULL), *worker;
     assert_non_null(root);
-    check_fields(root, fields, 6);
+    check_fields(root, fields, 9);
     assert_int_equal(json_array_size(json_object_get(root, "workers")), 3);
     size_t w;
     json_array_foreach(json_object_get(root, "workers"), w, worker) {
@@ -171,6 +173,30 @@ static void test_what_is_shown(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* Too long to keep a timeline of: the programs are folded, the figures the same, and what needs a timeline says so. */
+static void test_long_run(void **state) {
+    (void)state;
+    struct ps_profile *profile = make_profile();
+    struct ps_cluster *cluster = make_cluster(3);
+    struct ps_plan *plan = make_plan("1f1b-async", "pipeoptim", 1, 1, 3);
+    struct ps_simulation *simulation;
+    enum { BATCHES = SIMULATE_EVENTS_MAX / 6 + 1 };
+    assert_ok(ps_simulate(plan, profile, cluster, BATCHES, &simulation, &test_error));
+    assert_true(ps_simulation_info(simulation).period_s == 1.5);
+    assert_true(ps_simulation_info(simulation).makespan_s == (BATCHES + 2) * 1.5);
+    assert_int_equal(simulation->timeline.event_count, 0);
+    assert_status(ps_simulation_write_svg(simulation, "no.svg", &test_error), PS_USAGE, "too long to draw");
+    char *json = ps_simulation_json(simulation), *timeline = ps_simulation_timeline(simulation, 80, false);
+    assert_non_null(strstr(json, "\"critical_path\": null"));
+    assert_string_equal(timeline, "");
+    free(timeline);
+    free(json);
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     struct ps_profile *profile = make_profile();
@@ -204,6 +230,7 @@ int main(void) {
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_period_does_not_depend_on_the_length),
         cmocka_unit_test(test_what_is_shown),
+        cmocka_unit_test(test_long_run),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,7 +167,7 @@ static void test_slow_receiver(void **state) {
 static void test_links_of_their_own(void **state) {
     (void)state;
     struct pipeline pipeline;
-    struct cluster_link links[] = {{-1, -1, 0, 0.5}, {1, 0, 0, 4}};
+    struct cluster_link links[] = {{.from = -1, .to = -1, .latency_s = 0.5}, {.from = 1, .to = 0, .latency_s = 4}};
     pipeline_make(&pipeline, "naive", 3, 1, 0);
     free(pipeline.cluster->links);
     pipeline.cluster->links = links;
@@ -187,11 +187,12 @@ static void test_directions_do_not_disturb_each_other(void **state) {
     pipeline_make(&pipeline, "naive", 2, 1, 0);
     ps_programs_destroy(pipeline.programs);
     assert_ok(lower_straight("1f1b-async", "latest", 2, 1, 40, false, &pipeline.programs, &test_error));
-    struct cluster_link link = {-1, -1, 0, 2.5};
+    struct cluster_link link = {.from = -1, .to = -1, .latency_s = 2.5};
     pipeline.cluster->links[0] = link;
     pipeline.cluster->link_count = 1;
     pipeline_run(&pipeline);
-    /* A batch's round trip between the workers: F, transfer, F, B, transfer, B = 1 + 2.5 + 3 + 2.5 + 2, two batches under way. */
+    /* A batch's round trip between the workers: F, transfer, F, B, transfer, B = 1 + 2.5 + 3 + 2.5 + 2, two batches under
+     * way. */
     assert_true(pipeline.simulation->info.period_s == 11.0 / 2);
     pipeline_free(&pipeline);
 }
@@ -226,6 +227,66 @@ static void test_stages_share_a_link(void **state) {
     assert_start(&pipeline, OP_F, 2, 0, 1);
     assert_start(&pipeline, OP_F, 1, 0, 3);
     assert_start(&pipeline, OP_F, 3, 0, 5);
+    pipeline_free(&pipeline);
+}
+
+/* Activation and gradient of one pair at the same time: apart on a full-duplex link, in turns on a half-duplex one. */
+static void test_half_duplex(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "1f1b", 2, 2, 0.5);
+    pipeline.costs[0].time.forward_s = 3; /* its second forward ends at 6, the gradient is ready at 3 + 0.5 + 1 + 2 = 6.5 */
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 0, false, 1, 6, 6.5);
+    assert_transfer(&pipeline, 1, true, 0, 6.5, 7);
+    pipeline.cluster->links[0].latency_s = 0.75;
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 0, false, 1, 6, 6.75);
+    assert_transfer(&pipeline, 1, true, 0, 6.75, 7.5);
+    pipeline.costs[1].time.forward_s = 0.75;
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 1, true, 0, 6.5, 7.25);
+    pipeline.cluster->links[0].half_duplex = true;
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 1, true, 0, 6.75, 7.5);
+    pipeline_free(&pipeline);
+}
+
+/* Two neighbouring pairs on one medium: the second activation and the one sent on at the same time take turns. */
+static void test_shared_medium(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "gpipe", 3, 3, 0.5);
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 0, false, 1, 2, 2.5);
+    assert_transfer(&pipeline, 1, false, 0, 2.5, 3);
+    assert_transfer(&pipeline, 0, false, 2, 3, 3.5);
+    pipeline.cluster->links[0].latency_s = 0.75;
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 0, false, 2, 3, 3.75);
+    assert_transfer(&pipeline, 1, false, 0, 2.75, 3.5);
+    strcpy(pipeline.cluster->links[0].medium, "bus");
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 1, false, 0, 2.75, 3.5);
+    assert_transfer(&pipeline, 0, false, 2, 3.5, 4.25);
+    pipeline_free(&pipeline);
+}
+
+/* A streamed block leaves while it is made: what is shorter than the computation is hidden, what is longer shows its rest. */
+static void test_streaming(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "gpipe", 2, 2, 0.75);
+    pipeline.cluster->streaming = true;
+    assert_true(pipeline_run(&pipeline) == 9); /* (M+N-1)(F+B) */
+    assert_transfer(&pipeline, 0, false, 0, 0, 1);
+    assert_transfer(&pipeline, 0, false, 1, 1, 2);
+    assert_start(&pipeline, OP_F, 1, 0, 1);
+    pipeline.cluster->links[0].latency_s = 1.5;
+    pipeline_run(&pipeline);
+    assert_transfer(&pipeline, 0, false, 0, 0, 1.5);
+    assert_transfer(&pipeline, 0, false, 1, 1.5, 3);
+    assert_start(&pipeline, OP_F, 1, 1, 3);
     pipeline_free(&pipeline);
 }
 
@@ -307,6 +368,9 @@ int main(void) {
         cmocka_unit_test(test_links_of_their_own),
         cmocka_unit_test(test_directions_do_not_disturb_each_other),
         cmocka_unit_test(test_stages_share_a_link),
+        cmocka_unit_test(test_half_duplex),
+        cmocka_unit_test(test_shared_medium),
+        cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_cores),
         cmocka_unit_test(test_core_queue),
         cmocka_unit_test(test_standstill_and_small_cluster),

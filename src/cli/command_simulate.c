@@ -6,8 +6,9 @@
 
 struct simulate_arguments {
     struct common_arguments common;
-    const char *plan, *profile, *trace, *svg;
+    const char *plan, *profile, *trace, *svg, *against;
     int batches;
+    bool arrows;
     struct cluster_arguments cluster;
 };
 
@@ -36,7 +37,13 @@ static const struct argument rows[] = {
      .read = argument_read_integer,
      .low = 1,
      .high = 100000},
+    {.name = "against",
+     .value = "TRACE.json",
+     .help = "hold the prediction against the trace of a run (train --trace)",
+     .offset = OF(against),
+     .read = argument_read_text},
     {.name = "svg", .value = "FILE", .help = "draw the timeline here", .offset = OF(svg), .read = argument_read_text},
+    {.name = "arrows", .help = "with an arrow along each transfer", .offset = OF(arrows)},
     {.name = "trace",
      .value = "FILE",
      .help = "write Chrome trace events here (they open in Perfetto)",
@@ -51,7 +58,10 @@ static enum ps_status simulate(const struct simulate_arguments *arguments, const
     struct ps_cluster *cluster = NULL;
     CHECK(ps_profile_read(arguments->profile, &profile, error));
     enum ps_status status = cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, &cluster, error);
-    if (status == PS_OK) status = ps_simulate(plan, profile, cluster, arguments->batches, simulation, error);
+    if (status == PS_OK && arguments->against != NULL)
+        status = ps_simulate_against(plan, profile, cluster, arguments->batches, arguments->against, simulation, error);
+    else if (status == PS_OK)
+        status = ps_simulate(plan, profile, cluster, arguments->batches, simulation, error);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
     return status;
@@ -59,9 +69,15 @@ static enum ps_status simulate(const struct simulate_arguments *arguments, const
 
 static enum ps_status put_simulation(const struct simulate_arguments *arguments, const struct ps_simulation *simulation,
                                      struct ps_error *error) {
-    if (arguments->svg != NULL) CHECK(ps_simulation_write_svg(simulation, arguments->svg, error));
+    if (arguments->svg != NULL && arguments->arrows)
+        CHECK(ps_simulation_write_svg_arrows(simulation, arguments->svg, error));
+    else if (arguments->svg != NULL)
+        CHECK(ps_simulation_write_svg(simulation, arguments->svg, error));
     if (arguments->trace != NULL) CHECK(ps_simulation_write_trace(simulation, arguments->trace, error));
-    return output_text(arguments->common.json ? ps_simulation_json(simulation) : ps_simulation_table(simulation), error);
+    if (arguments->common.json) return output_text(ps_simulation_json(simulation), error);
+    CHECK(output_text(ps_simulation_table(simulation), error));
+    putchar('\n');
+    return output_text(ps_simulation_timeline(simulation, output_columns(), output_colour()), error);
 }
 
 static enum ps_status run(const void *values, struct ps_error *error) {

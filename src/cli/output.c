@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/message.h"
@@ -51,6 +52,17 @@ void output_json_integers(const int64_t *values, int count) {
     putchar('[');
     for (int i = 0; i < count; i++) printf("%s%" PRId64, i > 0 ? ", " : "", values[i]);
     putchar(']');
+}
+
+int output_columns(void) {
+    struct winsize size;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    return 100;
+}
+
+bool output_colour(void) {
+    const char *no_colour = getenv("NO_COLOR"), *kind = getenv("TERM");
+    return isatty(STDOUT_FILENO) && kind != NULL && strcmp(kind, "dumb") != 0 && (no_colour == NULL || *no_colour == '\0');
 }
 
 void output_prepare(void) {

@@ -13,6 +13,11 @@ void output_json_string(const char *text);
 void output_json_number(double number);
 void output_json_integers(const int64_t *values, int count);
 
+/* How wide standard output is: the terminal's columns, 100 where it is none. May it be coloured: a terminal that can, and no
+ * NO_COLOR. */
+int output_columns(void);
+bool output_colour(void);
+
 /* Makes file descriptors 0 to 2 exist, so that no file that is opened later is taken for standard output, and makes writing to
  * a closed pipe an error instead of a signal. */
 void output_prepare(void);

@@ -4,11 +4,12 @@
  *     { "format": "penstock-cluster", "version": 1,
  *       "devices": [ { "name": "big", "type": "cpu", "speed": 1.0, "memory_bytes": 8589934592 }, ... ],
  *       "links": [ { "from": "*", "to": "*", "bandwidth_bytes_per_s": 1.25e9, "latency_s": 5e-5 },
- *                  { "from": "big", "to": 1, "bandwidth_bytes_per_s": 1.2e10 } ],
- *       "overlap": true }
+ *                  { "from": "big", "to": 1, "bandwidth_bytes_per_s": 1.2e10, "duplex": "half", "medium": "bus" } ],
+ *       "overlap": true, "streaming": false }
  *
  * Device w is worker w. A link's end is a device's name, a worker's number, or "*" for any; of several links that match a pair
- * the last counts, so exceptions follow the rule. A link goes one way.
+ * the last counts, so exceptions follow the rule. A link goes one way, and has its bandwidth to itself: full duplex. With
+ * "duplex": "half" on either direction the two take turns; all pairs whose links name the same "medium" take turns, too.
  */
 #include "plan/cluster.h"
 
@@ -66,20 +67,27 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, stru
         *device = (struct cluster_device){.type = "", .speed = 1, .memory_bytes = options->memory_bytes};
         snprintf(device->name, sizeof device->name, "worker%d", w);
     }
-    if (links) (*cluster)->links[0] = (struct cluster_link){-1, -1, options->bandwidth_bytes_per_s, options->latency_s};
+    if (links)
+        (*cluster)->links[0] = (struct cluster_link){
+            .from = -1, .to = -1, .bandwidth_bytes_per_s = options->bandwidth_bytes_per_s, .latency_s = options->latency_s};
     (*cluster)->overlap = !options->no_overlap;
     (*cluster)->cores = options->cores;
     return PS_OK;
 }
 
-double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes) {
-    if (from == to || bytes == 0) return 0;
+const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster, int from, int to) {
+    if (from == to) return NULL;
     for (int l = cluster->link_count - 1; l >= 0; l--) {
         const struct cluster_link *link = &cluster->links[l];
-        if ((link->from != -1 && link->from != from) || (link->to != -1 && link->to != to)) continue;
-        return link->latency_s + (link->bandwidth_bytes_per_s > 0 ? (double)bytes / link->bandwidth_bytes_per_s : 0);
+        if ((link->from == -1 || link->from == from) && (link->to == -1 || link->to == to)) return link;
     }
-    return 0;
+    return NULL;
+}
+
+double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes) {
+    const struct cluster_link *link = bytes == 0 ? NULL : cluster_link_between(cluster, from, to);
+    if (!link) return 0;
+    return link->latency_s + (link->bandwidth_bytes_per_s > 0 ? (double)bytes / link->bandwidth_bytes_per_s : 0);
 }
 
 /* ----------------------------------------------------------------- reading */
@@ -133,18 +141,28 @@ static enum ps_status read_end(const struct json_place *place, const char *name,
     return json_error(&field, error, "'%s' is no device of this file", text);
 }
 
+static enum ps_status read_duplex(const struct json_place *place, bool *half, struct ps_error *error) {
+    const char *duplex = "full";
+    TRY(json_get_string(place, "duplex", false, &duplex, error));
+    *half = strcmp(duplex, "half") == 0;
+    if (*half || strcmp(duplex, "full") == 0) return PS_OK;
+    return json_error(place, error, "duplex '%s' is neither 'full' nor 'half'", duplex);
+}
+
 static enum ps_status read_link(const struct json_place *place, struct ps_cluster *cluster, int l, struct ps_error *error) {
-    static const char *const fields[] = {"from", "to", "bandwidth_bytes_per_s", "latency_s"};
+    static const char *const fields[] = {"from", "to", "bandwidth_bytes_per_s", "latency_s", "duplex", "medium"};
     struct cluster_link *link = &cluster->links[l];
     TRY(json_object_fields(place, fields, sizeof fields / sizeof fields[0], error));
     TRY(read_end(place, "from", cluster, &link->from, error));
     TRY(read_end(place, "to", cluster, &link->to, error));
     TRY(json_get_number(place, "bandwidth_bytes_per_s", true, 1, BANDWIDTH_MAX, &link->bandwidth_bytes_per_s, error));
-    return json_get_number(place, "latency_s", false, 0, LATENCY_MAX, &link->latency_s, error);
+    TRY(json_get_number(place, "latency_s", false, 0, LATENCY_MAX, &link->latency_s, error));
+    TRY(read_text(place, "medium", false, link->medium, error));
+    return read_duplex(place, &link->half_duplex, error);
 }
 
 static enum ps_status read_document(const struct json_place *root, struct ps_cluster **cluster, struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "devices", "links", "overlap", "cores"};
+    static const char *const fields[] = {"format", "version", "devices", "links", "overlap", "streaming", "cores"};
     struct json_place devices, links, item;
     struct ps_cluster *made = NULL;
     size_t workers, link_count = 0;
@@ -167,6 +185,11 @@ static enum ps_status read_document(const struct json_place *root, struct ps_clu
         TRY_OUT(read_link(&item, made, (int)l, error));
     }
     TRY_OUT(json_get_bool(root, "overlap", false, &made->overlap, error));
+    TRY_OUT(json_get_bool(root, "streaming", false, &made->streaming, error));
+    if (made->streaming && !made->overlap) {
+        status = json_error(root, error, "streaming: transfers that begin with their computation need overlap");
+        goto out;
+    }
     TRY_OUT(json_get_int(root, "cores", false, 0, 1 << 20, &made->cores, error));
     *cluster = made;
     return PS_OK;

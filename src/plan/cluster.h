@@ -14,6 +14,8 @@ struct cluster_link {
     int from, to; /* workers; -1: any */
     double bandwidth_bytes_per_s;
     double latency_s;
+    bool half_duplex; /* the two directions of a pair take turns */
+    char medium[64];  /* all pairs whose links name the same medium share it, one transfer at a time; "": their own */
 };
 
 struct ps_cluster {
@@ -21,9 +23,13 @@ struct ps_cluster {
     int workers;
     struct cluster_link *links; /* the last that matches counts; none: transfers cost nothing */
     int link_count;
-    bool overlap; /* transfers run beside computation */
-    int cores;    /* workers that can compute at the same moment; 0: all */
+    bool overlap;   /* transfers run beside computation */
+    bool streaming; /* they begin with the computation that makes the block (needs overlap) */
+    int cores;      /* workers that can compute at the same moment; 0: all */
 };
+
+/* The link from one worker to another: the last that matches, or NULL where there is none or both are the same. */
+const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster, int from, int to);
 
 /* Seconds that `bytes` take from one worker to another; 0 within a worker. */
 double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes);

@@ -19,6 +19,7 @@ struct timeline_transfer {
 
 struct timeline {
     int workers;
+    int batches, micro_batches; /* mini-batches of the segment, micro-batches in each; 0: not known */
     struct timeline_event *events; /* per worker in order of time; workers one after the other */
     int event_count, event_capacity;
     struct timeline_transfer *transfers;

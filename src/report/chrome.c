@@ -1,18 +1,17 @@
 /*
- * A timeline in Chrome's trace event format, which Perfetto and chrome://tracing open: process 0 holds the workers, process 1 the
- * links, one thread each; arrows lead from the computation that made a block over its transfer to the one that reads it.
- * Times are microseconds.
+ * A timeline in Chrome's trace event format, which Perfetto and chrome://tracing open: process 0 holds the workers, process 1
+ * the links, one thread each; arrows lead from the computation that made a block over its transfer to the one that reads it.
+ * Times are microseconds. What `simulate --against` needs to know of a run stands in each computation's args (op, stage,
+ * micro_batch) and in otherData (mini-batches of the segment, micro-batches in each); trace_read.c reads it.
  *
- * Format: "Trace Event Format" (Chromium project); complete events (X), flow events (s, t, f), metadata (M).
+ * Format: "Trace Event Format" (Chromium project); complete events (X), flow events (s, t, f), counters (C), metadata (M).
  */
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "report/report.h"
-
-enum { PROCESS_WORKERS, PROCESS_LINKS };
+#include "report/memory_curve.h"
 
 static const char *const categories[ACTION_COUNT] = {
     [ACTION_FORWARD] = "forward", [ACTION_BACKWARD] = "backward", [ACTION_RECOMPUTE] = "recompute", [ACTION_UPDATE] = "update",
@@ -71,9 +70,10 @@ static void add_event(struct tracing *tracing, const struct timeline_event *even
     const struct opcode_info *info = &opcode_table[instruction->op];
     struct text *text = next(tracing);
     text_add(text, "{\"ph\":\"X\",\"name\":\"%s%d\",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f", info->text,
-             instruction->micro_batch, categories[info->action], PROCESS_WORKERS, event->worker, microseconds(event->start_s),
+             instruction->micro_batch, categories[info->action], TRACE_WORKERS, event->worker, microseconds(event->start_s),
              microseconds(event->end_s - event->start_s));
-    text_add(text, ",\"args\":{\"stage\":%d,\"micro_batch\":%d", instruction->stage, instruction->micro_batch);
+    text_add(text, ",\"args\":{\"op\":\"%s\",\"stage\":%d,\"micro_batch\":%d", info->text, instruction->stage,
+             instruction->micro_batch);
     add_slot(text, "slot", instruction->slot);
     add_slot(text, "to", instruction->to);
     add_slot(text, "predict_to", instruction->predict_to);
@@ -130,7 +130,7 @@ static void add_transfer(struct tracing *tracing, int id) {
     int link = transfer->from * tracing->timeline->workers + transfer->to;
     text_add(next(tracing),
              "{\"ph\":\"X\",\"name\":\"%s %d\",\"cat\":\"transfer\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
-             transfer->gradient ? "gradient" : "activation", transfer->micro_batch, PROCESS_LINKS, link,
+             transfer->gradient ? "gradient" : "activation", transfer->micro_batch, TRACE_LINKS, link,
              microseconds(transfer->start_s), microseconds(transfer->end_s - transfer->start_s));
     text_add(&tracing->text, ",\"args\":{\"stage\":%d,\"micro_batch\":%d,\"bytes\":%lld}}", transfer->stage,
              transfer->micro_batch, (long long)transfer->bytes);
@@ -139,32 +139,39 @@ static void add_transfer(struct tracing *tracing, int id) {
     const int *to = computation(&tracing->computations, reader, transfer->micro_batch, transfer->gradient);
     if (!from || !to || *from < 0 || *to < 0) return;
     const struct timeline_event *maker = &tracing->timeline->events[*from], *taker = &tracing->timeline->events[*to];
-    add_flow(tracing, "s", id, PROCESS_WORKERS, maker->worker, maker->start_s, maker->end_s);
-    add_flow(tracing, "t", id, PROCESS_LINKS, link, transfer->start_s, transfer->end_s);
-    add_flow(tracing, "f", id, PROCESS_WORKERS, taker->worker, taker->start_s, taker->end_s);
+    add_flow(tracing, "s", id, TRACE_WORKERS, maker->worker, maker->start_s, maker->end_s);
+    add_flow(tracing, "t", id, TRACE_LINKS, link, transfer->start_s, transfer->end_s);
+    add_flow(tracing, "f", id, TRACE_WORKERS, taker->worker, taker->start_s, taker->end_s);
+}
+
+static void add_memory(struct tracing *tracing, int worker, const struct memory_curve *curve) {
+    for (int i = 0; i < curve->count; i++)
+        text_add(next(tracing),
+                 "{\"ph\":\"C\",\"name\":\"memory of worker %d\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"bytes\":%lld}}", worker,
+                 TRACE_WORKERS, microseconds(curve->points[i].time_s), (long long)curve->points[i].bytes);
 }
 
 static bool name_threads(struct tracing *tracing, const struct timeline_caption *caption) {
     const struct timeline *timeline = tracing->timeline;
     int workers = timeline->workers;
     char name[64];
-    add_name(tracing, PROCESS_WORKERS, -1, "workers");
+    add_name(tracing, TRACE_WORKERS, -1, "workers");
     for (int w = 0; w < workers; w++) {
         struct text label = {0};
         text_add(&label, "worker %d%s%s", w, caption->notes ? ": " : "", caption->notes ? caption->notes[w] : "");
-        if (!label.failed) add_name(tracing, PROCESS_WORKERS, w, label.data);
+        if (!label.failed) add_name(tracing, TRACE_WORKERS, w, label.data);
         text_free(&label);
     }
     bool *named = calloc((size_t)workers * (size_t)workers + 1, sizeof *named);
     if (!named) return false;
-    if (timeline->transfer_count > 0) add_name(tracing, PROCESS_LINKS, -1, "links");
+    if (timeline->transfer_count > 0) add_name(tracing, TRACE_LINKS, -1, "links");
     for (int i = 0; i < timeline->transfer_count; i++) {
         const struct timeline_transfer *transfer = &timeline->transfers[i];
         int link = transfer->from * workers + transfer->to;
         if (named[link]) continue;
         named[link] = true;
         snprintf(name, sizeof name, "%d to %d", transfer->from, transfer->to);
-        add_name(tracing, PROCESS_LINKS, link, name);
+        add_name(tracing, TRACE_LINKS, link, name);
     }
     free(named);
     return true;
@@ -174,10 +181,12 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
     struct tracing tracing = {.timeline = timeline};
     text_add(&tracing.text, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":");
     add_string(&tracing.text, caption->title);
-    text_add(&tracing.text, "},\"traceEvents\":[");
+    text_add(&tracing.text, ",\"workers\":%d,\"batches\":%d,\"micro_batches\":%d},\"traceEvents\":[", timeline->workers,
+             timeline->batches, timeline->micro_batches);
     if (find_computations(timeline, &tracing.computations) && name_threads(&tracing, caption)) {
         for (int i = 0; i < timeline->event_count; i++) add_event(&tracing, &timeline->events[i]);
         for (int i = 0; i < timeline->transfer_count; i++) add_transfer(&tracing, i);
+        for (int w = 0; caption->memory && w < timeline->workers; w++) add_memory(&tracing, w, &caption->memory[w]);
     } else {
         tracing.text.failed = true;
     }

@@ -4,16 +4,26 @@
 
 #include "program/timeline.h"
 
+struct memory_curve; /* report/memory_curve.h */
+
 struct timeline_caption {
     const char *title;
-    const char *const *notes; /* per worker, a few words beside its row; NULL: none */
+    const char *const *notes;          /* per worker, a few words beside its row; NULL: none */
+    const struct memory_curve *memory; /* per worker, what it holds over time; NULL: not shown */
+    bool arrows;                       /* along the transfers (pictures only; traces have them always) */
 };
 
-/* A picture: one row per worker, a box per computation. Times are from the beginning of the segment. Free with free(); NULL when
- * memory ran out. */
+/* Processes in a trace; their threads are the workers, and workers x workers links. */
+enum { TRACE_WORKERS, TRACE_LINKS };
+
+/* A picture: one row per worker, a box per computation, its memory under it. Times are from the beginning of the segment.
+ * Free with free(); NULL when memory ran out. */
 char *report_timeline_svg(const struct timeline *timeline, const struct timeline_caption *caption);
-/* Chrome's trace events as JSON (opens in Perfetto): one thread per worker, one per link, arrows along the transfers. Free with
- * free(); NULL when memory ran out. */
+/* Chrome's trace events as JSON (opens in Perfetto): one thread per worker, one per link, arrows along the transfers, a
+ * counter of each worker's memory. Free with free(); NULL when memory ran out. */
 char *report_timeline_trace(const struct timeline *timeline, const struct timeline_caption *caption);
+
+/* Reads the computations of such a trace back (timeline_free). PS_BAD_INPUT names the event that is none of ours. */
+enum ps_status report_trace_read(const char *path, struct timeline *timeline, struct ps_error *error);
 
 #endif

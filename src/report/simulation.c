@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "report/report.h"
-#include "simulate/simulate.h"
+#include "report/memory_curve.h"
+#include "report/parts.h"
 
 char *ps_simulation_json(const struct ps_simulation *simulation) {
     const struct ps_simulation_info *info = &simulation->info;
@@ -20,10 +18,13 @@ char *ps_simulation_json(const struct ps_simulation *simulation) {
                                                  "imbalance", worker->idle_imbalance_s, "memory_bytes",
                                                  (json_int_t)worker->memory_bytes, "weight_copies", worker->weight_copies));
     }
-    json_t *root = json_pack("{s:f, s:f, s:f, s:f, s:i, s:o}", "period_s", info->period_s, "makespan_s", info->makespan_s,
+    json_t *root = json_pack("{s:f, s:f, s:f, s:f, s:i, s:I, s:o}", "period_s", info->period_s, "makespan_s", info->makespan_s,
                              "throughput_samples_per_s", info->throughput_samples_per_s, "bubble", info->bubble, "batches",
-                             info->batches, "workers", workers);
-    return root ? json_text(root) : NULL;
+                             info->batches, "instructions", (json_int_t)simulation->instructions, "workers", workers);
+    if (!root) return NULL;
+    report_explain_json(simulation, root);
+    if (simulation->against) report_against_json(simulation->against, root);
+    return json_text(root);
 }
 
 static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
@@ -32,6 +33,14 @@ static double percent(double part, double whole) { return whole > 0 ? 100 * part
 static void add_throughput(struct text *text, double samples_per_s) {
     int decimals = samples_per_s >= 100 ? 0 : samples_per_s >= 1 ? 2 : 4;
     text_add(text, "throughput  %.*f samples/s\n", decimals, samples_per_s);
+}
+
+void report_add_table(struct text *text, struct text *rows) {
+    char *source = text_take(rows), *table = source ? text_table(source) : NULL;
+    text_add(text, "\n%s", table ? table : "");
+    if (!table) text->failed = true;
+    free(source);
+    free(table);
 }
 
 char *ps_simulation_table(const struct ps_simulation *simulation) {
@@ -47,15 +56,14 @@ char *ps_simulation_table(const struct ps_simulation *simulation) {
                  percent(worker->idle_communication_s, makespan), percent(worker->idle_imbalance_s, makespan),
                  text_bytes(worker->memory_bytes, a), worker->weight_copies);
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     text_add(&text, "%s\n", simulation->title);
     text_add(&text, "period      %s for a mini-batch\n", text_seconds(info->period_s, a));
     add_throughput(&text, info->throughput_samples_per_s);
     text_add(&text, "makespan    %s for %d mini-batches\n", text_seconds(info->makespan_s, b), info->batches);
-    text_add(&text, "bubble      %.1f%%\n\n%s", 100 * info->bubble, table ? table : "");
-    if (!table) text.failed = true;
-    free(source);
-    free(table);
+    text_add(&text, "bubble      %.1f%%\n", 100 * info->bubble);
+    report_add_table(&text, &rows);
+    report_explain_table(simulation, &text);
+    if (simulation->against) report_against_table(simulation->against, &text);
     return text_take(&text);
 }
 
@@ -74,23 +82,33 @@ static const char **worker_notes(const struct ps_simulation *simulation) {
     return notes;
 }
 
-static enum ps_status write_timeline(const struct ps_simulation *simulation, const char *path,
+static enum ps_status write_timeline(const struct ps_simulation *simulation, const char *path, bool arrows,
                                      char *(*draw)(const struct timeline *, const struct timeline_caption *),
                                      struct ps_error *error) {
+    if (simulation->timeline.event_count == 0)
+        return error_set(error, PS_USAGE, "%s: a run of %lld instructions is too long to draw; take fewer mini-batches", path,
+                         (long long)simulation->instructions);
     const char **notes = worker_notes(simulation);
-    struct timeline_caption caption = {.title = simulation->title, .notes = notes};
-    char *text = notes ? draw(&simulation->timeline, &caption) : NULL;
+    struct memory_curve *memory = memory_curves_make(simulation);
+    struct timeline_caption caption = {.title = simulation->title, .notes = notes, .memory = memory, .arrows = arrows};
+    char *text = notes && memory ? draw(&simulation->timeline, &caption) : NULL;
     enum ps_status status = text ? file_write(path, text, strlen(text), error)
                                  : error_memory(error, path, (size_t)simulation->timeline.event_count * 128);
     free(text);
     free(notes);
+    memory_curves_free(memory, simulation->info.workers);
     return status;
 }
 
 enum ps_status ps_simulation_write_svg(const struct ps_simulation *simulation, const char *path, struct ps_error *error) {
-    return write_timeline(simulation, path, report_timeline_svg, error);
+    return write_timeline(simulation, path, false, report_timeline_svg, error);
+}
+
+enum ps_status ps_simulation_write_svg_arrows(const struct ps_simulation *simulation, const char *path,
+                                              struct ps_error *error) {
+    return write_timeline(simulation, path, true, report_timeline_svg, error);
 }
 
 enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation, const char *path, struct ps_error *error) {
-    return write_timeline(simulation, path, report_timeline_trace, error);
+    return write_timeline(simulation, path, false, report_timeline_trace, error);
 }

@@ -1,12 +1,13 @@
 /*
  * A timeline as a picture: rows are workers, boxes computations with the number of their micro-batch where it fits, updates and
- * predictions thin marks, what is idle shows the row's grey. Sends and receives are left out: the gaps are what they leave.
+ * predictions thin marks, what is idle shows the row's grey. Under each row runs the worker's memory, from nothing to the
+ * largest of all workers. Transfers are arrows where they are asked for; without, the gaps are what they leave.
  */
 #include <math.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "report/report.h"
+#include "report/memory_curve.h"
 
 /* Pixels. */
 #define MARGIN 12.0
@@ -40,6 +41,8 @@ struct drawing {
     double left, width;           /* of the plot */
     double box_width;             /* of a usual box */
     double row_pitch, row_height; /* rows begin at TOP */
+    double memory_height;         /* of the curve under a row; 0: none */
+    int64_t memory_peak;          /* of all workers */
     double total_width, total_height;
     bool used[ACTION_COUNT];
 };
@@ -109,6 +112,12 @@ static void lay_out(struct drawing *drawing) {
     choose_width(drawing);
     drawing->row_pitch = timeline->workers <= 16 ? 30 : timeline->workers <= 32 ? 22 : 16;
     drawing->row_height = drawing->row_pitch - (timeline->workers <= 32 ? 4 : 2);
+    for (int w = 0; drawing->caption->memory && w < timeline->workers; w++)
+        if (drawing->caption->memory[w].peak > drawing->memory_peak) drawing->memory_peak = drawing->caption->memory[w].peak;
+    if (drawing->memory_peak > 0) {
+        drawing->memory_height = 0.4 * drawing->row_height;
+        drawing->row_pitch += drawing->memory_height + 2;
+    }
     drawing->total_width = drawing->left + drawing->width + 2 * MARGIN + (double)longest * CHARACTER_WIDTH;
     drawing->total_height = TOP + timeline->workers * drawing->row_pitch + AXIS_HEIGHT;
 }
@@ -122,9 +131,18 @@ static void draw_head(struct drawing *drawing) {
     for (int action = 0; action < ACTION_COUNT; action++)
         if (drawing->used[action] && styles[action].name)
             text_add(text, ".%s { fill: %s }\n", styles[action].name, styles[action].colour);
+    if (drawing->memory_peak > 0) text_add(text, ".memory { fill: #b6a4d0 }\n");
+    if (drawing->caption->arrows)
+        text_add(text,
+                 ".arrow { fill: none; stroke: #6b7386; stroke-width: 0.7; stroke-opacity: 0.75; marker-end: url(#head) }\n");
     text_add(text, ".n { text-anchor: middle }\n.grid { stroke: #d8dee9; stroke-width: 1 }\n</style>\n<title>");
     add_escaped(text, drawing->caption->title);
-    text_add(text, "</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n");
+    text_add(text, "</title>\n");
+    if (drawing->caption->arrows)
+        text_add(text,
+                 "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"5\" markerHeight=\"5\" "
+                 "orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"#6b7386\"/></marker></defs>\n");
+    text_add(text, "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n");
     text_add(text, "<text x=\"%.0f\" y=\"24\" font-size=\"15\" font-weight=\"bold\">", MARGIN);
     add_escaped(text, drawing->caption->title);
     text_add(text, "</text>\n");
@@ -137,6 +155,32 @@ static void draw_head(struct drawing *drawing) {
         text_add(text, "<text x=\"%.1f\" y=\"47\">%s</text>\n", x + width + 5, style->name);
         x += width + 5 + (double)strlen(style->name) * CHARACTER_WIDTH + 16;
     }
+    if (drawing->memory_peak > 0) {
+        char peak[32];
+        text_add(text, "<path class=\"memory\" d=\"M%.1f 49v-5h4v-6h4v3h4v8z\"/>", x);
+        text_add(text, "<text x=\"%.1f\" y=\"47\">memory in use, at most %s</text>\n", x + 17,
+                 text_bytes(drawing->memory_peak, peak));
+    }
+}
+
+/* What a worker holds over time, as steps above the lower edge of its strip. */
+static void draw_memory(struct drawing *drawing, int worker) {
+    const struct memory_curve *curve = &drawing->caption->memory[worker];
+    struct text *text = &drawing->text;
+    double bottom = row_y(drawing, worker) + drawing->row_height + drawing->memory_height + 1;
+    text_add(text, "<path class=\"memory\" d=\"M%.1f %.1f", drawing->left, bottom);
+    for (int i = 0; i < curve->count; i++)
+        text_add(text, "H%.2fV%.2f", x_of(drawing, curve->points[i].time_s),
+                 bottom - (double)curve->points[i].bytes / (double)drawing->memory_peak * drawing->memory_height);
+    text_add(text, "H%.2fV%.1fz\"/>\n", drawing->left + drawing->width, bottom);
+}
+
+static void draw_arrow(struct drawing *drawing, const struct timeline_transfer *transfer) {
+    bool down = transfer->to > transfer->from;
+    double from_y = row_y(drawing, transfer->from) + (down ? drawing->row_height : 0);
+    double to_y = row_y(drawing, transfer->to) + (down ? 0 : drawing->row_height);
+    text_add(&drawing->text, "<path class=\"arrow\" d=\"M%.2f %.1fL%.2f %.1f\"/>\n", x_of(drawing, transfer->start_s), from_y,
+             x_of(drawing, transfer->end_s), to_y);
 }
 
 /* 1, 2 or 5 times a power of ten, at least `least`. */
@@ -217,11 +261,13 @@ char *report_timeline_svg(const struct timeline *timeline, const struct timeline
     lay_out(&drawing);
     draw_head(&drawing);
     for (int w = 0; w < timeline->workers; w++) draw_row(&drawing, w);
+    for (int w = 0; drawing.memory_peak > 0 && w < timeline->workers; w++) draw_memory(&drawing, w);
     draw_axis(&drawing);
     for (int i = 0; i < timeline->event_count; i++)
         if (is_box(&timeline->events[i])) draw_event(&drawing, &timeline->events[i]);
     for (int i = 0; i < timeline->event_count; i++)
         if (styles[action_of(&timeline->events[i])].mark) draw_event(&drawing, &timeline->events[i]);
+    for (int i = 0; caption->arrows && i < timeline->transfer_count; i++) draw_arrow(&drawing, &timeline->transfers[i]);
     text_add(&drawing.text, "</svg>\n");
     return text_take(&drawing.text);
 }

@@ -149,6 +149,10 @@ static void run_in_turn(struct crew *crew, enum ps_status (*watch)(void *context
 enum ps_status crew_run(struct crew *crew, const struct segment *segment,
                         enum ps_status (*watch)(void *context, struct ps_error *error), void *context, struct ps_error *error) {
     crew->segment = *segment;
+    if (segment->training) {
+        crew->recorded_batches = segment->programs->batches;
+        crew->recorded_micro_batches = segment->programs->micro_batches;
+    }
     memset(crew->steps, 0, (size_t)crew->step_capacity * sizeof *crew->steps);
     atomic_store(&crew->steps_done, 0);
     crew->evaluation = (struct stage_result){0};

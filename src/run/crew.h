@@ -42,6 +42,7 @@ struct crew {
 
     struct segment segment;
     double segment_started_s;
+    int recorded_batches, recorded_micro_batches; /* of the last training segment: mini-batches, and micro-batches in each */
     struct step_record *steps; /* of the segment; those before steps_done may be read while it runs */
     int step_capacity;
     atomic_int steps_done;

@@ -27,7 +27,9 @@ static double window_start(const struct crew *crew, int most) {
 }
 
 enum ps_status trace_collect(const struct crew *crew, int most, struct timeline *out, struct ps_error *error) {
-    struct timeline timeline = {.workers = crew->worker_count};
+    struct timeline timeline = {.workers = crew->worker_count,
+                                .batches = crew->recorded_batches,
+                                .micro_batches = crew->recorded_micro_batches};
     double start_s = window_start(crew, most);
     enum ps_status status = PS_OK;
     for (int number = 0; number < crew->worker_count; number++) {

@@ -63,18 +63,33 @@ static void note_completion(struct engine *engine, const struct instruction *ins
     if (engine->completed[batch] < engine->now) engine->completed[batch] = engine->now;
 }
 
-static void finish_computing(struct engine *engine, int index) {
+static void record(struct engine *engine, int index) {
     struct engine_worker *worker = &engine->workers[index];
+    if (!engine->recording) return;
     engine->timeline.events[worker->event_first + worker->event_count++] = (struct timeline_event){
         .instruction = *worker->computing,
         .worker = index,
         .start_s = engine_seconds(engine, worker->started),
         .end_s = engine_seconds(engine, engine->now),
     };
+}
+
+static void finish_computing(struct engine *engine, int index) {
+    struct engine_worker *worker = &engine->workers[index];
+    record(engine, index);
     worker->busy += worker->duration;
     note_completion(engine, worker->computing);
     worker->computing = NULL;
     give_core_to_next(engine);
+}
+
+/* Unfolds the next page of a folded program; false: there is none. Nothing points into the old one any more. */
+static bool turn_page(struct engine *engine, int index) {
+    struct engine_worker *worker = &engine->workers[index];
+    if (!engine->work->folded) return false;
+    worker->page.count = fold_next(engine->work->folded, index, &worker->cursor, worker->page.code, worker->page.capacity);
+    worker->interpreter.next = 0;
+    return worker->page.count > 0;
 }
 
 static enum ps_status go_on(struct engine *engine, int index, struct ps_error *error) {
@@ -87,6 +102,7 @@ static enum ps_status go_on(struct engine *engine, int index, struct ps_error *e
         case STEP_DONE:
             break;
         case STEP_FINISHED:
+            if (turn_page(engine, index)) break;
             return PS_OK;
         case STEP_FAILED:
             return error ? error->status : PS_FAILED;
@@ -128,7 +144,8 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error) {
                     [ACTION_RECEIVE] = transfer_execute},
     };
     for (int w = 0; w < programs->workers; w++) {
-        interpreter_start(&engine->workers[w].interpreter, &programs->worker[w], &environment, w);
+        struct engine_worker *worker = &engine->workers[w];
+        interpreter_start(&worker->interpreter, engine->work->folded ? &worker->page : &programs->worker[w], &environment, w);
         event_push(&engine->heap, 0, w);
     }
     struct event event;

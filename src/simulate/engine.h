@@ -15,6 +15,8 @@
 
 struct engine_worker {
     struct interpreter interpreter;
+    struct program page; /* what is unfolded of its program, where programs are folded */
+    struct folded_cursor cursor;
     const struct instruction *computing; /* NULL: none */
     int64_t asked, started, duration;    /* of that computation: wanted since, runs since, takes */
     bool transferring;                   /* without overlap: a transfer takes its time */
@@ -23,7 +25,7 @@ struct engine_worker {
     /* Where it stands in its mini-batch (with flush) or segment: forwards and backwards begun of `window`. */
     int window, forwards, backwards;
     int64_t busy, communication, dependency; /* dependency: outside of fill and drain only */
-    int event_first, event_count;            /* its part of the timeline */
+    int64_t event_first, event_count;        /* its part of the timeline */
 };
 
 /* One slot of one kind of one stage. */
@@ -33,6 +35,7 @@ struct engine_block {
     int partner; /* block at the other end, once it has come; NOBODY before */
     int channel, micro_batch;
     int64_t posted; /* since when it is offered */
+    int64_t begun;  /* sender: when the computation began that made it */
     int next;       /* offered on the same side of the channel; NOBODY */
 };
 
@@ -45,7 +48,7 @@ struct engine_channel {
 
 struct engine_stage {
     int64_t duration[ACTION_COUNT], update_and_predict; /* ticks */
-    int first_block[BLOCK_KINDS];                       /* into engine.blocks */
+    int first_block[BLOCK_KINDS];                       /* into engine.blocks; stashes never travel and have none */
     int slots[BLOCK_KINDS];
 };
 
@@ -66,6 +69,7 @@ struct engine {
     int64_t *completed;                   /* per mini-batch: end of its last backward or update */
     int64_t last_entry;                   /* when the first stage began its last forward */
     int64_t end;
+    bool recording; /* in the timeline */
     struct timeline timeline;
 };
 

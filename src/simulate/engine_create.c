@@ -1,13 +1,17 @@
-/* Lays out the simulator's state: one look through the programs tells how many of everything there are, and how long at most. */
+/* Lays out the simulator's state: one look through the programs tells how many of everything there are, and how long at
+ * most. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "simulate/engine.h"
 
+/* Instructions that are unfolded at a time. */
+enum { PAGE = 64 };
+
 /* What one look through all programs finds. */
 struct survey {
-    int events, sends;
-    double seconds; /* of all computations and transfers one after the other: no run lasts longer */
+    int64_t events, sends;
 };
 
 struct stage_seconds {
@@ -28,11 +32,6 @@ static struct stage_seconds stage_seconds(const struct simulation_work *work, in
     return seconds;
 }
 
-static bool computes(const struct instruction *instruction) {
-    enum action action = opcode_table[instruction->op].action;
-    return action != ACTION_SEND && action != ACTION_RECEIVE;
-}
-
 /* Activations cross the boundary after stage `channel / 2` forwards, gradients backwards. */
 static void channel_ends(const struct ps_programs *programs, int channel, int *from, int *to) {
     int boundary = channel / 2, gradient = channel % 2;
@@ -51,23 +50,50 @@ static double channel_seconds(const struct simulation_work *work, int channel) {
     return cluster_transfer_s(work->cluster, from, to, channel_bytes(work, channel));
 }
 
+/* Counts an instruction that runs `times` times. */
+static void survey_instruction(enum opcode op, int64_t times, struct survey *survey, int64_t *forwards) {
+    enum action action = opcode_table[op].action;
+    survey->sends += action == ACTION_SEND ? times : 0;
+    survey->events += action != ACTION_SEND && action != ACTION_RECEIVE ? times : 0;
+    *forwards += action == ACTION_FORWARD ? times : 0;
+}
+
+static void survey_folded(const struct folded *folded, int index, struct survey *survey, int64_t *forwards) {
+    const struct folded_program *program = &folded->worker[index];
+    int once = program->head + program->tail;
+    for (int i = 0; i < once + program->turn; i++)
+        survey_instruction((enum opcode)program->code[i].op, (int64_t)folded->repeats * (i < once ? 1 : folded->turns), survey,
+                           forwards);
+}
+
 static void survey_program(struct engine *engine, int index, struct survey *survey) {
     const struct simulation_work *work = engine->work;
     const struct program *program = &work->programs->worker[index];
     struct engine_worker *worker = &engine->workers[index];
-    int forwards = 0;
+    int64_t forwards = 0;
     worker->event_first = survey->events;
+    if (work->folded) survey_folded(work->folded, index, survey, &forwards);
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
         int *slots = engine->stages[instruction->stage].slots;
-        for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
             if (instruction->block[kind] >= slots[kind]) slots[kind] = instruction->block[kind] + 1;
-        survey->events += computes(instruction);
-        survey->sends += opcode_table[instruction->op].action == ACTION_SEND;
-        forwards += instruction->op == OP_F;
+        survey_instruction((enum opcode)instruction->op, 1, survey, &forwards);
     }
-    worker->window = engine->flush ? forwards / work->programs->batches : forwards;
+    worker->window = (int)(engine->flush ? forwards / work->programs->batches : forwards);
     worker->waiting = NOBODY;
+}
+
+/* Folded programs number their blocks by the slots that are theirs. */
+static void survey_slots(struct engine *engine) {
+    for (int s = 0; s < engine->work->programs->stages; s++) {
+        const struct stage_slots *slots = &engine->work->programs->slots[s];
+        int *counts = engine->stages[s].slots;
+        counts[BLOCK_INPUT] = slots->input;
+        counts[BLOCK_OUTPUT] = slots->output;
+        counts[BLOCK_OUTPUT_GRADIENT] = slots->output_gradient;
+        counts[BLOCK_INPUT_GRADIENT] = slots->input_gradient;
+    }
 }
 
 /* An upper bound, from counts and the dearest of each: exactness does not matter. */
@@ -79,7 +105,7 @@ static double longest_run(const struct simulation_work *work, const struct surve
         computation = fmax(computation, seconds.update_and_predict);
     }
     for (int c = 0; c < 2 * (work->programs->stages - 1); c++) transfer = fmax(transfer, channel_seconds(work, c));
-    return survey->events * computation + 2.0 * survey->sends * transfer;
+    return (double)survey->events * computation + 2.0 * (double)survey->sends * transfer;
 }
 
 /* A power of two of a second, the finest of which 2^52 cover the longest run: sums of ticks fit a double. */
@@ -102,20 +128,26 @@ static void lay_out_stage(struct engine *engine, int index) {
     }
 }
 
-/* Channels between the same two workers in the same direction share a link. */
+/* Do two channels take turns? Those between the same two workers in the same direction do, in both directions where either is
+ * half duplex, and all whose links name the same medium. */
+static bool share_link(const struct simulation_work *work, int channel, int other) {
+    int from, to, other_from, other_to;
+    channel_ends(work->programs, channel, &from, &to);
+    channel_ends(work->programs, other, &other_from, &other_to);
+    if (from == other_from && to == other_to) return true;
+    const struct cluster_link *link = cluster_link_between(work->cluster, from, to);
+    const struct cluster_link *other_link = cluster_link_between(work->cluster, other_from, other_to);
+    if (!link || !other_link) return false;
+    if (from == other_to && to == other_from && (link->half_duplex || other_link->half_duplex)) return true;
+    return link->medium[0] && strcmp(link->medium, other_link->medium) == 0;
+}
+
 static void lay_out_channel(struct engine *engine, int index) {
-    const struct ps_programs *programs = engine->work->programs;
-    int from, to;
-    channel_ends(programs, index, &from, &to);
     int link = 0;
-    for (; link < index; link++) {
-        int other_from, other_to;
-        channel_ends(programs, link, &other_from, &other_to);
-        if (other_from == from && other_to == to) break;
-    }
+    while (link < index && !share_link(engine->work, index, link)) link++;
     engine->channels[index] = (struct engine_channel){
         .offered = {NOBODY, NOBODY},
-        .link = link,
+        .link = link < index ? engine->channels[link].link : index,
         .duration = ticks(engine, channel_seconds(engine->work, index)),
         .bytes = channel_bytes(engine->work, index),
     };
@@ -143,15 +175,31 @@ static bool take_fixed(struct engine *engine) {
     return engine->workers && engine->stages && engine->channels && engine->link_free && engine->queue && engine->completed;
 }
 
+static bool take_windows(struct engine *engine) {
+    bool ok = true;
+    for (int w = 0; engine->work->folded && w < engine->work->programs->workers; w++) {
+        struct program *window = &engine->workers[w].page;
+        window->code = take(PAGE, sizeof *window->code);
+        window->capacity = PAGE;
+        ok = ok && window->code;
+    }
+    return ok;
+}
+
 static bool take_surveyed(struct engine *engine, const struct survey *survey) {
     struct timeline *timeline = &engine->timeline;
     engine->blocks = take(engine->block_count, sizeof *engine->blocks);
+    if (!engine->blocks || !take_windows(engine)) return false;
+    engine->recording = survey->events <= SIMULATE_EVENTS_MAX && !engine->work->summary_only;
+    if (!engine->recording) return true;
     timeline->workers = engine->work->programs->workers;
-    timeline->events = take(survey->events, sizeof *timeline->events);
-    timeline->event_count = timeline->event_capacity = survey->events;
-    timeline->transfers = take(survey->sends, sizeof *timeline->transfers);
-    timeline->transfer_capacity = survey->sends;
-    return engine->blocks && timeline->events && timeline->transfers;
+    timeline->batches = engine->work->programs->batches;
+    timeline->micro_batches = engine->work->programs->micro_batches;
+    timeline->event_count = timeline->event_capacity = (int)survey->events;
+    timeline->transfer_capacity = (int)survey->sends;
+    timeline->events = take(timeline->event_capacity, sizeof *timeline->events);
+    timeline->transfers = take(timeline->transfer_capacity, sizeof *timeline->transfers);
+    return timeline->events && timeline->transfers;
 }
 
 static enum ps_status create(struct engine *engine, struct ps_error *error) {
@@ -164,12 +212,13 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
         return error_memory(error, "simulated workers", (size_t)programs->workers * sizeof *engine->workers);
     struct survey survey = {0};
     for (int w = 0; w < programs->workers; w++) survey_program(engine, w, &survey);
+    if (engine->work->folded) survey_slots(engine);
     engine->tick_s = choose_tick(longest_run(engine->work, &survey));
     for (int s = 0; s < programs->stages; s++) lay_out_stage(engine, s);
     for (int c = 0; c < 2 * (programs->stages - 1); c++) lay_out_channel(engine, c);
     if (!take_surveyed(engine, &survey)) {
         size_t bytes = (size_t)survey.events * sizeof *engine->timeline.events;
-        return error_memory(error, "a simulated timeline", bytes + (size_t)survey.sends * sizeof *engine->timeline.transfers);
+        return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);
     }
     lay_out_blocks(engine);
     return event_heap_create(&engine->heap, programs->workers + engine->block_count, error);
@@ -185,6 +234,7 @@ enum ps_status engine_create(struct engine *engine, const struct simulation_work
 void engine_free(struct engine *engine) {
     event_heap_free(&engine->heap);
     timeline_free(&engine->timeline);
+    for (int w = 0; engine->workers && w < engine->work->programs->workers; w++) free(engine->workers[w].page.code);
     free(engine->workers);
     free(engine->stages);
     free(engine->channels);

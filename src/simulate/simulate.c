@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "program/moments.h"
+#include "simulate/advice.h"
 #include "simulate/engine.h"
 
 /* Micro-batches that one simulation may have: guards against absurd numbers, not against long runs. */
@@ -75,14 +76,14 @@ static int weight_copies(const struct ps_programs *programs, int worker) {
     return copies;
 }
 
-static void describe_workers(const struct engine *engine, const struct stage_sizes *sizes, struct ps_simulation *simulation) {
+static void describe_workers(const struct engine *engine, struct ps_simulation *simulation) {
     const struct simulation_work *work = engine->work;
     int64_t most_busy = 0;
     for (int w = 0; w < work->programs->workers; w++)
         if (engine->workers[w].busy > most_busy) most_busy = engine->workers[w].busy;
     for (int w = 0; w < work->programs->workers; w++) {
         attribute(engine, w, most_busy, &simulation->worker[w]);
-        simulation->memory[w] = programs_memory(work->programs, w, sizes, work->moments);
+        simulation->memory[w] = programs_memory(work->programs, w, simulation->sizes, work->moments);
         simulation->worker[w].memory_bytes = worker_memory_total(&simulation->memory[w]);
         simulation->worker[w].weight_copies = weight_copies(work->programs, w);
     }
@@ -92,22 +93,22 @@ static enum ps_status create(struct engine *engine, struct ps_simulation **simul
     const struct simulation_work *work = engine->work;
     size_t workers = (size_t)work->programs->workers, stages = (size_t)work->programs->stages;
     struct ps_simulation *made = calloc(1, sizeof *made);
-    struct stage_sizes *sizes = calloc(stages, sizeof *sizes);
     if (made) made->worker = calloc(workers, sizeof *made->worker);
     if (made) made->memory = calloc(workers, sizeof *made->memory);
-    if (!sizes || !made || !made->worker || !made->memory) {
-        free(sizes);
+    if (made) made->sizes = calloc(stages, sizeof *made->sizes);
+    if (!made || !made->worker || !made->memory || !made->sizes) {
         ps_simulation_destroy(made);
         return error_memory(error, "the result of a simulation", workers * (sizeof *made->worker + sizeof *made->memory));
     }
-    for (size_t s = 0; s < stages; s++) sizes[s] = work->costs[s].size;
+    for (size_t s = 0; s < stages; s++) made->sizes[s] = work->costs[s].size;
     snprintf(made->title, sizeof made->title, "%s, %s, %d workers", work->programs->schedule, work->programs->policy,
              work->programs->workers);
     sum_up(engine, &made->info);
-    describe_workers(engine, sizes, made);
+    for (int w = 0; w < work->programs->workers; w++)
+        made->instructions += work->folded ? fold_length(work->folded, w) : work->programs->worker[w].count;
+    describe_workers(engine, made);
     made->timeline = engine->timeline;
     engine->timeline = (struct timeline){0};
-    free(sizes);
     *simulation = made;
     return PS_OK;
 }
@@ -125,45 +126,77 @@ enum ps_status simulate_programs(const struct simulation_work *work, struct ps_s
     return status;
 }
 
-static enum ps_status lower_batches(const struct ps_plan *plan, int batches, struct ps_programs **programs,
-                                    struct ps_error *error) {
+/* Programs or, where they are long, folded ones. */
+struct lowered {
+    struct ps_programs *programs; /* NULL: folded */
+    struct folded *folded;
+};
+
+static void lowered_free(struct lowered *lowered) {
+    ps_programs_destroy(lowered->programs);
+    fold_destroy(lowered->folded);
+}
+
+static enum ps_status lower_length(void *context, int micro_batches, int batches, struct ps_programs **programs,
+                                   struct ps_error *error) {
+    struct ps_plan plan = *(const struct ps_plan *)context; /* shares everything but this number */
+    plan.micro_batches = micro_batches;
+    return lower_plan(&plan, batches, programs, error);
+}
+
+static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowered *lowered, struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(plan->schedule, &schedule, error));
     if (batches == 0) batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
     int most = larger(1, MICRO_BATCHES_MAX / plan->micro_batches);
     if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
-    return lower_plan(plan, batches, programs, error);
+    *lowered = (struct lowered){0};
+    struct ps_plan shared = *plan;
+    if (2.0 * plan->stage_count * batches * plan->micro_batches > SIMULATE_EVENTS_MAX)
+        TRY(fold_create(lower_length, &shared, schedule->flush, plan->workers, plan->micro_batches, batches, &lowered->folded,
+                        error));
+    return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
 }
 
-static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct ps_programs *programs,
+static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct lowered *lowered,
                                        const struct cost_table *table, const struct ps_cluster *cluster,
                                        struct ps_simulation **simulation, struct ps_error *error) {
-    struct simulation_work work = {.programs = programs, .cluster = cluster, .samples = plan->micro_batch};
+    struct simulation_work work = {.programs = lowered->folded ? lowered->folded->programs : lowered->programs,
+                                   .folded = lowered->folded,
+                                   .cluster = cluster,
+                                   .samples = plan->micro_batch};
     TRY(plan_moments(plan, &work.moments, error));
     struct stage_cost *costs = calloc((size_t)plan->stage_count, sizeof *costs);
     if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
     for (int s = 0; s < plan->stage_count; s++) costs[s] = stage_cost(table, plan->stages[s].first, plan->stages[s].last);
     work.costs = costs;
-    enum ps_status status = simulate_programs(&work, simulation, error);
+    struct ps_simulation *made = NULL;
+    enum ps_status status = simulate_programs(&work, &made, error);
+    if (status == PS_OK && made->timeline.event_count > 0) status = critical_path_find(&made->timeline, &made->critical, error);
+    if (status == PS_OK) status = advice_find(plan, table, &work, made, &made->advice, error);
     free(costs);
-    if (status != PS_OK) return status;
-    snprintf((*simulation)->title, sizeof(*simulation)->title, "%s: %s, %s, %d workers", plan->model, plan->schedule,
-             plan->weights, plan->workers);
+    if (status != PS_OK) {
+        ps_simulation_destroy(made);
+        return status;
+    }
+    snprintf(made->title, sizeof made->title, "%s: %s, %s, %d workers", plan->model, plan->schedule, plan->weights,
+             plan->workers);
+    *simulation = made;
     return PS_OK;
 }
 
 enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
                            int batches, struct ps_simulation **simulation, struct ps_error *error) {
     const struct cost_table *table;
+    struct lowered lowered;
     TRY(profile_table(profile, plan->micro_batch, &table, error));
     TRY(plan_check(plan, table->layer_count, error));
     TRY(plan_check_order(plan, table, error));
     if (strcmp(plan->model, profile->model) != 0)
         log_warn("the plan is for %s, the profile of %s", plan->model, profile->model);
-    struct ps_programs *programs;
-    TRY(lower_batches(plan, batches, &programs, error));
-    enum ps_status status = simulate_lowered(plan, programs, table, cluster, simulation, error);
-    ps_programs_destroy(programs);
+    TRY(lower(plan, batches, &lowered, error));
+    enum ps_status status = simulate_lowered(plan, &lowered, table, cluster, simulation, error);
+    lowered_free(&lowered);
     return status;
 }
 
@@ -180,5 +213,8 @@ void ps_simulation_destroy(struct ps_simulation *simulation) {
     timeline_free(&simulation->timeline);
     free(simulation->worker);
     free(simulation->memory);
+    free(simulation->sizes);
+    critical_path_free(&simulation->critical);
+    free(simulation->against);
     free(simulation);
 }

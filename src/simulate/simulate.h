@@ -6,8 +6,14 @@
  *   F  the stage's forward         B  its backward by input and by weights         R  as F
  *   U  update_s                    P  update_s x SIMULATE_PREDICT_COST
  *   U with the prediction in the same pass                     update_s x SIMULATE_UPDATE_PREDICT_COST
- * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers (one for each
- * direction) has done with those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end.
+ * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers has done with
+ * those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction of each pair
+ * is a link of its own, unless the cluster says half duplex (the two directions are one) or names a medium (all its pairs are
+ * one). Under this model 1f1b on equal stages takes BaPipe's (Zhao et al., Table II) time of 1F1B-SNO exactly.
+ *
+ * With cluster.streaming (BaPipe's AS: a transfer starts with the first part of the output) a transfer begins with the
+ * computation that makes the block, as far as the receiver's block and the link are free then, and ends no earlier than that
+ * computation. The receiver waits for the whole block: it does not begin with the first part.
  *
  * Without overlap (cluster.overlap false) transfers take the workers' own time: the sender is held up at its SEND, whether or
  * not the other end has come, and the receiver as long when it first needs the block, from the later of its own time and the
@@ -27,26 +33,49 @@
 #include "profile/profile.h"
 #include "program/lower.h"
 #include "program/timeline.h"
+#include "simulate/against.h"
+#include "simulate/critical.h"
+#include "simulate/fold.h"
 
 /* A prediction alone reads and writes about as much as an update; fused with it, it only writes one more block. */
 #define SIMULATE_PREDICT_COST 1.0
 #define SIMULATE_UPDATE_PREDICT_COST 1.25
 
+/* Longer runs are summed up without a timeline; plans with more than that to run are folded (fold.h) where they repeat. */
+enum { SIMULATE_EVENTS_MAX = 1 << 21 };
+
+enum advice_kind { ADVICE_NONE, ADVICE_MOVE_LAYER, ADVICE_BANDWIDTH };
+
+/* The change that would shorten the period most (simulate/advice.h). */
+struct advice {
+    enum advice_kind kind;
+    int limiting_worker;     /* the one that computes most */
+    int layer, from, to;     /* layer from 0; workers */
+    double period_s, saving; /* the period it would have; by which share that is less */
+};
+
 struct ps_simulation {
     char title[256]; /* what was simulated, for captions */
     struct ps_simulation_info info;
     struct ps_simulation_worker *worker;
-    struct worker_memory *memory; /* per worker: what memory_bytes is made of */
-    struct timeline timeline;     /* computations and transfers */
+    struct worker_memory *memory;  /* per worker: what memory_bytes is made of */
+    struct stage_sizes *sizes;     /* per stage */
+    struct timeline timeline;      /* computations and transfers; none where they are more than SIMULATE_EVENTS_MAX */
+    int64_t instructions;          /* executed */
+    struct critical_path critical; /* compute_s NULL: not looked for */
+    struct advice advice;
+    struct against *against; /* how far a measured run is from it; NULL: not compared */
 };
 
 /* What to simulate; everything is borrowed. */
 struct simulation_work {
     const struct ps_programs *programs;
+    const struct folded *folded;    /* where the programs' code is; NULL: in `programs` */
     const struct stage_cost *costs; /* per stage, for one micro-batch at speed 1 */
     const struct ps_cluster *cluster;
-    int samples; /* of a micro-batch */
-    int moments; /* optimizer state in blocks of the weights (program/moments.h) */
+    int samples;       /* of a micro-batch */
+    int moments;       /* optimizer state in blocks of the weights (program/moments.h) */
+    bool summary_only; /* no timeline */
 };
 
 /* PS_USAGE: the cluster has fewer workers than the programs. PS_FAILED: out of memory, or the programs (which have not passed

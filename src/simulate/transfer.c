@@ -32,6 +32,7 @@ static void settle(struct engine *engine, int index) {
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct engine *engine = context;
     (void)worker;
+    if (kind == BLOCK_STASH) return true;
     return !engine->blocks[block_index(engine, stage, kind, slot)].moving;
 }
 
@@ -58,6 +59,7 @@ static void record(struct engine *engine, const struct engine_block *sender, con
                    int64_t end) {
     const struct engine_channel *channel = &engine->channels[sender->channel];
     bool gradient = sender->channel % 2 == 1;
+    if (!engine->recording) return;
     assert(engine->timeline.transfer_count < engine->timeline.transfer_capacity);
     engine->timeline.transfers[engine->timeline.transfer_count++] = (struct timeline_transfer){
         .from = sender->worker,
@@ -71,7 +73,10 @@ static void record(struct engine *engine, const struct engine_block *sender, con
     };
 }
 
-/* Both ends have come, now. */
+static int64_t latest(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Both ends have come, now. A streamed block was on its way since the computation that made it began, as far as the
+ * receiver and the link were free for it. */
 static void carry(struct engine *engine, int sender_index, int receiver_index) {
     struct engine_block *sender = &engine->blocks[sender_index], *receiver = &engine->blocks[receiver_index];
     const struct engine_channel *channel = &engine->channels[sender->channel];
@@ -84,8 +89,10 @@ static void carry(struct engine *engine, int sender_index, int receiver_index) {
         return;
     }
     int64_t *done = &engine->link_free[channel->link];
-    int64_t start = *done > engine->now ? *done : engine->now;
-    *done = start + channel->duration;
+    int64_t start = engine->now;
+    if (engine->work->cluster->streaming) start = latest(sender->begun, receiver->posted);
+    start = latest(start, *done);
+    *done = latest(start + channel->duration, engine->now);
     record(engine, sender, receiver, start, *done);
     if (*done > engine->now)
         event_push(&engine->heap, *done, engine->work->programs->workers + receiver_index);
@@ -145,6 +152,7 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     block->partner = block->next = NOBODY;
     block->micro_batch = instruction->micro_batch;
     block->posted = engine->now;
+    block->begun = engine->workers[worker].started;
     block->channel = 2 * (instruction->stage - before_stage) + gradient;
     offer(engine, index, side);
     if (side == SENDER && !engine->work->cluster->overlap) occupy(engine, worker, engine->channels[block->channel].duration);

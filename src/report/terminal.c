@@ -1,0 +1,136 @@
+/*
+ * A timeline in a terminal: a row per worker, each column a moment of the run, block characters for what the worker computes
+ * then. With colour a column shows two moments (a left half block, in one colour on another), and neighbouring micro-batches
+ * differ in shade; without, one, and operations differ in density.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/parts.h"
+
+enum { LABEL_WIDTH = 11, ROWS_MAX = 32, COLUMNS_MIN = 20, IDLE = ACTION_COUNT, BACKGROUND = 236 };
+
+/* How each action looks: without colour, and colours (of 256) for even and odd micro-batches. What has no name is not drawn. */
+static const struct look {
+    const char *name, *block;
+    int colour[2];
+} looks[ACTION_COUNT] = {
+    [ACTION_FORWARD] = {"forward", "▒", {75, 68}},       [ACTION_BACKWARD] = {"backward", "█", {114, 71}},
+    [ACTION_RECOMPUTE] = {"recompute", "░", {221, 179}}, [ACTION_UPDATE] = {"update", "▪", {252, 252}},
+    [ACTION_PREDICT] = {"predict", "▫", {134, 134}},
+};
+
+/* What one sample shows. */
+struct sample {
+    int action; /* IDLE: none */
+    bool odd;
+};
+
+struct terminal {
+    struct text text;
+    const struct timeline *timeline;
+    int samples;
+    double step_s; /* a sample's time */
+    bool colour;
+    bool used[ACTION_COUNT];
+};
+
+static enum action action_of(const struct timeline_event *event) { return opcode_table[event->instruction.op].action; }
+
+/* What takes the largest part of [from, from + step): events of one worker in order, *at the first that may still matter. */
+static struct sample take_sample(const struct terminal *terminal, double from, int *at, int end) {
+    const struct timeline_event *events = terminal->timeline->events;
+    double to = from + terminal->step_s, idle = terminal->step_s, most = 0;
+    struct sample sample = {.action = IDLE};
+    while (*at < end && events[*at].end_s <= from) ++*at;
+    for (int i = *at; i < end && events[i].start_s < to; i++) {
+        double part = fmin(events[i].end_s, to) - fmax(events[i].start_s, from);
+        idle -= part;
+        if (part <= most || !looks[action_of(&events[i])].name) continue;
+        most = part;
+        sample = (struct sample){.action = (int)action_of(&events[i]), .odd = events[i].instruction.micro_batch % 2 == 1};
+    }
+    return most >= idle ? sample : (struct sample){.action = IDLE};
+}
+
+static int colour_of(struct sample sample) {
+    return sample.action == IDLE ? BACKGROUND : looks[sample.action].colour[sample.odd];
+}
+
+static void add_cells(struct terminal *terminal, const struct sample *samples) {
+    struct text *text = &terminal->text;
+    if (!terminal->colour) {
+        for (int i = 0; i < terminal->samples; i++)
+            text_add(text, "%s", samples[i].action == IDLE ? "·" : looks[samples[i].action].block);
+        return;
+    }
+    for (int i = 0; i + 1 < terminal->samples; i += 2)
+        text_add(text, "\033[38;5;%d;48;5;%dm▌", colour_of(samples[i]), colour_of(samples[i + 1]));
+    text_add(text, "\033[0m");
+}
+
+static void add_row(struct terminal *terminal, int worker, int *at, struct sample *samples) {
+    const struct timeline *timeline = terminal->timeline;
+    int end = *at;
+    while (end < timeline->event_count && timeline->events[end].worker == worker) end++;
+    for (int i = 0; i < terminal->samples; i++) {
+        samples[i] = take_sample(terminal, i * terminal->step_s, at, end);
+        if (samples[i].action != IDLE) terminal->used[samples[i].action] = true;
+    }
+    *at = end;
+    text_add(&terminal->text, "worker %-*d", LABEL_WIDTH - 7, worker);
+    add_cells(terminal, samples);
+    text_add(&terminal->text, "\n");
+}
+
+static void add_legend(struct terminal *terminal, double makespan_s) {
+    char a[32], b[32];
+    double shown_s = terminal->samples * terminal->step_s;
+    text_add(&terminal->text, "%*s", LABEL_WIDTH, "");
+    if (shown_s < makespan_s * (1 - 1e-9))
+        text_add(&terminal->text, "the first %s of %s;", text_seconds(shown_s, a), text_seconds(makespan_s, b));
+    else
+        text_add(&terminal->text, "%s;", text_seconds(makespan_s, a));
+    for (int action = 0; action < ACTION_COUNT; action++) {
+        const struct look *look = &looks[action];
+        if (!terminal->used[action]) continue;
+        if (terminal->colour)
+            text_add(&terminal->text, "  \033[38;5;%dm█\033[0m %s", look->colour[0], look->name);
+        else
+            text_add(&terminal->text, "  %s %s", look->block, look->name);
+    }
+    text_add(&terminal->text, "\n");
+}
+
+/* The whole run where its boxes get two samples each, else as much as does. */
+static double choose_span(const struct timeline *timeline, int samples, double makespan_s) {
+    double sum_s = 0;
+    int boxes = 0;
+    for (int i = 0; i < timeline->event_count; i++) {
+        enum action action = action_of(&timeline->events[i]);
+        if (action == ACTION_UPDATE || action == ACTION_PREDICT) continue;
+        sum_s += timeline->events[i].end_s - timeline->events[i].start_s;
+        boxes++;
+    }
+    return boxes > 0 && sum_s > 0 ? fmin(makespan_s, sum_s / boxes * samples / 2) : makespan_s;
+}
+
+char *ps_simulation_timeline(const struct ps_simulation *simulation, int columns, bool colour) {
+    const struct timeline *timeline = &simulation->timeline;
+    struct terminal terminal = {.timeline = timeline, .colour = colour};
+    if (timeline->event_count == 0) return text_take(&terminal.text);
+    int cells = (columns > COLUMNS_MIN + LABEL_WIDTH ? columns : COLUMNS_MIN + LABEL_WIDTH) - LABEL_WIDTH;
+    terminal.samples = cells * (colour ? 2 : 1);
+    terminal.step_s = choose_span(timeline, terminal.samples, simulation->info.makespan_s) / terminal.samples;
+    struct sample *samples = malloc((size_t)terminal.samples * sizeof *samples);
+    if (!samples) return NULL;
+    int every = (timeline->workers + ROWS_MAX - 1) / ROWS_MAX, at = 0;
+    for (int w = 0; w < timeline->workers; w++) {
+        while (at < timeline->event_count && timeline->events[at].worker < w) at++;
+        if (w % every == 0) add_row(&terminal, w, &at, samples);
+    }
+    add_legend(&terminal, simulation->info.makespan_s);
+    free(samples);
+    return text_take(&terminal.text);
+}

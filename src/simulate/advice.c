@@ -1,0 +1,139 @@
+/* Trying changes one at a time; see advice.h. The programs stay as they are: only costs and links change. */
+#include "simulate/advice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Shorter by less than this share does not count. */
+#define LEAST_SAVING 0.0005
+
+struct trials {
+    const struct ps_plan *plan;
+    const struct cost_table *table;
+    struct simulation_work work; /* with costs of its own, and in turn a cluster of its own */
+    struct stage_cost *costs;
+    struct ps_cluster cluster; /* a copy with room for two more links */
+    double period_s;
+    struct advice *best;
+};
+
+static enum ps_status try_it(struct trials *trials, const struct advice *change, struct ps_error *error) {
+    struct ps_simulation *simulation;
+    TRY(simulate_programs(&trials->work, &simulation, error));
+    double period_s = simulation->info.period_s, saving = 1 - period_s / trials->period_s;
+    ps_simulation_destroy(simulation);
+    if (saving < LEAST_SAVING || saving <= trials->best->saving) return PS_OK;
+    int limiting = trials->best->limiting_worker;
+    *trials->best = *change;
+    trials->best->limiting_worker = limiting;
+    trials->best->period_s = period_s;
+    trials->best->saving = saving;
+    return PS_OK;
+}
+
+static bool fits(const struct trials *trials, int worker) {
+    int64_t limit = trials->work.cluster->devices[worker].memory_bytes;
+    if (limit == 0) return true;
+    struct worker_memory total = {0};
+    for (int s = 0; s < trials->plan->stage_count; s++) {
+        if (trials->work.programs->stage_worker[s] != worker) continue;
+        struct worker_memory memory =
+            stage_memory(&trials->costs[s].size, &trials->work.programs->slots[s], trials->work.moments);
+        worker_memory_add(&total, &memory);
+    }
+    return worker_memory_total(&total) <= limit;
+}
+
+/* Moves the layer at the cut after stage `cut`: the last before it onward, or the first behind it back. */
+static enum ps_status try_layer(struct trials *trials, int cut, bool onward, struct ps_error *error) {
+    const struct plan_stage *before = &trials->plan->stages[cut], *behind = &trials->plan->stages[cut + 1];
+    const int *worker = trials->work.programs->stage_worker;
+    const struct plan_stage *giver = onward ? before : behind;
+    if (giver->first == giver->last || worker[cut] == worker[cut + 1]) return PS_OK;
+    struct stage_cost kept[2] = {trials->costs[cut], trials->costs[cut + 1]};
+    int last = onward ? before->last - 1 : before->last + 1;
+    trials->costs[cut] = stage_cost(trials->table, before->first, last);
+    trials->costs[cut + 1] = stage_cost(trials->table, last + 1, behind->last);
+    struct advice change = {.kind = ADVICE_MOVE_LAYER,
+                            .layer = onward ? before->last : behind->first,
+                            .from = worker[onward ? cut : cut + 1],
+                            .to = worker[onward ? cut + 1 : cut]};
+    enum ps_status status = fits(trials, change.to) ? try_it(trials, &change, error) : PS_OK;
+    trials->costs[cut] = kept[0];
+    trials->costs[cut + 1] = kept[1];
+    return status;
+}
+
+/* Doubles the bandwidth between the workers of two neighbouring stages, both ways. */
+static enum ps_status try_link(struct trials *trials, int cut, struct ps_error *error) {
+    const struct ps_cluster *cluster = trials->work.cluster;
+    int one = trials->work.programs->stage_worker[cut], other = trials->work.programs->stage_worker[cut + 1];
+    trials->cluster.link_count = cluster->link_count;
+    for (int way = 0; way < 2; way++) {
+        int from = way ? other : one, to = way ? one : other;
+        const struct cluster_link *link = cluster_link_between(cluster, from, to);
+        if (!link || link->bandwidth_bytes_per_s <= 0) continue;
+        struct cluster_link faster = *link;
+        faster.from = from;
+        faster.to = to;
+        faster.bandwidth_bytes_per_s *= 2;
+        trials->cluster.links[trials->cluster.link_count++] = faster;
+    }
+    if (trials->cluster.link_count == cluster->link_count) return PS_OK;
+    struct advice change = {.kind = ADVICE_BANDWIDTH, .from = one, .to = other};
+    trials->work.cluster = &trials->cluster;
+    enum ps_status status = try_it(trials, &change, error);
+    trials->work.cluster = cluster;
+    return status;
+}
+
+static int busiest(const struct ps_simulation *simulation) {
+    int most = 0;
+    for (int w = 1; w < simulation->info.workers; w++)
+        if (simulation->worker[w].busy_s > simulation->worker[most].busy_s) most = w;
+    return most;
+}
+
+static enum ps_status try_all(struct trials *trials, const struct ps_simulation *simulation, struct ps_error *error) {
+    const int *worker = trials->work.programs->stage_worker;
+    int cuts = trials->plan->stage_count - 1, limiting = trials->best->limiting_worker, touching = 0;
+    for (int cut = 0; cut < cuts; cut++) touching += worker[cut] == limiting || worker[cut + 1] == limiting;
+    int64_t most = ADVICE_INSTRUCTIONS_MAX / (simulation->instructions > 0 ? simulation->instructions : 1);
+    bool all = 3 * cuts <= most;
+    if (!all && 3 * touching > most) return PS_OK;
+    for (int cut = 0; cut < cuts; cut++) {
+        if (!all && worker[cut] != limiting && worker[cut + 1] != limiting) continue;
+        TRY(try_layer(trials, cut, true, error));
+        TRY(try_layer(trials, cut, false, error));
+        TRY(try_link(trials, cut, error));
+    }
+    return PS_OK;
+}
+
+enum ps_status advice_find(const struct ps_plan *plan, const struct cost_table *table, const struct simulation_work *work,
+                           const struct ps_simulation *simulation, struct advice *out, struct ps_error *error) {
+    size_t links = (size_t)work->cluster->link_count, stages = (size_t)plan->stage_count;
+    struct advice advice = {.limiting_worker = busiest(simulation)};
+    struct trials trials = {.plan = plan,
+                            .table = table,
+                            .work = *work,
+                            .cluster = *work->cluster,
+                            .costs = malloc(stages * sizeof *trials.costs),
+                            .period_s = simulation->info.period_s,
+                            .best = &advice};
+    trials.cluster.links = malloc((links + 2) * sizeof *trials.cluster.links);
+    enum ps_status status = PS_OK;
+    if (!trials.costs || !trials.cluster.links) {
+        status = error_memory(error, "what would help", stages * sizeof *trials.costs + links * sizeof *trials.cluster.links);
+    } else {
+        memcpy(trials.costs, work->costs, stages * sizeof *trials.costs);
+        memcpy(trials.cluster.links, work->cluster->links, links * sizeof *trials.cluster.links);
+        trials.work.costs = trials.costs;
+        trials.work.summary_only = true;
+        status = try_all(&trials, simulation, error);
+    }
+    free(trials.costs);
+    free(trials.cluster.links);
+    if (status == PS_OK) *out = advice;
+    return status;
+}

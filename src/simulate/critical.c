@@ -1,0 +1,159 @@
+/* Walking back from the end; see critical.h. Moments of one simulation are sums of ticks: those that are equal compare
+ * equal. */
+#include "simulate/critical.h"
+
+#include <stdlib.h>
+
+enum { NOTHING = -1 };
+
+struct walk {
+    const struct timeline *timeline;
+    int *first;                              /* per worker: its first event; one more at the end */
+    const struct timeline_transfer **by_end; /* transfers in order of their end */
+    struct critical_path path;
+};
+
+/* Where the walk stands: at the beginning of an event or of a transfer. */
+struct place {
+    int event; /* NOTHING: at `transfer` */
+    const struct timeline_transfer *transfer;
+};
+
+static const struct place nowhere = {.event = NOTHING};
+
+static int by_end(const void *a, const void *b) {
+    const struct timeline_transfer *one = *(const struct timeline_transfer *const *)a;
+    const struct timeline_transfer *other = *(const struct timeline_transfer *const *)b;
+    return one->end_s < other->end_s ? -1 : one->end_s > other->end_s;
+}
+
+/* The first transfer in order of end that ends at `time` or later. */
+static int first_transfer(const struct walk *walk, double time) {
+    int low = 0, high = walk->timeline->transfer_count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (walk->by_end[middle]->end_s < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The worker's last event that ends at `time` or before, and has index below `below`. */
+static int last_event(const struct walk *walk, int worker, double time, int below) {
+    int low = walk->first[worker], high = walk->first[worker + 1];
+    if (high > below) high = below;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (walk->timeline->events[middle].end_s <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > walk->first[worker] ? low - 1 : NOTHING;
+}
+
+static bool ends_at(const struct walk *walk, int event, double time) {
+    return event != NOTHING && walk->timeline->events[event].end_s == time;
+}
+
+/* Does the transfer bring what the event reads? */
+static bool feeds(const struct timeline_transfer *transfer, const struct timeline_event *event) {
+    const struct instruction *instruction = &event->instruction;
+    int reader = transfer->gradient ? transfer->stage - 1 : transfer->stage + 1;
+    return transfer->to == event->worker && instruction->stage == reader && instruction->micro_batch == transfer->micro_batch;
+}
+
+/* Any worker's event that ends at `time`: it gave its core away, or posted a receive. */
+static struct place any_event(const struct walk *walk, double time) {
+    for (int w = 0; w < walk->timeline->workers; w++) {
+        int event = last_event(walk, w, time, walk->timeline->event_count);
+        if (ends_at(walk, event, time) && walk->timeline->events[event].start_s < time) return (struct place){.event = event};
+    }
+    return nowhere;
+}
+
+static struct place before_event(struct walk *walk, int index) {
+    const struct timeline_event *event = &walk->timeline->events[index];
+    double time = event->start_s;
+    int own = last_event(walk, event->worker, time, index);
+    if (ends_at(walk, own, time)) return (struct place){.event = own};
+    const struct timeline_transfer *sent = NULL;
+    for (int i = first_transfer(walk, time); i < walk->timeline->transfer_count && walk->by_end[i]->end_s == time; i++) {
+        if (feeds(walk->by_end[i], event)) return (struct place){.event = NOTHING, .transfer = walk->by_end[i]};
+        if (walk->by_end[i]->from == event->worker) sent = walk->by_end[i];
+    }
+    if (sent) return (struct place){.event = NOTHING, .transfer = sent};
+    struct place other = any_event(walk, time);
+    if (other.event != NOTHING || own == NOTHING) return other;
+    walk->path.other_s += time - walk->timeline->events[own].end_s;
+    return (struct place){.event = own};
+}
+
+static struct place before_transfer(struct walk *walk, const struct timeline_transfer *transfer) {
+    double time = transfer->start_s;
+    int maker = last_event(walk, transfer->from, time, walk->timeline->event_count);
+    if (ends_at(walk, maker, time)) return (struct place){.event = maker};
+    for (int i = first_transfer(walk, time); i < walk->timeline->transfer_count && walk->by_end[i]->end_s == time; i++)
+        if (walk->by_end[i]->start_s < time) return (struct place){.event = NOTHING, .transfer = walk->by_end[i]};
+    struct place other = any_event(walk, time);
+    if (other.event != NOTHING || maker == NOTHING) return other;
+    walk->path.other_s += time - walk->timeline->events[maker].end_s;
+    return (struct place){.event = maker};
+}
+
+static void follow(struct walk *walk, struct place place) {
+    int most = walk->timeline->event_count + walk->timeline->transfer_count;
+    for (; walk->path.steps < most; walk->path.steps++) {
+        if (place.event != NOTHING) {
+            const struct timeline_event *event = &walk->timeline->events[place.event];
+            walk->path.compute_s[event->worker] += event->end_s - event->start_s;
+            place = before_event(walk, place.event);
+        } else if (place.transfer) {
+            walk->path.transfer_s += place.transfer->end_s - place.transfer->start_s;
+            place = before_transfer(walk, place.transfer);
+        } else {
+            return;
+        }
+    }
+}
+
+static void prepare(struct walk *walk) {
+    const struct timeline *timeline = walk->timeline;
+    int event = 0;
+    for (int w = 0; w <= timeline->workers; w++) {
+        while (event < timeline->event_count && timeline->events[event].worker < w) event++;
+        walk->first[w] = event;
+    }
+    for (int i = 0; i < timeline->transfer_count; i++) walk->by_end[i] = &timeline->transfers[i];
+    qsort(walk->by_end, (size_t)timeline->transfer_count, sizeof(*walk->by_end), by_end);
+}
+
+enum ps_status critical_path_find(const struct timeline *timeline, struct critical_path *path, struct ps_error *error) {
+    size_t workers = (size_t)timeline->workers;
+    struct walk walk = {.timeline = timeline};
+    walk.first = malloc((workers + 1) * sizeof *walk.first);
+    walk.by_end = malloc(((size_t)timeline->transfer_count + 1) * sizeof(*walk.by_end));
+    walk.path.compute_s = calloc(workers + 1, sizeof *walk.path.compute_s);
+    if (!walk.first || !walk.by_end || !walk.path.compute_s) {
+        free(walk.first);
+        free(walk.by_end);
+        free(walk.path.compute_s);
+        return error_memory(error, "the critical path", (size_t)timeline->transfer_count * sizeof(*walk.by_end));
+    }
+    prepare(&walk);
+    struct place last = nowhere;
+    for (int i = 0; i < timeline->event_count; i++)
+        if (last.event == NOTHING || timeline->events[i].end_s >= timeline->events[last.event].end_s) last.event = i;
+    follow(&walk, last);
+    free(walk.first);
+    free(walk.by_end);
+    *path = walk.path;
+    return PS_OK;
+}
+
+void critical_path_free(struct critical_path *path) {
+    free(path->compute_s);
+    *path = (struct critical_path){0};
+}

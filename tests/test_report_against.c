@@ -1,0 +1,198 @@
+/* simulate --against: a trace of the prediction itself, one stretched by a known factor, a part of one, and ones that are
+ * no traces. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "report/report.h"
+#include "simulate/simulate.h"
+#include "support.h"
+
+enum { LAYERS = 6, BATCHES = 12 };
+
+struct work {
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    struct ps_cluster *cluster;
+    char directory[4096], path[4200];
+};
+
+static void work_make(struct work *work, const char *schedule, const char *weights, int micro_batches) {
+    struct ps_cluster_options options = {.workers = 3};
+    assert_ok(profile_create(1, LAYERS, &work->profile, &test_error));
+    for (int l = 0; l < LAYERS; l++)
+        work->profile->tables[0].layers[l] = (struct layer_cost){
+            .time = {.forward_s = 0.25, .backward_input_s = 0.25, .backward_weight_s = 0.25, .update_s = 0.125}};
+    assert_ok(ps_cluster_uniform(&options, &work->cluster, &test_error));
+    assert_ok(plan_create(3, 3, &work->plan, &test_error));
+    strcpy(work->plan->schedule, schedule);
+    strcpy(work->plan->weights, weights);
+    work->plan->micro_batches = micro_batches;
+    for (int s = 0; s < 3; s++) assert_ok(plan_stage_set(work->plan, s, 2 * s, 2 * s + 1, s, &test_error));
+    test_directory_make(work->directory);
+    snprintf(work->path, sizeof work->path, "%s/trace.json", work->directory);
+}
+
+static void work_free(struct work *work) {
+    test_directory_remove(work->directory);
+    ps_plan_destroy(work->plan);
+    ps_cluster_destroy(work->cluster);
+    ps_profile_destroy(work->profile);
+}
+
+/* Leaves a trace of the run with all times multiplied by `factor`, of the computations that begin at `from_s` or later. */
+static void leave_trace(const struct work *work, double factor, double from_s) {
+    struct ps_simulation *simulation;
+    assert_ok(ps_simulate(work->plan, work->profile, work->cluster, BATCHES, &simulation, &test_error));
+    struct timeline *timeline = &simulation->timeline;
+    int kept = 0;
+    timeline->transfer_count = 0;
+    for (int i = 0; i < timeline->event_count; i++) {
+        struct timeline_event event = timeline->events[i];
+        if (event.start_s < from_s) continue;
+        event.start_s = (event.start_s - from_s) * factor;
+        event.end_s = (event.end_s - from_s) * factor;
+        timeline->events[kept++] = event;
+    }
+    timeline->event_count = kept;
+    assert_ok(ps_simulation_write_trace(simulation, work->path, &test_error));
+    ps_simulation_destroy(simulation);
+}
+
+static struct against compare(const struct work *work) {
+    struct ps_simulation *simulation;
+    assert_ok(ps_simulate_against(work->plan, work->profile, work->cluster, 0, work->path, &simulation, &test_error));
+    assert_int_equal(ps_simulation_info(simulation).batches, BATCHES);
+    struct against against = *simulation->against;
+    ps_simulation_destroy(simulation);
+    return against;
+}
+
+static void assert_near(double value, double wanted) {
+    if (!(fabs(value - wanted) <= 1e-6)) fail_msg("%.9g is not %.9g", value, wanted);
+}
+
+static const struct {
+    const char *schedule, *weights;
+    int micro_batches, instructions;
+    double period_s;
+} cases[] = {
+    {"1f1b", "sync", 4, BATCHES *(4 * 2 + 1) * 3, 6 * 1.5 + 0.25},
+    {"1f1b-async", "stash", 1, BATCHES * 3 * 3, 1.75},
+};
+
+static void test_itself(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct work work;
+        work_make(&work, cases[i].schedule, cases[i].weights, cases[i].micro_batches);
+        leave_trace(&work, 1, 0);
+        struct against against = compare(&work);
+        assert_int_equal(against.matched, cases[i].instructions);
+        assert_int_equal(against.unmatched, 0);
+        assert_near(against.measured_period_s, cases[i].period_s);
+        assert_near(against.period_error, 0);
+        assert_near(against.makespan_error, 0);
+        assert_near(against.duration_error[AGAINST_MAX], 0);
+        assert_near(against.start_error[AGAINST_MAX], 0);
+        work_free(&work);
+    }
+}
+
+static void test_stretched(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct work work;
+        work_make(&work, cases[i].schedule, cases[i].weights, cases[i].micro_batches);
+        leave_trace(&work, 1.25, 0);
+        struct against against = compare(&work);
+        assert_near(against.period_error, 1 / 1.25 - 1);
+        assert_near(against.makespan_error, 1 / 1.25 - 1);
+        assert_near(against.duration_error[AGAINST_P50], 0.2);
+        assert_near(against.duration_error[AGAINST_MAX], 0.2);
+        assert_near(against.operation[OP_F].predicted_s, 0.5);
+        assert_near(against.operation[OP_F].measured_s, 0.625);
+        assert_true(against.start_error[AGAINST_MAX] > against.start_error[AGAINST_P50]);
+        work_free(&work);
+    }
+}
+
+/* A run remembers its last computations only: where they lie in the segment does not count as an error. */
+static void test_part(void **state) {
+    (void)state;
+    struct work work;
+    work_make(&work, "1f1b-async", "stash", 1);
+    leave_trace(&work, 1, 10);
+    struct against against = compare(&work);
+    assert_true(against.matched > 20 && against.matched < cases[1].instructions);
+    assert_near(against.period_error, 0);
+    assert_near(against.makespan_error, 0);
+    assert_near(against.start_error[AGAINST_MAX], 0);
+    work_free(&work);
+}
+
+static void test_shown(void **state) {
+    (void)state;
+    struct work work;
+    struct ps_simulation *simulation;
+    work_make(&work, "1f1b", "sync", 4);
+    leave_trace(&work, 1.25, 0);
+    assert_ok(ps_simulate_against(work.plan, work.profile, work.cluster, 0, work.path, &simulation, &test_error));
+    char *table = ps_simulation_table(simulation), *text = ps_simulation_json(simulation);
+    assert_non_null(strstr(table, "-20.0%"));
+    json_t *root = json_loads(text, 0, NULL);
+    assert_near(json_number_value(json_object_get(root, "period_error")), -0.2);
+    assert_near(json_number_value(json_object_get(json_object_get(root, "duration_error"), "p99")), 0.2);
+    assert_int_equal(json_array_size(json_object_get(root, "operations")), 3);
+    json_decref(root);
+    free(text);
+    free(table);
+    ps_simulation_destroy(simulation);
+    work_free(&work);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } broken[] = {
+        {"{\"traceEvents\": []}", "otherData: is missing"},
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": []}",
+         "holds no computation"},
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
+         "0, "
+         "\"tid\": 5, \"ts\": 0, \"dur\": 1, \"args\": {}}]}",
+         "traceEvents[0].tid: 5"},
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
+         "0, "
+         "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"Q\", \"stage\": 0, \"micro_batch\": 0}}]}",
+         "'Q' is no instruction"},
+        {"{\"otherData\": {\"workers\": 2, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
+         "0, "
+         "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"F\", \"stage\": 0, \"micro_batch\": 0}}]}",
+         "is of 2 workers; the plan has 3"},
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
+         "0, "
+         "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"F\", \"stage\": 0, \"micro_batch\": 99}}]}",
+         "none of the 1 measured instructions"},
+    };
+    struct work work;
+    work_make(&work, "1f1b", "sync", 4);
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        struct ps_simulation *simulation;
+        test_file_write(work.path, broken[i].text, strlen(broken[i].text));
+        assert_status(ps_simulate_against(work.plan, work.profile, work.cluster, 0, work.path, &simulation, &test_error),
+                      PS_BAD_INPUT, broken[i].part);
+    }
+    work_free(&work);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_itself), cmocka_unit_test(test_stretched), cmocka_unit_test(test_part),
+        cmocka_unit_test(test_shown),  cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/*
+ * BaPipe's Tables I and II (Zhao et al.) against the simulator: N equal stages, M micro-batches, M and N from 1 to 64.
+ * F, B and SR are binary fractions, so that the formulas hold to the last bit.
+ *
+ * The papers' SNO ("synchronous, transfer not overlapped") is not a device that stands still while it transfers: with as few
+ * micro-batches under way as 1F1B has, it is the round trip over the links that nothing hides. So its formula is exact with
+ * transfers beside computation, and devices that do stand still take longer (test_blocking_devices_take_longer).
+ */
+#include <math.h>
+#include <string.h>
+
+#include "simulate/simulate.h"
+#include "support.h"
+
+enum { MOST = 64, BLOCK_BYTES = 64 };
+
+struct setting {
+    double forward_s, backward_s, transfer_s;
+};
+
+static const struct setting settings[] = {{1, 2, 0.5}, {1, 1, 1}, {2, 1, 0.25}, {1, 2, 1.5}, {1, 1, 2}};
+
+enum device { OVERLAPPING, BLOCKING, STREAMING };
+
+static double simulate(const char *schedule, int stages, int micro_batches, const struct setting *setting, enum device device) {
+    struct stage_cost costs[MOST];
+    for (int s = 0; s < stages; s++)
+        costs[s] = (struct stage_cost){
+            .time = {.forward_s = setting->forward_s,
+                     .backward_input_s = setting->backward_s / 2,
+                     .backward_weight_s = setting->backward_s / 2},
+            .size = {.input_bytes = BLOCK_BYTES, .output_bytes = BLOCK_BYTES},
+        };
+    struct ps_cluster_options options = {.workers = stages, .latency_s = setting->transfer_s, .no_overlap = device == BLOCKING};
+    struct ps_cluster *cluster;
+    struct ps_programs *programs;
+    struct ps_simulation *simulation;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    cluster->streaming = device == STREAMING;
+    assert_ok(lower_straight(schedule, "sync", stages, micro_batches, 1, false, &programs, &test_error));
+    struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
+    assert_ok(simulate_programs(&work, &simulation, &test_error));
+    double makespan_s = simulation->info.makespan_s;
+    ps_simulation_destroy(simulation);
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+    return makespan_s;
+}
+
+static double computing(int n, int m, const struct setting *setting) {
+    return (m + n - 1) * (setting->forward_s + setting->backward_s);
+}
+
+/* Table II, as long as SR <= F + B: (M+N-1)(F+B) + (N+M-2-ceil((M-1)/N)) 2SR. */
+static double sno(int n, int m, const struct setting *setting) {
+    return computing(n, m, setting) + (n + m - 2 - (m - 1 + n - 1) / n) * 2 * setting->transfer_s;
+}
+
+/* A setting for each pair, so that every pair and every setting come up. */
+static const struct setting *setting_of(int n, int m) { return &settings[(n + m) % 5]; }
+
+static void test_1f1b_sno(void **state) {
+    (void)state;
+    for (int n = 1; n <= MOST; n++)
+        for (int m = 1; m <= MOST; m++) {
+            const struct setting *setting = setting_of(n, m);
+            double makespan_s = simulate("1f1b", n, m, setting, OVERLAPPING);
+            if (makespan_s != sno(n, m, setting)) fail_msg("M %d, N %d: %g s, not %g s", m, n, makespan_s, sno(n, m, setting));
+        }
+}
+
+static bool schedule_exists(const char *name) {
+    for (int i = 0; schedule_table[i]; i++)
+        if (strcmp(schedule_table[i]->name, name) == 0) return true;
+    return false;
+}
+
+/* Table II: (M+N-1)(F+B) + (N-1) 2SR, as long as links keep up with the computation (SR <= F, the table's bandwidth, and SR
+ * <= B): with twice the warm-up only the filling and the draining of the links shows. */
+static void test_1f1b_so(void **state) {
+    (void)state;
+    if (!schedule_exists("1f1b-so")) skip();
+    for (int n = 1; n <= MOST; n++)
+        for (int m = 1; m <= MOST; m++) {
+            const struct setting *setting = setting_of(n, m);
+            if (setting->transfer_s > fmin(setting->forward_s, setting->backward_s)) continue;
+            double formula_s = computing(n, m, setting) + (n - 1) * 2 * setting->transfer_s;
+            double makespan_s = simulate("1f1b-so", n, m, setting, OVERLAPPING);
+            if (makespan_s != formula_s) fail_msg("M %d, N %d: %g s, not %g s", m, n, makespan_s, formula_s);
+        }
+}
+
+/* Table I: (M+N-1)(F+B), where a transfer is no longer than what makes the block: the bandwidth of the table's last line. */
+static void test_1f1b_as(void **state) {
+    (void)state;
+    for (int n = 1; n <= MOST; n++)
+        for (int m = 1; m <= MOST; m++) {
+            const struct setting *setting = setting_of(n, m);
+            if (setting->transfer_s > setting->forward_s) continue;
+            double makespan_s = simulate("1f1b", n, m, setting, STREAMING);
+            if (makespan_s != computing(n, m, setting)) fail_msg("M %d, N %d: %g s", m, n, makespan_s);
+        }
+}
+
+/* Devices that send and receive in their own time, one transfer after the other, need more than the formula says. */
+static void test_blocking_devices_take_longer(void **state) {
+    (void)state;
+    double most = 0;
+    for (int n = 1; n <= MOST; n += 3)
+        for (int m = 1; m <= MOST; m += 3) {
+            double makespan_s = simulate("1f1b", n, m, &settings[0], BLOCKING), formula_s = sno(n, m, &settings[0]);
+            assert_true(makespan_s >= formula_s);
+            most = fmax(most, makespan_s / formula_s - 1);
+        }
+    print_message("largest deviation of blocking devices from 1F1B-SNO's formula: %.1f%%\n", 100 * most);
+    assert_true(most > 0.25 && most < 0.35);
+}
+
+/* Beyond SR = F + B the first activations queue on their link, which the formula does not see. */
+static void test_slow_links_take_longer(void **state) {
+    (void)state;
+    static const struct setting slow = {1, 1, 4};
+    double most = 0;
+    for (int n = 1; n <= MOST; n += 3)
+        for (int m = 1; m <= MOST; m += 3) {
+            double makespan_s = simulate("1f1b", n, m, &slow, OVERLAPPING), formula_s = sno(n, m, &slow);
+            assert_true(makespan_s >= formula_s);
+            most = fmax(most, makespan_s / formula_s - 1);
+        }
+    print_message("largest deviation at SR = 2 (F + B): %.1f%%\n", 100 * most);
+    assert_true(most > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_1f1b_sno),
+        cmocka_unit_test(test_1f1b_so),
+        cmocka_unit_test(test_1f1b_as),
+        cmocka_unit_test(test_blocking_devices_take_longer),
+        cmocka_unit_test(test_slow_links_take_longer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
