@@ -181,7 +181,8 @@ void ps_cluster_destroy(struct ps_cluster *cluster);
 struct ps_plan;
 
 struct ps_plan_options {
-    const char *method;    /* NULL: "auto" */
+    const char *method;    /* NULL: the best method on all workers; "auto": also with fewer workers, and with recomputation
+                              where nothing fits the memory without */
     const char *schedule;  /* NULL: what goes with the weights, else 1f1b-async; "auto": the fastest that keeps to the weights */
     const char *weights;   /* NULL: what goes with the schedule, else pipeoptim; "auto": sync on schedules that flush, pipeoptim
                               on the others, and without a schedule said the fastest of both kinds */

@@ -54,13 +54,16 @@ static enum ps_status list_sizes(const struct search *search, struct size *sizes
     return profile_table(search->profile, options->micro_batch, &sizes[0].costs, error);
 }
 
+/* Whether the user has said `auto`: then the plan may leave workers idle and recompute, which nobody expects unasked. */
+static bool is_free(const struct ps_plan_options *options) { return options->method && search_is_auto(options->method); }
+
 /* The best plan of one pair and size. The mini-batch is the same whatever the number of workers. */
 static enum ps_status try_pair(const struct search *search, const struct search_pair *pair, const struct size *size,
                                bool recompute, struct search_best *best, struct ps_error *error) {
     struct ps_plan_options options = {
         .schedule = pair->schedule->name, .weights = pair->policy->name, .micro_batches = size->micro_batches};
     struct search_case tried = {.costs = size->costs, .workers = search->cluster->workers, .recompute = recompute};
-    int fewest = search_is_auto(search->options->method) ? 1 : tried.workers;
+    int fewest = is_free(search->options) ? 1 : tried.workers;
     struct ps_error refusal = {0}, said = {0};
     TRY(search_choose(&options, tried.workers, &tried.choice, error));
     for (; tried.workers >= fewest; tried.workers--) {
@@ -104,7 +107,7 @@ static enum ps_status try_all(const struct search *search, bool recompute, struc
 static enum ps_status search_methods(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_best best = {0};
     struct ps_error refusal = {0}, again = {0}; /* what is said of the second try counts only where it is no refusal */
-    bool recompute = search->options->recompute, may = !recompute && search_is_auto(search->options->method);
+    bool recompute = search->options->recompute, may = !recompute && is_free(search->options);
     enum ps_status status = try_all(search, recompute, &best, &refusal);
     if (status == PS_NO_PLAN && may) {
         status = try_all(search, true, &best, &again);
