@@ -67,6 +67,9 @@ struct instruction instruction_make(enum opcode op, int stage, int micro_batch);
 /* "2F0@0,s1,i0,o0" into `out`, returned. */
 const char *instruction_text(const struct instruction *instruction, char out[96]);
 
+/* Does it read the gradient that comes from the next stage, and make the one that goes to the stage before? */
+static inline bool instruction_takes_gradient(const struct instruction *instruction) { return instruction->op == OP_B; }
+
 /* The block kind of an operand letter (s i o g d), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);
 
