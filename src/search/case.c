@@ -151,6 +151,7 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     trial->problem = (struct partition_problem){
         .costs = tried->costs,
         .cluster = trial->search->cluster,
+        .worker = trial->programs->stage_worker,
         .stages = trial->programs->stages,
         .slots = trial->programs->slots,
         .moments = moments,
@@ -181,6 +182,7 @@ struct partition_problem search_case_problem(const struct search *search, const 
     return (struct partition_problem){
         .costs = best->chosen.costs,
         .cluster = search->cluster,
+        .worker = best->worker,
         .stages = best->stages,
         .slots = best->slots,
         .moments = best->moments,
