@@ -17,11 +17,12 @@ struct leveler {
     int micro_batches;
 };
 
-/* The moment when what the instruction reads is there; NOT_YET, or -1 where it reads nothing from another stage. */
+/* The moment when what the instruction reads is there; NOT_YET, or -1 where it reads nothing that another instruction makes. */
 static int ready(const struct leveler *leveler, const struct instruction *instruction) {
     int stage = instruction->stage;
     size_t cell = (size_t)stage * (size_t)leveler->micro_batches + (size_t)instruction->micro_batch;
     if (instruction->op == OP_F && stage > 0) return leveler->forward[cell - (size_t)leveler->micro_batches];
+    if (instruction_takes_gradient(instruction) && leveler->forward[cell] == NOT_YET) return NOT_YET;
     if (instruction_takes_gradient(instruction) && stage < leveler->programs->stages - 1)
         return leveler->backward[cell + (size_t)leveler->micro_batches];
     return -1;

@@ -57,8 +57,9 @@ static enum ps_status run_passes(struct ps_programs *programs, struct ps_error *
     return ps_programs_verify(programs, error);
 }
 
-static enum ps_status lower(const char *schedule, const char *policy, int workers, int stages, const int *stage_worker,
-                            const bool *recompute, int micro_batches, int batches, struct ps_programs **out,
+/* `plan` NULL: there is none. */
+static enum ps_status lower(const struct ps_plan *plan, const char *schedule, const char *policy, int workers, int stages,
+                            const int *stage_worker, const bool *recompute, int micro_batches, int batches, struct ps_programs **out,
                             struct ps_error *error) {
     const struct schedule *found;
     TRY(lower_check(schedule, policy, stages, micro_batches, error));
@@ -76,7 +77,9 @@ static enum ps_status lower(const char *schedule, const char *policy, int worker
         programs->stage_worker[stage] = stage_worker[stage];
         programs->recompute[stage] = recompute && recompute[stage];
     }
+    programs->plan = plan;
     enum ps_status status = run_passes(programs, error);
+    programs->plan = NULL;
     if (status != PS_OK) {
         ps_programs_destroy(programs);
         return status;
@@ -99,7 +102,8 @@ enum ps_status lower_straight(const char *schedule, const char *policy, int work
         every[stage] = recompute;
         stage_worker[stage] = schedule_worker_of(found, stage, stages, workers);
     }
-    if (status == PS_OK) status = lower(schedule, policy, workers, stages, stage_worker, every, micro_batches, batches, programs, error);
+    if (status == PS_OK)
+        status = lower(NULL, schedule, policy, workers, stages, stage_worker, every, micro_batches, batches, programs, error);
     free(stage_worker);
     free(every);
     return status;
@@ -131,7 +135,8 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
         goto out;
     }
     TRY_OUT(read_stages(plan, stage_worker, recompute, error));
-    status = lower(plan->schedule, plan->weights, plan->workers, plan->stage_count, stage_worker, recompute, plan->micro_batches,
+    status = lower(plan, plan->schedule, plan->weights, plan->workers, plan->stage_count, stage_worker, recompute,
+                   plan->micro_batches,
                    batches, programs, error);
 out:
     free(recompute);

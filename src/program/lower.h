@@ -17,6 +17,7 @@
 /* Schedules without a placement hold one stage on each worker, stage s on worker s. */
 struct placement {
     int usual;            /* stages per worker, where nobody says how many */
+    bool anywhere;        /* worker_of is only what is usual */
     int (*worker_of)(int stage, int stages, int workers);
     bool (*accepts)(int stages, int workers);
     const char *accepted; /* how many stages, in words, for messages */
@@ -25,6 +26,7 @@ struct placement {
 struct schedule {
     const char *name, *summary;
     bool flush; /* synchronous: the pipeline drains before each update, so no update falls between an F and its B */
+    bool in_flight; /* reads from the plan how many micro-batches each stage holds */
     const struct placement *placement; /* NULL: see struct placement */
     /* Default number of micro-batches per mini-batch for `workers`. */
     int (*micro_batches)(int workers);

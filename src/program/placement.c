@@ -43,7 +43,8 @@ enum ps_status schedule_check_placement(const struct schedule *schedule, int sta
         workers += other == workers;
     }
     enum ps_status status = check_count(schedule, stages, workers, error);
-    if (status == PS_OK) status = check_places(schedule, stages, stage_worker, workers, holder, error);
+    bool anywhere = schedule->placement && schedule->placement->anywhere;
+    if (status == PS_OK && !anywhere) status = check_places(schedule, stages, stage_worker, workers, holder, error);
     free(holder);
     return status;
 }

@@ -54,6 +54,7 @@ struct ps_programs {
     int micro_batches; /* per mini-batch */
     int batches;       /* mini-batches in the segment */
     int *stage_worker; /* per stage */
+    const struct ps_plan *plan; /* borrowed, while it is lowered; else NULL */
     bool evaluation;   /* forwards only, one block of each kind: no update, no look-ahead */
     bool *recompute;   /* per stage */
     struct stage_slots *slots; /* per stage; filled by allocate */
