@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "graph/model.h"
 #include "plan/plan.h"
+#include "program/lower.h"
 #include "run/checkpoint.h"
 #include "run/trainer.h"
 #include "support.h"
@@ -41,14 +42,28 @@ static inline struct run_case run_case_complete(struct run_case wanted) {
     return wanted;
 }
 
-/* The case's plan: layers dealt out evenly, stage s on worker s. */
-static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
+/* How many layers the case's network has, and how many stages its schedule makes of them. */
+static inline int run_case_layers(const struct run_case *wanted) {
     struct ps_model *model;
-    struct ps_plan *plan;
     assert_ok(ps_model_create(wanted->model, &model, &test_error));
     int layers = ps_model_info(model).layers;
     ps_model_destroy(model);
-    assert_ok(plan_create(wanted->workers, wanted->workers, &plan, &test_error));
+    return layers;
+}
+
+static inline int run_case_stages(const struct run_case *wanted) {
+    const struct schedule *schedule;
+    assert_ok(schedule_find(wanted->schedule, &schedule, &test_error));
+    return schedule_stages(schedule, wanted->workers);
+}
+
+/* The case's plan: layers dealt out evenly, stages on workers as the schedule places them. */
+static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
+    struct ps_plan *plan;
+    const struct schedule *schedule;
+    assert_ok(schedule_find(wanted->schedule, &schedule, &test_error));
+    int layers = run_case_layers(wanted), stages = run_case_stages(wanted);
+    assert_ok(plan_create(wanted->workers, stages, &plan, &test_error));
     snprintf(plan->model, sizeof plan->model, "%s", wanted->model);
     snprintf(plan->method, sizeof plan->method, "uniform");
     snprintf(plan->schedule, sizeof plan->schedule, "%s", wanted->schedule);
@@ -57,9 +72,9 @@ static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
     plan->micro_batch = wanted->micro_batch;
     plan->micro_batches = wanted->micro_batches;
     plan->paper_prediction = wanted->paper_prediction;
-    for (int s = 0; s < wanted->workers; s++) {
-        int first = layers * s / wanted->workers, last = layers * (s + 1) / wanted->workers - 1;
-        assert_ok(plan_stage_set(plan, s, first, last, s, &test_error));
+    for (int s = 0; s < stages; s++) {
+        int first = layers * s / stages, last = layers * (s + 1) / stages - 1;
+        assert_ok(plan_stage_set(plan, s, first, last, schedule_worker_of(schedule, s, stages, wanted->workers), &test_error));
         plan->stages[s].recompute = wanted->recompute;
     }
     return plan;

@@ -2,6 +2,7 @@
  * Lowering: every schedule with every policy, over workers and micro-batches, gives programs that the verifier accepts, with
  * the number of slots that the papers state; listings read back as they were printed; wrong combinations are refused.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,9 @@
 #include "program/verify.h"
 #include "support.h"
 
-static bool possible(const struct schedule *schedule, const struct weight_policy *policy, int stages, int micro_batches) {
+static bool possible(const struct schedule *schedule, const struct weight_policy *policy, int workers, int micro_batches) {
     if (policy->needs_flush && !schedule->flush) return false;
-    return !policy->group_of_workers || micro_batches >= stages;
+    return !policy->group_of_workers || micro_batches >= schedule_stages(schedule, workers);
 }
 
 static void check_round_trip(const struct ps_programs *programs) {
@@ -51,7 +52,7 @@ static void test_every_combination_verifies(void **state) {
                     if (m % 5 == 1) check_round_trip(programs);
                     struct ps_programs *evaluation;
                     assert_ok(lower_evaluation(programs, 3, &evaluation, &test_error));
-                    for (int stage = 0; stage < stages; stage++) {
+                    for (int stage = 0; stage < programs->stages; stage++) {
                         const struct stage_slots *train = &programs->slots[stage], *test = &evaluation->slots[stage];
                         assert_true(test->weights <= train->weights && test->stash <= train->stash);
                         assert_true(test->input <= train->input && test->output <= train->output);
@@ -264,6 +265,76 @@ static void test_refusals(void **state) {
     assert_status(lower_straight("gpipe", "sync", 4, 4, 0, false, &programs, &test_error), PS_USAGE, "batches");
 }
 
+/* A plan may name the workers as it likes, but not place stages where the schedule does not. */
+static void test_placement(void **state) {
+    (void)state;
+    static const int renamed[6] = {2, 0, 1, 2, 0, 1}, wave[6] = {0, 1, 2, 2, 1, 0};
+    struct ps_plan *plan;
+    struct ps_programs *programs;
+    assert_ok(plan_create(3, 6, &plan, &test_error));
+    plan->micro_batches = 4;
+    strcpy(plan->weights, "sync");
+    strcpy(plan->schedule, "interleaved");
+    for (int s = 0; s < 6; s++) assert_ok(plan_stage_set(plan, s, s, s, renamed[s], &test_error));
+    assert_ok(lower_plan(plan, 2, &programs, &test_error));
+    check_round_trip(programs);
+    ps_programs_destroy(programs);
+    strcpy(plan->schedule, "1f1b");
+    assert_status(lower_plan(plan, 2, &programs, &test_error), PS_USAGE, "stages: 6 on 3 workers; schedule 1f1b needs one");
+    strcpy(plan->schedule, "hanayo");
+    assert_status(lower_plan(plan, 2, &programs, &test_error), PS_USAGE, "stages[3].forward: worker 2; schedule hanayo");
+    for (int s = 0; s < 6; s++) assert_ok(plan_stage_set(plan, s, s, s, wave[s], &test_error));
+    assert_ok(lower_plan(plan, 2, &programs, &test_error));
+    check_round_trip(programs);
+    ps_programs_destroy(programs);
+    ps_plan_destroy(plan);
+}
+
+/* Three stages on two workers, the first worker with both ends (MadPipe's special worker), by a pattern in a plan file; a pattern
+ * whose computations wait for each other is refused. */
+static void test_pattern(void **state) {
+    (void)state;
+    static const int holder[3] = {0, 1, 0};
+    static const struct plan_operation right[6] = {{false, 0, 0}, {false, 1, 0}, {true, 1, 1}, {false, 2, 1}, {true, 2, 1}, {true, 0, 2}};
+    struct plan_operation wrong[6];
+    char directory[4096], path[8192];
+    struct ps_plan *plan, *read;
+    struct ps_programs *programs;
+    assert_ok(plan_create(2, 3, &plan, &test_error));
+    strcpy(plan->weights, "stash");
+    strcpy(plan->schedule, "pattern");
+    for (int s = 0; s < 3; s++) assert_ok(plan_stage_set(plan, s, s, s, holder[s], &test_error));
+    assert_status(lower_plan(plan, 8, &programs, &test_error), PS_USAGE, "pattern: the plan has none");
+    assert_ok(plan_pattern_set(plan, right, 6, &test_error));
+    test_directory_make(directory);
+    snprintf(path, sizeof path, "%s/plan.json", directory);
+    assert_ok(ps_plan_write(plan, path, &test_error));
+    assert_ok(ps_plan_read(path, &read, &test_error));
+    test_directory_remove(directory);
+    assert_int_equal(read->pattern_count, 6);
+    assert_memory_equal(read->pattern, right, sizeof right);
+    for (int p = 0; policy_table[p]; p++) {
+        if (policy_table[p]->needs_flush) continue;
+        strcpy(read->weights, policy_table[p]->name);
+        read->micro_batches = policy_table[p]->group_of_workers ? 3 : 1;
+        assert_ok(lower_plan(read, 8, &programs, &test_error));
+        check_round_trip(programs);
+        assert_int_equal(programs->slots[0].stash, 3);
+        assert_int_equal(programs->slots[2].stash, 1);
+        ps_programs_destroy(programs);
+    }
+    ps_plan_destroy(read);
+    memcpy(wrong, right, sizeof wrong);
+    wrong[2].shift = 0; /* worker 1 wants the gradient in the period of the forward, but stage 2 runs only in the next */
+    wrong[5].shift = 0; /* and worker 0 wants its gradient before it runs stage 2 */
+    assert_ok(plan_pattern_set(plan, wrong, 6, &test_error));
+    assert_status(lower_plan(plan, 8, &programs, &test_error), PS_USAGE, "cannot run");
+    wrong[3] = wrong[0];
+    assert_ok(plan_pattern_set(plan, wrong, 6, &test_error));
+    assert_status(lower_plan(plan, 8, &programs, &test_error), PS_USAGE, "pattern[3]: stage 0 has a forward already");
+    ps_plan_destroy(plan);
+}
+
 static void test_bad_listings(void **state) {
     (void)state;
     struct ps_programs *programs = lower_ok("1f1b-async", "pipeoptim", 3, 2, 3, false), *again;
@@ -291,7 +362,7 @@ int main(void) {
         cmocka_unit_test(test_every_combination_verifies), cmocka_unit_test(test_slots_are_the_papers),
         cmocka_unit_test(test_pipeoptim_counts_s_while_filling), cmocka_unit_test(test_spectrain_distances),
         cmocka_unit_test(test_prediction_is_fused), cmocka_unit_test(test_broken_programs_are_refused),
-        cmocka_unit_test(test_deadlock_is_seen), cmocka_unit_test(test_refusals), cmocka_unit_test(test_bad_listings),
+        cmocka_unit_test(test_deadlock_is_seen), cmocka_unit_test(test_refusals), cmocka_unit_test(test_placement), cmocka_unit_test(test_pattern),   cmocka_unit_test(test_bad_listings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -284,9 +284,46 @@ static void test_moments(void **state) {
     assert_status(policy_moments("spectrain", "sgd", &moments, &test_error), PS_USAGE, "cannot run with optimizer sgd");
 }
 
+/* Schedules with several stages per worker: the plan places them as the schedule does, predicts per worker, and is simulated to
+ * the same period. */
+static void test_several_stages(void **state) {
+    (void)state;
+    enum { WORKERS = 3, LAYERS = 12 };
+    for (int s = 0; schedule_table[s]; s++) {
+        struct ps_profile *profile = random_profile(test_key(77), LAYERS);
+        struct ps_cluster *cluster = make_cluster(WORKERS, 0, 1e9);
+        struct ps_plan_options options = {.schedule = schedule_table[s]->name, .method = "pipedream"};
+        struct ps_plan *plan;
+        struct ps_simulation *simulation;
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        assert_int_equal(plan->workers, WORKERS);
+        assert_int_equal(plan->stage_count, schedule_stages(schedule_table[s], WORKERS));
+        assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+        assert_true(fabs(ps_simulation_info(simulation).period_s - plan->predicted.period_s) <= 1e-9 * plan->predicted.period_s);
+        double load_s = 0, time_s = 0;
+        for (int w = 0; w < WORKERS; w++) load_s += plan->predicted.load_s[w];
+        for (int l = 0; l < LAYERS; l++) {
+            const struct layer_times *time = &profile->tables[0].layers[l].time;
+            time_s += time->forward_s + time->backward_input_s + time->backward_weight_s;
+        }
+        assert_true(fabs(load_s - time_s) <= 1e-12);
+        ps_simulation_destroy(simulation);
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+    struct ps_profile *profile = random_profile(test_key(77), 7);
+    struct ps_cluster *cluster = make_cluster(4, 0, 1e9);
+    struct ps_plan_options options = {.schedule = "interleaved", .method = "pipedream"};
+    struct ps_plan *plan;
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "8 stages need");
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),       cmocka_unit_test(test_best_of_its_methods),
+        cmocka_unit_test(test_choices), cmocka_unit_test(test_several_stages),       cmocka_unit_test(test_best_of_its_methods),
         cmocka_unit_test(test_memory_limits), cmocka_unit_test(test_refusal_by_every_method),
         cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_options_reach_the_plan),
         cmocka_unit_test(test_moments),

@@ -5,7 +5,9 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "plan/groups.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
@@ -36,13 +38,20 @@ static struct ps_simulation *simulate(const struct ps_programs *programs, const 
     return simulation;
 }
 
-static struct ps_simulation *simulate_balanced(const char *schedule, const char *policy, int stages, int micro_batches,
+/* Workers with balanced costs: of several stages on a worker each takes its share. */
+static struct ps_simulation *simulate_balanced(const char *schedule, const char *policy, int workers, int micro_batches,
                                                int batches) {
     struct stage_cost costs[STAGES_MAX];
-    for (int s = 0; s < stages; s++) costs[s] = balanced_cost();
     struct ps_programs *programs;
-    struct ps_cluster *cluster = uniform_cluster(stages);
-    assert_ok(lower_straight(schedule, policy, stages, micro_batches, batches, false, &programs, &test_error));
+    struct ps_cluster *cluster = uniform_cluster(workers);
+    assert_ok(lower_straight(schedule, policy, workers, micro_batches, batches, false, &programs, &test_error));
+    int share = programs->stages / workers;
+    for (int s = 0; s < programs->stages; s++) {
+        costs[s] = balanced_cost();
+        costs[s].time.forward_s /= share;
+        costs[s].time.backward_input_s /= share;
+        costs[s].time.backward_weight_s /= share;
+    }
     struct ps_simulation *simulation = simulate(programs, costs, cluster);
     ps_programs_destroy(programs);
     ps_cluster_destroy(cluster);
@@ -70,6 +79,119 @@ static void test_flushing_schedules(void **state) {
                 }
                 ps_simulation_destroy(simulation);
             }
+}
+
+/* Interleaved 1F1B (Narayanan et al., 2021, section 2.2): v stages per worker make the bubble v times smaller. */
+static void test_interleaved(void **state) {
+    (void)state;
+    enum { V = 2 };
+    for (int workers = 1; workers <= 8; workers++)
+        for (int rounds = 1; rounds <= 4; rounds++) {
+            int m = rounds * workers;
+            struct ps_simulation *simulation = simulate_balanced("interleaved", "sync", workers, m, 3);
+            struct ps_simulation_info info = ps_simulation_info(simulation);
+            assert_true(info.period_s == (m + (workers - 1.0) / V) * (FORWARD_S + BACKWARD_S));
+            assert_true(fabs(info.bubble - (workers - 1.0) / (V * m + workers - 1.0)) <= 1e-12);
+            ps_simulation_destroy(simulation);
+        }
+}
+
+/* Other numbers of micro-batches take no longer than the next multiple of the workers. */
+static void test_interleaved_any_number(void **state) {
+    (void)state;
+    for (int workers = 2; workers <= 6; workers++)
+        for (int m = 1; m <= 3 * workers; m++) {
+            struct ps_simulation *simulation = simulate_balanced("interleaved", "sync", workers, m, 2);
+            int whole = (m + workers - 1) / workers * workers;
+            assert_true(ps_simulation_info(simulation).period_s <= (whole + (workers - 1.0) / 2) * (FORWARD_S + BACKWARD_S));
+            ps_simulation_destroy(simulation);
+        }
+}
+
+/* With M = P Hanayo's waves have a smaller bubble than 1F1B's (P-1)/(2P-1). */
+static void test_hanayo(void **state) {
+    (void)state;
+    for (int workers = 2; workers <= 8; workers++) {
+        struct ps_simulation *simulation = simulate_balanced("hanayo", "sync", workers, workers, 1);
+        assert_true(ps_simulation_info(simulation).bubble < 0.85 * (workers - 1.0) / (2 * workers - 1.0));
+        ps_simulation_destroy(simulation);
+    }
+}
+
+/* BaPipe, Table I: 1F1B-SNO and 1F1B-SO with transfers of SR each way. SO's mini-batch takes (M+N-1)(F+B) + (N-1) 2 SR and
+ * holds 2 (N-i+1) features at stage i. */
+static void test_overlapped(void **state) {
+    (void)state;
+    for (int stages = 1; stages <= 8; stages++)
+        for (int m = 1; m <= 24; m++) {
+            struct stage_cost costs[STAGES_MAX];
+            for (int s = 0; s < stages; s++) costs[s] = balanced_cost();
+            struct ps_cluster_options options = {.workers = stages, .latency_s = FORWARD_S / 2};
+            struct ps_cluster *cluster;
+            struct ps_programs *programs;
+            assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+            assert_ok(lower_straight("1f1b-so", "sync", stages, m, 1, false, &programs, &test_error));
+            struct ps_simulation *simulation = simulate(programs, costs, cluster);
+            double wanted = (m + stages - 1) * (FORWARD_S + BACKWARD_S) + (stages - 1) * 2 * options.latency_s;
+            assert_true(simulation->info.makespan_s == wanted);
+            for (int s = 0; s < stages; s++) {
+                int held = 2 * (stages - s);
+                assert_int_equal(programs->slots[s].stash, held < m ? held : m);
+            }
+            ps_simulation_destroy(simulation);
+            ps_programs_destroy(programs);
+            ps_cluster_destroy(cluster);
+        }
+}
+
+/* MadPipe, proposition 1: with 1F1B* a stage of group g holds g micro-batches and the period is kept. */
+static void test_groups(void **state) {
+    (void)state;
+    for (uint64_t round = 0; round < 200; round++) {
+        struct random_key key = test_key(5000 + round);
+        int stages = 1 + (int)random_below(key, 0, 8), in_flight[STAGES_MAX];
+        struct stage_cost costs[STAGES_MAX] = {0};
+        double stage_s[STAGES_MAX], transfer_s[STAGES_MAX] = {0};
+        struct ps_plan *plan;
+        assert_ok(plan_create(stages, stages, &plan, &test_error));
+        strcpy(plan->schedule, "1f1b-star");
+        strcpy(plan->weights, "stash");
+        for (int s = 0; s < stages; s++) {
+            costs[s].time.forward_s = (1 + (double)random_below(key, 10 + (uint64_t)s, 8)) / 16;
+            costs[s].time.backward_input_s = (1 + (double)random_below(key, 30 + (uint64_t)s, 16)) / 16;
+            stage_s[s] = costs[s].time.forward_s + costs[s].time.backward_input_s;
+        }
+        double period_s = groups_period_s(stages, stage_s, transfer_s);
+        groups_find(stages, stage_s, transfer_s, period_s, in_flight);
+        for (int s = 0; s < stages; s++) {
+            assert_ok(plan_stage_set(plan, s, s, s, s, &test_error));
+            plan->stages[s].in_flight = in_flight[s];
+        }
+        struct ps_programs *programs;
+        struct ps_cluster *cluster = uniform_cluster(stages);
+        assert_ok(lower_plan(plan, 64, &programs, &test_error));
+        struct ps_simulation *simulation = simulate(programs, costs, cluster);
+        assert_true(fabs(simulation->info.period_s - period_s) <= 1e-9);
+        for (int s = 0; s < stages; s++) {
+            assert_int_equal(programs->slots[s].stash, in_flight[s]);
+            assert_true(in_flight[s] <= stages - s);
+        }
+        ps_simulation_destroy(simulation);
+        ps_programs_destroy(programs);
+        ps_cluster_destroy(cluster);
+        ps_plan_destroy(plan);
+    }
+}
+
+/* Groups by hand; one transfer fills a group alone. */
+static void test_groups_by_hand(void **state) {
+    (void)state;
+    static const double stage_s[] = {3, 2, 4, 1, 2}, transfer_s[] = {0, 1, 4, 1};
+    static const int wanted[] = {5, 4, 3, 1, 1};
+    int in_flight[5];
+    assert_true(groups_period_s(5, stage_s, transfer_s) == 4);
+    groups_find(5, stage_s, transfer_s, 4, in_flight);
+    for (int s = 0; s < 5; s++) assert_int_equal(in_flight[s], wanted[s]);
 }
 
 static void test_naive_runs_one_worker_at_a_time(void **state) {
@@ -280,6 +402,12 @@ static void test_time_adds_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flushing_schedules),
+        cmocka_unit_test(test_interleaved),
+        cmocka_unit_test(test_interleaved_any_number),
+        cmocka_unit_test(test_hanayo),
+        cmocka_unit_test(test_overlapped),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_groups_by_hand),
         cmocka_unit_test(test_naive_runs_one_worker_at_a_time),
         cmocka_unit_test(test_asynchronous_period),
         cmocka_unit_test(test_slowest_stage_sets_the_period),

@@ -20,17 +20,24 @@ enum ps_status partitioner_find(const char *name, const struct partitioner **par
     return error_unknown(error, PS_USAGE, "method", name, names, count);
 }
 
+int64_t partition_memory_limit(const struct partition_problem *problem, int stage) {
+    int worker = partition_worker(problem, stage), sharing = 0;
+    for (int other = 0; problem->worker && other < problem->stages; other++) sharing += problem->worker[other] == worker;
+    int64_t limit = problem->cluster->devices[worker].memory_bytes;
+    return sharing > 1 ? limit / sharing : limit;
+}
+
 double partition_load_s(const struct partition_problem *problem, int stage, int first, int last) {
     struct layer_times time = stage_cost(problem->costs, first, last).time;
     double forward_s = problem->recompute ? 2 * time.forward_s : time.forward_s;
-    return (forward_s + time.backward_input_s + time.backward_weight_s) / problem->cluster->devices[stage].speed;
+    return (forward_s + time.backward_input_s + time.backward_weight_s) / problem->cluster->devices[partition_worker(problem, stage)].speed;
 }
 
 double partition_transfer_s(const struct partition_problem *problem, int stage, int last) {
     if (stage == problem->stages - 1) return 0;
     int64_t bytes = problem->costs->layers[last].size.output_bytes;
-    return cluster_transfer_s(problem->cluster, stage, stage + 1, bytes) +
-           cluster_transfer_s(problem->cluster, stage + 1, stage, bytes);
+    int from = partition_worker(problem, stage), to = partition_worker(problem, stage + 1);
+    return cluster_transfer_s(problem->cluster, from, to, bytes) + cluster_transfer_s(problem->cluster, to, from, bytes);
 }
 
 struct worker_memory partition_memory(const struct partition_problem *problem, int stage, int first, int last) {
@@ -66,9 +73,9 @@ static void hint_table(const struct partition_problem *problem, const int *last,
     text_add(&rows, "worker\tlayers\tneeds\tlimit\tweights\tgradients\toptimizer\tstash\tbuffers\tworkspace\n");
     for (int s = 0; s < problem->stages; s++) {
         int first = s > 0 ? last[s - 1] + 1 : 0;
-        int64_t limit = problem->cluster->devices[s].memory_bytes;
+        int64_t limit = partition_memory_limit(problem, s);
         struct worker_memory memory = partition_memory(problem, s, first, last[s]);
-        text_add(&rows, "%d\t%d-%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s, first + 1, last[s] + 1,
+        text_add(&rows, "%d\t%d-%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", partition_worker(problem, s), first + 1, last[s] + 1,
                  text_bytes(worker_memory_total(&memory), text[0]), limit ? text_bytes(limit, text[1]) : "none",
                  text_bytes(memory.weights, text[2]), text_bytes(memory.gradients, text[3]),
                  text_bytes(memory.optimizer, text[4]), text_bytes(memory.stash, text[5]), text_bytes(memory.buffers, text[6]),
@@ -86,7 +93,7 @@ enum ps_status partition_check_memory(const struct partition_problem *problem, c
     int64_t worst_bytes = 0;
     for (int s = 0; problem->slots && s < problem->stages; s++) {
         int first = s > 0 ? last[s - 1] + 1 : 0;
-        int64_t limit = problem->cluster->devices[s].memory_bytes;
+        int64_t limit = partition_memory_limit(problem, s);
         struct worker_memory memory = partition_memory(problem, s, first, last[s]);
         int64_t needed = worker_memory_total(&memory);
         if (limit == 0 || needed <= limit || (double)needed / (double)limit <= worst_share) continue;
@@ -99,8 +106,8 @@ enum ps_status partition_check_memory(const struct partition_problem *problem, c
     char needs[32], limit[32];
     error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d, '%s' to '%s') needs %s, but worker %d has %s", worst,
               worst_first + 1, last[worst] + 1, problem->costs->layers[worst_first].name,
-              problem->costs->layers[last[worst]].name, text_bytes(worst_bytes, needs), worst,
-              text_bytes(problem->cluster->devices[worst].memory_bytes, limit));
+              problem->costs->layers[last[worst]].name, text_bytes(worst_bytes, needs),
+              partition_worker(problem, worst), text_bytes(partition_memory_limit(problem, worst), limit));
     hint_table(problem, last, error);
     return PS_NO_PLAN;
 }

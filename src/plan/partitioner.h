@@ -10,7 +10,8 @@
 
 struct partition_problem {
     const struct cost_table *costs;
-    const struct ps_cluster *cluster; /* worker w runs stage w */
+    const struct ps_cluster *cluster;
+    const int *worker;                /* per stage: who runs it; NULL: stage s on worker s */
     int stages;                       /* exactly so many, each with at least one layer */
     const struct stage_slots *slots;  /* per stage; NULL: memory does not count */
     int moments;                      /* optimizer state, in blocks of the weights */
@@ -38,6 +39,12 @@ enum ps_status partitioner_find(const char *name, const struct partitioner **par
 enum ps_status partition_check_layers(const struct partition_problem *problem, struct ps_error *error);
 /* PS_NO_PLAN where a stage does not fit its worker: names the worst one; the hint is a table of what each needs. */
 enum ps_status partition_check_memory(const struct partition_problem *problem, const int *last, struct ps_error *error);
+
+static inline int partition_worker(const struct partition_problem *problem, int stage) {
+    return problem->worker ? problem->worker[stage] : stage;
+}
+/* What the stage may take: its share of its worker's memory, which a worker's stages divide evenly; 0: no limit. */
+int64_t partition_memory_limit(const struct partition_problem *problem, int stage);
 
 /* Compute load of a stage (forward, backward, recompute, update left out) on its worker, in seconds. */
 double partition_load_s(const struct partition_problem *problem, int stage, int first, int last);

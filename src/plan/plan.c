@@ -28,6 +28,7 @@ void ps_plan_destroy(struct ps_plan *plan) {
     }
     for (int l = 0; l < plan->order_count; l++) free(plan->order[l]);
     free(plan->order);
+    free(plan->pattern);
     free(plan->stages);
     free(plan->predicted.load_s);
     free(plan->predicted.memory);
@@ -75,6 +76,19 @@ enum ps_status plan_stage_set(struct ps_plan *plan, int stage, int first, int la
     return PS_OK;
 }
 
+enum ps_status plan_pattern_set(struct ps_plan *plan, const struct plan_operation *pattern, int count, struct ps_error *error) {
+    struct plan_operation *copy = NULL;
+    if (count > 0) {
+        copy = malloc((size_t)count * sizeof *copy);
+        if (!copy) return error_memory(error, "a plan's pattern", (size_t)count * sizeof *copy);
+        memcpy(copy, pattern, (size_t)count * sizeof *copy);
+    }
+    free(plan->pattern);
+    plan->pattern = copy;
+    plan->pattern_count = count;
+    return PS_OK;
+}
+
 static enum ps_status copy_order(const struct ps_plan *plan, struct ps_plan *copy, struct ps_error *error) {
     if (!plan->order) return PS_OK;
     copy->order = calloc((size_t)plan->order_count + 1, sizeof *copy->order);
@@ -97,6 +111,8 @@ enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, stru
     made->stages = stages;
     made->order = NULL;
     made->order_count = 0;
+    made->pattern = NULL;
+    made->pattern_count = 0;
     made->predicted.load_s = predicted.load_s;
     made->predicted.memory = predicted.memory;
     memcpy(predicted.load_s, plan->predicted.load_s, (size_t)plan->workers * sizeof *predicted.load_s);
@@ -108,8 +124,10 @@ enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, stru
         stages[s].first = stage->first;
         stages[s].last = stage->last;
         stages[s].recompute = stage->recompute;
+        stages[s].in_flight = stage->in_flight;
     }
     TRY_OUT(copy_order(plan, made, error));
+    TRY_OUT(plan_pattern_set(made, plan->pattern, plan->pattern_count, error));
     *copy = made;
     return PS_OK;
 out:
@@ -162,6 +180,14 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
     if (layer_count > 0 && last < layer_count - 1)
         return error_set(error, PS_BAD_INPUT, "stages[%d].layers: ends with layer %d, but the model's last is %d",
                          plan->stage_count - 1, last + 1, layer_count);
+    for (int i = 0; i < plan->pattern_count; i++) {
+        const struct plan_operation *operation = &plan->pattern[i];
+        if (operation->stage < 0 || operation->stage >= plan->stage_count)
+            return error_set(error, PS_BAD_INPUT, "pattern[%d]: %d is no stage; they are 0 to %d", i, operation->stage,
+                             plan->stage_count - 1);
+        if (operation->shift < 0 || operation->shift > PLAN_SHIFT_MAX)
+            return error_set(error, PS_BAD_INPUT, "pattern[%d]: the shift %d is not from 0 to %d", i, operation->shift, PLAN_SHIFT_MAX);
+    }
     if (plan->order && plan->order_count != last + 1)
         return error_set(error, PS_BAD_INPUT, "order: names %d layers, but the stages have %d", plan->order_count, last + 1);
     return PS_OK;

@@ -5,6 +5,7 @@
 #include "plan/cluster.h"
 #include "profile/profile.h"
 
+enum { PLAN_SHIFT_MAX = 1 << 16 };
 enum { PLAN_WORKERS_MAX = 4096, PLAN_MICRO_BATCHES_MAX = 1 << 20 };
 
 struct plan_stage {
@@ -14,6 +15,7 @@ struct plan_stage {
     int *backward; /* workers that run the backward and update */
     int backward_count;
     bool recompute;
+    int in_flight; /* micro-batches held at most, where the schedule asks for it (1f1b-star); 0: not said */
 };
 
 /* What a worker's memory is for, in bytes; also what the allocate pass fills (program/memory.h). */
@@ -31,6 +33,12 @@ struct plan_prediction {
     struct worker_memory *memory; /* per worker */
 };
 
+/* One computation of a periodic pattern, on its stage's worker: in period k it works on micro-batch k - shift. */
+struct plan_operation {
+    bool backward;
+    int stage, shift;
+};
+
 struct ps_plan {
     char model[128], method[32], schedule[32], weights[32], optimizer[32];
     int workers, micro_batch, micro_batches;
@@ -40,6 +48,8 @@ struct ps_plan {
     struct plan_prediction predicted;
     char **order; /* layer names, where the plan cuts the graph along another topological order than the profile's; else NULL */
     int order_count;
+    struct plan_operation *pattern; /* in each worker's order; NULL: none */
+    int pattern_count;
 };
 
 /* Stages without layers or workers, which plan_stage_set or plan_stage_workers give them; the prediction has room for every
@@ -50,6 +60,8 @@ enum ps_status plan_stage_set(struct ps_plan *plan, int stage, int first, int la
 /* Gives a stage its workers (copied). */
 enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *forward, int forward_count, const int *backward,
                                   int backward_count, struct ps_error *error);
+/* Gives the plan a pattern (copied), in place of what it has. */
+enum ps_status plan_pattern_set(struct ps_plan *plan, const struct plan_operation *pattern, int count, struct ps_error *error);
 enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, struct ps_error *error);
 /* Stages cover layers 0..layer_count-1 in order without gaps, workers exist, numbers fit together; PS_BAD_INPUT and the path of
  * the field. layer_count 0: how many layers there are is not known yet. That the schedule, the policy and the optimizer exist

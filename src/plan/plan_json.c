@@ -78,7 +78,7 @@ static enum ps_status read_layers(const struct json_place *stage, struct plan_st
 
 static enum ps_status read_stage(const struct json_place *place, struct ps_plan *plan, int stage, int *scratch,
                                  struct ps_error *error) {
-    static const char *const fields[] = {"layers", "forward", "backward", "recompute"};
+    static const char *const fields[] = {"layers", "forward", "backward", "recompute", "in_flight"};
     struct plan_stage *out = &plan->stages[stage];
     struct json_place forward, backward;
     int *backward_list = scratch + PLAN_WORKERS_MAX, forward_count, backward_count;
@@ -89,6 +89,7 @@ static enum ps_status read_stage(const struct json_place *place, struct ps_plan 
     TRY(read_workers(&forward, scratch, &forward_count, error));
     TRY(read_workers(backward.value ? &backward : &forward, backward_list, &backward_count, error));
     TRY(json_get_bool(place, "recompute", false, &out->recompute, error));
+    TRY(json_get_int(place, "in_flight", false, 1, PLAN_MICRO_BATCHES_MAX, &out->in_flight, error));
     return plan_stage_workers(plan, stage, scratch, forward_count, backward_list, backward_count, error);
 }
 
@@ -150,6 +151,32 @@ static enum ps_status read_order(const struct json_place *place, struct ps_plan 
     return PS_OK;
 }
 
+/* [["F", stage, shift], ["B", stage, shift], ...] */
+static enum ps_status read_pattern(const struct json_place *place, struct ps_plan *plan, struct ps_error *error) {
+    size_t length;
+    TRY(json_array_length(place, &length, error));
+    if (length != 2 * (size_t)plan->stage_count)
+        return json_error(place, error, "%zu computations; %d stages have a forward and a backward each", length, plan->stage_count);
+    struct plan_operation *pattern = calloc(length, sizeof *pattern);
+    if (!pattern) return error_memory(error, "a plan's pattern", length * sizeof *pattern);
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; status == PS_OK && i < length; i++) {
+        const json_t *item = json_array_get(place->value, i), *stage = json_array_get(item, 1), *shift = json_array_get(item, 2);
+        const char *op = json_string_value(json_array_get(item, 0));
+        json_int_t s = json_integer_value(stage), h = json_integer_value(shift);
+        bool right = json_array_size(item) == 3 && op && (strcmp(op, "F") == 0 || strcmp(op, "B") == 0) && json_is_integer(stage) &&
+                     json_is_integer(shift) && s >= 0 && s < plan->stage_count && h >= 0 && h <= PLAN_SHIFT_MAX;
+        if (!right)
+            status = json_error(place, error, "item %zu must be [\"F\" or \"B\", stage 0 to %d, shift 0 to %d]", i,
+                                plan->stage_count - 1, PLAN_SHIFT_MAX);
+        else
+            pattern[i] = (struct plan_operation){.backward = op[0] == 'B', .stage = (int)s, .shift = (int)h};
+    }
+    if (status == PS_OK) status = plan_pattern_set(plan, pattern, (int)length, error);
+    free(pattern);
+    return status;
+}
+
 static enum ps_status read_head(const struct json_place *root, struct ps_plan *plan, struct ps_error *error) {
     const char *prediction = "exact";
     TRY(read_text(root, "model", true, plan->model, sizeof plan->model, error));
@@ -179,6 +206,8 @@ static enum ps_status read_parts(const struct json_place *root, const struct jso
     }
     TRY_OUT(json_field(root, "order", false, &optional, error));
     if (optional.value) TRY_OUT(read_order(&optional, plan, error));
+    TRY_OUT(json_field(root, "pattern", false, &optional, error));
+    if (optional.value) TRY_OUT(read_pattern(&optional, plan, error));
     TRY_OUT(json_field(root, "predicted", false, &optional, error));
     if (optional.value) TRY_OUT(read_prediction(&optional, plan, error));
     status = plan_check(plan, 0, error);
@@ -191,7 +220,8 @@ out:
 static enum ps_status read_document(const struct json_place *root, struct ps_plan **plan, struct ps_error *error) {
     static const char *const fields[] = {"format",        "version", "model",     "workers",    "micro_batch",
                                          "micro_batches", "method",  "optimizer", "prediction", "schedule",
-                                         "weights",       "stages",  "order",     "predicted"};
+                                         "weights",       "stages",  "order",     "pattern",
+                                         "predicted"};
     struct json_place stages;
     struct ps_plan *made;
     size_t stage_count;
@@ -241,10 +271,11 @@ static json_t *stages_json(const struct ps_plan *plan) {
     json_t *array = json_array();
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        json_array_append_new(array, json_pack("{s:[i, i], s:o, s:o, s:b}", "layers", stage->first + 1, stage->last + 1,
+        json_array_append_new(array, json_pack("{s:[i, i], s:o, s:o, s:b, s:o*}", "layers", stage->first + 1, stage->last + 1,
                                                "forward", workers_json(stage->forward, stage->forward_count), "backward",
                                                workers_json(stage->backward, stage->backward_count), "recompute",
-                                               (int)stage->recompute));
+                                               (int)stage->recompute, "in_flight",
+                                               stage->in_flight ? json_integer(stage->in_flight) : NULL));
     }
     return whole(array, plan->stage_count);
 }
@@ -280,10 +311,17 @@ static json_t *plan_document(const struct ps_plan *plan) {
                              plan->paper_prediction ? "paper" : "exact", "workers", plan->workers, "micro_batch",
                              plan->micro_batch, "micro_batches", plan->micro_batches, "stages", stages_json(plan));
     bool failed = !root;
+    if (root && plan->pattern) {
+        json_t *pattern = json_array();
+        for (int i = 0; i < plan->pattern_count; i++)
+            json_array_append_new(pattern, json_pack("[s, i, i]", plan->pattern[i].backward ? "B" : "F", plan->pattern[i].stage,
+                                                     plan->pattern[i].shift));
+        failed = json_object_set_new(root, "pattern", whole(pattern, plan->pattern_count)) != 0;
+    }
     if (root && plan->order) {
         json_t *order = json_array();
         for (int l = 0; l < plan->order_count; l++) json_array_append_new(order, json_string(plan->order[l]));
-        failed = json_object_set_new(root, "order", whole(order, plan->order_count)) != 0;
+        failed = failed || json_object_set_new(root, "order", whole(order, plan->order_count)) != 0;
     }
     if (root && plan->predicted.known) failed = failed || json_object_set_new(root, "predicted", prediction_json(plan)) != 0;
     if (!failed) return root;

@@ -57,11 +57,14 @@ static enum ps_status run_passes(struct ps_programs *programs, struct ps_error *
     return ps_programs_verify(programs, error);
 }
 
-/* `stage_worker` NULL: stage s on worker s. */
-static enum ps_status lower(const char *schedule, const char *policy, int workers, int stages, const int *stage_worker,
-                            const bool *recompute, int micro_batches, int batches, struct ps_programs **out,
+/* `plan` NULL: there is none. */
+static enum ps_status lower(const struct ps_plan *plan, const char *schedule, const char *policy, int workers, int stages,
+                            const int *stage_worker, const bool *recompute, int micro_batches, int batches, struct ps_programs **out,
                             struct ps_error *error) {
+    const struct schedule *found;
     TRY(lower_check(schedule, policy, stages, micro_batches, error));
+    TRY(schedule_find(schedule, &found, error));
+    TRY(schedule_check_placement(found, stages, stage_worker, error));
     if (batches < 1 || batches > SEGMENT_MICRO_BATCHES_MAX / micro_batches)
         return error_set(error, PS_USAGE, "batches: %d is outside 1 to %d", batches, SEGMENT_MICRO_BATCHES_MAX / micro_batches);
     struct ps_programs *programs;
@@ -71,10 +74,12 @@ static enum ps_status lower(const char *schedule, const char *policy, int worker
     programs->micro_batches = micro_batches;
     programs->batches = batches;
     for (int stage = 0; stage < stages; stage++) {
-        programs->stage_worker[stage] = stage_worker ? stage_worker[stage] : stage;
+        programs->stage_worker[stage] = stage_worker[stage];
         programs->recompute[stage] = recompute && recompute[stage];
     }
+    programs->plan = plan;
     enum ps_status status = run_passes(programs, error);
+    programs->plan = NULL;
     if (status != PS_OK) {
         ps_programs_destroy(programs);
         return status;
@@ -83,13 +88,23 @@ static enum ps_status lower(const char *schedule, const char *policy, int worker
     return PS_OK;
 }
 
-enum ps_status lower_straight(const char *schedule, const char *policy, int stages, int micro_batches, int batches, bool recompute,
+enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches, bool recompute,
                               struct ps_programs **programs, struct ps_error *error) {
-    if (stages < 1 || stages > STAGES_MAX) return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", stages, STAGES_MAX);
+    const struct schedule *found;
+    TRY(schedule_find(schedule, &found, error));
+    if (workers < 1 || workers > STAGES_MAX) return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", workers, STAGES_MAX);
+    int stages = schedule_stages(found, workers);
     bool *every = calloc((size_t)stages, sizeof *every);
-    if (!every) return error_memory(error, "stages", (size_t)stages * sizeof *every);
-    for (int stage = 0; stage < stages; stage++) every[stage] = recompute;
-    enum ps_status status = lower(schedule, policy, stages, stages, NULL, every, micro_batches, batches, programs, error);
+    int *stage_worker = calloc((size_t)stages, sizeof *stage_worker);
+    enum ps_status status = PS_OK;
+    if (!every || !stage_worker) status = error_memory(error, "stages", (size_t)stages * sizeof *stage_worker);
+    for (int stage = 0; status == PS_OK && stage < stages; stage++) {
+        every[stage] = recompute;
+        stage_worker[stage] = schedule_worker_of(found, stage, stages, workers);
+    }
+    if (status == PS_OK)
+        status = lower(NULL, schedule, policy, workers, stages, stage_worker, every, micro_batches, batches, programs, error);
+    free(stage_worker);
     free(every);
     return status;
 }
@@ -104,10 +119,6 @@ static enum ps_status read_stages(const struct ps_plan *plan, int *stage_worker,
         if (from->forward[0] != from->backward[0])
             return error_set(error, PS_USAGE, "stages[%d].backward: worker %d is not the forward's worker %d", stage,
                              from->backward[0], from->forward[0]);
-        for (int other = 0; other < stage; other++)
-            if (stage_worker[other] == from->forward[0])
-                return error_set(error, PS_USAGE, "stages[%d].forward: worker %d has stage %d already; schedule %s runs one a worker",
-                                 stage, from->forward[0], other, plan->schedule);
         stage_worker[stage] = from->forward[0];
         recompute[stage] = from->recompute;
     }
@@ -124,12 +135,27 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
         goto out;
     }
     TRY_OUT(read_stages(plan, stage_worker, recompute, error));
-    status = lower(plan->schedule, plan->weights, plan->workers, plan->stage_count, stage_worker, recompute, plan->micro_batches,
+    status = lower(plan, plan->schedule, plan->weights, plan->workers, plan->stage_count, stage_worker, recompute,
+                   plan->micro_batches,
                    batches, programs, error);
 out:
     free(recompute);
     free(stage_worker);
     return status;
+}
+
+/* In the order in which micro-batches flow: each is one stage further at each moment, and of a worker's stages at a moment the
+ * last comes first, which makes room for what the others send. */
+static enum ps_status write_evaluation(struct ps_programs *programs, struct ps_error *error) {
+    int micro_batches = programs_micro_batches(programs);
+    for (int moment = 0; moment < micro_batches + programs->stages - 1; moment++)
+        for (int stage = programs->stages - 1; stage >= 0; stage--) {
+            if (moment < stage || moment - stage >= micro_batches) continue;
+            struct instruction instruction = instruction_make(OP_F, stage, moment - stage);
+            instruction.slot = 0;
+            TRY(program_append(&programs->worker[programs->stage_worker[stage]], &instruction, error));
+        }
+    return PS_OK;
 }
 
 enum ps_status lower_evaluation(const struct ps_programs *training, int micro_batches, struct ps_programs **out,
@@ -146,12 +172,7 @@ enum ps_status lower_evaluation(const struct ps_programs *training, int micro_ba
         programs->stage_worker[stage] = training->stage_worker[stage];
         programs->slots[stage].weights = 1;
     }
-    for (int stage = 0; status == PS_OK && stage < training->stages; stage++)
-        for (int k = 0; status == PS_OK && k < micro_batches; k++) {
-            struct instruction instruction = instruction_make(OP_F, stage, k);
-            instruction.slot = 0;
-            status = program_append(&programs->worker[programs->stage_worker[stage]], &instruction, error);
-        }
+    if (status == PS_OK) status = write_evaluation(programs, error);
     for (int i = 0; status == PS_OK && pass_table[i]; i++)
         if (pass_table[i]->evaluation) status = pass_table[i]->run(programs, error);
     if (status == PS_OK) status = ps_programs_verify(programs, error);

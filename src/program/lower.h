@@ -5,7 +5,7 @@
  *   updates      U after each mini-batch's last B
  *   weights      which weights each F and B reads (policies/): slots, and P
  *   recompute    R before each B of a stage that keeps only its input
- *   communicate  SEND and RECEIVE of activations and gradients
+ *   communicate  SEND and RECEIVE of activations and gradients, posted so early that nothing can stand still
  *   allocate     numbers of the blocks, like registers
  * and verify (program/verify.h) proves the result.
  */
@@ -14,16 +14,44 @@
 
 #include "program/program.h"
 
+/* Schedules without a placement hold one stage on each worker, stage s on worker s. */
+struct placement {
+    int usual;            /* stages per worker, where nobody says how many */
+    bool anywhere;        /* worker_of is only what is usual */
+    int (*worker_of)(int stage, int stages, int workers);
+    bool (*accepts)(int stages, int workers);
+    const char *accepted; /* how many stages, in words, for messages */
+};
+
 struct schedule {
     const char *name, *summary;
     bool flush; /* synchronous: the pipeline drains before each update, so no update falls between an F and its B */
+    bool in_flight; /* reads from the plan how many micro-batches each stage holds */
+    const struct placement *placement; /* NULL: see struct placement */
     /* Default number of micro-batches per mini-batch for `workers`. */
     int (*micro_batches)(int workers);
-    /* Appends F and B of every stage of `worker` in order. Stage s of S = workers runs on worker s here. */
+    /* Appends the computations of all stages of `worker` in order; NULL where write_all does it. */
     enum ps_status (*write)(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error);
+    /* The same for all workers at once, for orders that are found by looking at all together. */
+    enum ps_status (*write_all)(struct ps_programs *programs, struct ps_error *error);
 };
 extern const struct schedule *const schedule_table[]; /* NULL-terminated */
 enum ps_status schedule_find(const char *name, const struct schedule **schedule, struct ps_error *error);
+/* How many stages a schedule has on `workers` workers where nobody says, and which worker holds a stage. */
+int schedule_stages(const struct schedule *schedule, int workers);
+int schedule_worker_of(const struct schedule *schedule, int stage, int stages, int workers);
+/* PS_USAGE where the schedule cannot run so many stages on so many workers, or places them otherwise than `stage_worker` does
+ * (workers may be renamed). */
+enum ps_status schedule_check_placement(const struct schedule *schedule, int stages, const int *stage_worker, struct ps_error *error);
+
+/* The moment of each instruction if each took one unit of time and transfers none: an order in which all can run. */
+struct program_levels {
+    int **worker; /* by worker and instruction */
+    int workers;
+};
+/* PS_USAGE names the instructions that wait for each other in a circle. */
+enum ps_status program_levels_count(const struct ps_programs *programs, struct program_levels *levels, struct ps_error *error);
+void program_levels_free(struct program_levels *levels);
 
 /* Which weights a computation reads: a version (updates of the stage since the segment began) and how many updates ahead of it
  * are predicted. */
@@ -66,8 +94,9 @@ extern const struct pass *const pass_table[]; /* NULL-terminated */
 /* Are schedule, policy, stages and micro-batches possible together? PS_USAGE says what would be. */
 enum ps_status lower_check(const char *schedule, const char *policy, int stages, int micro_batches, struct ps_error *error);
 
-/* A straight pipeline (stage s on worker s) without a plan: for tests and for counting slots before layers are known. */
-enum ps_status lower_straight(const char *schedule, const char *policy, int stages, int micro_batches, int batches, bool recompute,
+/* A pipeline without a plan, the schedule's usual number of stages on each worker: for tests and for counting slots before layers
+ * are known. */
+enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches, bool recompute,
                               struct ps_programs **programs, struct ps_error *error);
 /* The plan's programs for a segment of `batches` mini-batches. */
 enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error);

@@ -54,6 +54,7 @@ struct ps_programs {
     int micro_batches; /* per mini-batch */
     int batches;       /* mini-batches in the segment */
     int *stage_worker; /* per stage */
+    const struct ps_plan *plan; /* borrowed, while it is lowered; else NULL */
     bool evaluation;   /* forwards only, one block of each kind: no update, no look-ahead */
     bool *recompute;   /* per stage */
     struct stage_slots *slots; /* per stage; filled by allocate */
@@ -66,6 +67,9 @@ enum ps_status program_append(struct program *program, const struct instruction 
 struct instruction instruction_make(enum opcode op, int stage, int micro_batch);
 /* "2F0@0,s1,i0,o0" into `out`, returned. */
 const char *instruction_text(const struct instruction *instruction, char out[96]);
+
+/* Does it read the gradient that comes from the next stage, and make the one that goes to the stage before? */
+static inline bool instruction_takes_gradient(const struct instruction *instruction) { return instruction->op == OP_B; }
 
 /* The block kind of an operand letter (s i o g d), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "plan/groups.h"
 #include "program/moments.h"
 #include "search/search.h"
 
@@ -96,6 +97,74 @@ static enum ps_status keep(struct trial *trial, const struct partitioner *method
     return PS_OK;
 }
 
+/* How many micro-batches the stages hold, for schedules that want to know. */
+static enum ps_status set_in_flight(const struct partition_problem *problem, const int *last, struct ps_plan *plan,
+                                    struct ps_error *error) {
+    int stages = problem->stages;
+    double *seconds = calloc(2 * (size_t)stages, sizeof *seconds);
+    int *in_flight = calloc((size_t)stages, sizeof *in_flight);
+    enum ps_status status = seconds && in_flight ? PS_OK : error_memory(error, "groups", (size_t)stages * sizeof *seconds);
+    for (int s = 0; status == PS_OK && s < stages; s++) {
+        seconds[s] = partition_load_s(problem, s, first_layer(last, s), last[s]);
+        seconds[stages + s] = partition_transfer_s(problem, s, last[s]);
+    }
+    if (status == PS_OK)
+        groups_find(stages, seconds, seconds + stages, groups_period_s(stages, seconds, seconds + stages), in_flight);
+    for (int s = 0; status == PS_OK && s < stages; s++) plan->stages[s].in_flight = in_flight[s];
+    free(in_flight);
+    free(seconds);
+    return status;
+}
+
+/* Groups may hold more micro-batches than what the partitioner reckoned with. */
+static enum ps_status check_memory(const struct trial *trial, const struct ps_simulation *simulation, struct ps_error *error) {
+    for (int w = 0; w < simulation->info.workers; w++) {
+        int64_t needed = worker_memory_total(&simulation->memory[w]), limit = trial->search->cluster->devices[w].memory_bytes;
+        char needs[32], has[32];
+        if (limit > 0 && needed > limit)
+            return error_set(error, PS_NO_PLAN, "worker %d needs %s to keep the period, but has %s", w, text_bytes(needed, needs),
+                             text_bytes(limit, has));
+    }
+    return PS_OK;
+}
+
+/* The programs of a cut, for schedules that read more from the plan than places. */
+static enum ps_status lower_cut(const struct trial *trial, const int *last, struct ps_programs **programs, struct ps_error *error) {
+    const struct search_choice *choice = &trial->tried->choice;
+    struct ps_plan *plan;
+    TRY(plan_create(trial->tried->workers, trial->problem.stages, &plan, error));
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", choice->schedule->name);
+    snprintf(plan->weights, sizeof plan->weights, "%s", choice->policy->name);
+    plan->micro_batches = choice->micro_batches;
+    enum ps_status status = set_in_flight(&trial->problem, last, plan, error);
+    for (int s = 0; s < trial->problem.stages && status == PS_OK; s++) {
+        status = plan_stage_set(plan, s, first_layer(last, s), last[s], trial->problem.worker[s], error);
+        plan->stages[s].recompute = trial->tried->recompute;
+    }
+    if (status == PS_OK) status = lower_plan(plan, trial->programs->batches, programs, error);
+    ps_plan_destroy(plan);
+    return status;
+}
+
+static enum ps_status simulate_cut(const struct trial *trial, const int *last, struct ps_simulation **simulation,
+                                   struct ps_error *error) {
+    struct simulation_work work = trial->work;
+    struct ps_programs *programs;
+    struct ps_simulation *made;
+    if (!trial->tried->choice.schedule->in_flight) return simulate_programs(&work, simulation, error);
+    TRY(lower_cut(trial, last, &programs, error));
+    work.programs = programs;
+    enum ps_status status = simulate_programs(&work, &made, error);
+    ps_programs_destroy(programs);
+    if (status != PS_OK) return status;
+    status = check_memory(trial, made, error);
+    if (status == PS_OK)
+        *simulation = made;
+    else
+        ps_simulation_destroy(made);
+    return status;
+}
+
 static enum ps_status try_method(struct trial *trial, const struct partitioner *method, struct search_best *best,
                                  struct ps_error *error) {
     struct partition partition = {.last = trial->last};
@@ -103,7 +172,7 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
     for (int s = 0; s < trial->problem.stages; s++)
         trial->costs[s] = stage_cost(trial->problem.costs, first_layer(partition.last, s), partition.last[s]);
     struct ps_simulation *simulation;
-    TRY(simulate_programs(&trial->work, &simulation, error));
+    TRY(simulate_cut(trial, partition.last, &simulation, error));
     char period[32], objective[32];
     log_info("%s, %s, %s, %d stages, %d micro-batches: a mini-batch every %s (objective %s)", method->name,
              trial->tried->choice.schedule->name, trial->tried->choice.policy->name, trial->problem.stages,
@@ -151,6 +220,7 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     trial->problem = (struct partition_problem){
         .costs = tried->costs,
         .cluster = trial->search->cluster,
+        .worker = trial->programs->stage_worker,
         .stages = trial->programs->stages,
         .slots = trial->programs->slots,
         .moments = moments,
@@ -181,6 +251,7 @@ struct partition_problem search_case_problem(const struct search *search, const 
     return (struct partition_problem){
         .costs = best->chosen.costs,
         .cluster = search->cluster,
+        .worker = best->worker,
         .stages = best->stages,
         .slots = best->slots,
         .moments = best->moments,
@@ -223,6 +294,10 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     for (int s = 0; s < best->stages && status == PS_OK; s++) {
         status = plan_stage_set(made, s, first_layer(best->last, s), best->last[s], best->worker[s], error);
         made->stages[s].recompute = best->recompute[s];
+    }
+    if (status == PS_OK && chosen->choice.schedule->in_flight) {
+        struct partition_problem problem = search_case_problem(search, best, 0);
+        status = set_in_flight(&problem, best->last, made, error);
     }
     if (status == PS_OK) status = plan_check(made, chosen->costs->layer_count, error);
     if (status != PS_OK) {

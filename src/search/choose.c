@@ -23,12 +23,13 @@ enum ps_status search_choose(const struct ps_plan_options *options, int workers,
     if (search_is_auto(options->weights) && made.schedule->flush) TRY(policy_find(POLICY_SYNCHRONOUS, &made.policy, error));
     if (search_is_auto(options->schedule) && made.policy->needs_flush)
         TRY(schedule_find(SCHEDULE_SYNCHRONOUS, &made.schedule, error));
+    int stages = schedule_stages(made.schedule, workers);
     made.micro_batches = options->micro_batches;
     if (made.micro_batches == 0) {
         made.micro_batches = made.schedule->micro_batches(workers);
-        if (made.policy->group_of_workers && made.micro_batches < workers) made.micro_batches = workers;
+        if (made.policy->group_of_workers && made.micro_batches < stages) made.micro_batches = stages;
     }
-    TRY(lower_check(made.schedule->name, made.policy->name, workers, made.micro_batches, error));
+    TRY(lower_check(made.schedule->name, made.policy->name, stages, made.micro_batches, error));
     *choice = made;
     return PS_OK;
 }

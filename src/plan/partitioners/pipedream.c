@@ -30,7 +30,7 @@ struct search {
 
 /* The share of its memory that the stage needs; above 1 exactly where it does not fit, 0 where nothing limits it. */
 static double memory_share(const struct partition_problem *problem, int stage, const struct stage_walk *walk) {
-    int64_t limit = problem->cluster->devices[stage].memory_bytes;
+    int64_t limit = partition_memory_limit(problem, stage);
     if (!problem->slots || limit == 0) return 0;
     struct stage_cost cost = stage_walk_cost(walk);
     struct worker_memory memory = stage_memory(&cost.size, &problem->slots[stage], problem->moments);
@@ -41,7 +41,7 @@ static double memory_share(const struct partition_problem *problem, int stage, c
 
 static double walk_load_s(const struct partition_problem *problem, int stage, const struct layer_times *time) {
     double forward_s = problem->recompute ? 2 * time->forward_s : time->forward_s;
-    return (forward_s + time->backward_input_s + time->backward_weight_s) / problem->cluster->devices[stage].speed;
+    return (forward_s + time->backward_input_s + time->backward_weight_s) / problem->cluster->devices[partition_worker(problem, stage)].speed;
 }
 
 /* Tries the walk's layers as stage `stage`; false where stages that begin still earlier cannot be better. */

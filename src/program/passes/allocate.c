@@ -8,7 +8,8 @@
  *   output gradient  from the receive to the backward
  *   input gradient   from the backward until the next one has been sent
  *
- * Evaluation gives each block back at once: one of each kind.
+ * Evaluation gives each block back at once: one of each kind. So does a stage whose neighbour is on the same worker, where the
+ * block is handed over on the spot.
  */
 #include <stdlib.h>
 
@@ -112,11 +113,11 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     case OP_RG: TRY(take(&pools[BLOCK_OUTPUT_GRADIENT], k, &instruction, BLOCK_OUTPUT_GRADIENT, error)); break;
     case OP_SA:
         use(&pools[BLOCK_OUTPUT], &instruction, BLOCK_OUTPUT);
-        sent(&pools[BLOCK_OUTPUT], instruction.block[BLOCK_OUTPUT], programs->evaluation);
+        sent(&pools[BLOCK_OUTPUT], instruction.block[BLOCK_OUTPUT], programs->evaluation || instruction.peer == worker);
         break;
     case OP_SG:
         use(&pools[BLOCK_INPUT_GRADIENT], &instruction, BLOCK_INPUT_GRADIENT);
-        sent(&pools[BLOCK_INPUT_GRADIENT], instruction.block[BLOCK_INPUT_GRADIENT], programs->evaluation);
+        sent(&pools[BLOCK_INPUT_GRADIENT], instruction.block[BLOCK_INPUT_GRADIENT], programs->evaluation || instruction.peer == worker);
         break;
     case OP_U:
     case OP_P:

@@ -1,115 +1,214 @@
 /*
- * What travels, and when. A result is sent right after the computation that makes it. A receive is posted one computation of
- * its kind ahead: before the forward (backward) that precedes the one that needs it, so that the transfer runs beside that
- * computation; the first ones of a segment (of a mini-batch, where the schedule flushes) before the first forward. With
- * receives ahead no order of sends can deadlock, also where a send waits for its receive (the verifier proves it).
+ * What travels, and when. A result is sent right after the computation that makes it.
+ *
+ * Between two workers a receive is posted one computation of its kind ahead: before the forward (backward) that precedes the one
+ * that needs it, so that the transfer runs beside that computation; the first ones of a segment (of a mini-batch, where the
+ * schedule flushes) before the first forward. Where that is too late it is posted earlier: a sender writes again into a block
+ * that it has sent, one after the next (passes/allocate.c), and must not wait then for something that its receiver posts later
+ * in any order in which the programs can run (program_levels_count). So no order of sends can deadlock, also where a send waits
+ * for its receive; the verifier proves it.
+ *
+ * Within a worker both ends are posted together, and the block is handed over on the spot.
  */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "program/passes/passes.h"
 
+/* A receive in a worker's program: before which instruction. */
+struct post {
+    struct instruction instruction;
+    int next; /* before the same instruction, -1: none */
+};
+
+struct post_list {
+    int *first, *last; /* by instruction: posts before it, -1: none */
+};
+
 struct communicate_pass {
     bool flush;
-    /* by stage and micro-batch: its neighbours of the same kind in the program, -1: none */
-    int *previous_forward, *next_forward, *next_backward;
-    int *first_backward; /* by stage and look-ahead group: its first backward */
+    struct program_levels levels; /* not in evaluation */
+    struct post *posts;
+    int post_count;
+    struct post_list *lists; /* by worker */
+};
+
+/* One stage's computations of one kind in the order of its worker's program. */
+struct row {
+    int *micro_batch, *index; /* index: where it begins: of a backward with recomputation, the R */
+    int count;
 };
 
 static int group_of(const struct communicate_pass *pass, const struct ps_programs *programs, int micro_batch) {
     return pass->flush ? programs_batch(programs, micro_batch) : 0;
 }
 
-static bool group_starts(const struct communicate_pass *pass, const struct ps_programs *programs, int previous, int micro_batch) {
-    return previous < 0 || group_of(pass, programs, previous) != group_of(pass, programs, micro_batch);
-}
+static bool makes_output(const struct instruction *instruction) { return instruction->op == OP_F || instruction->op == OP_R; }
 
-static enum ps_status transfer(const struct ps_programs *programs, enum opcode op, int stage, int other_stage, int micro_batch,
-                               struct program *out, struct ps_error *error) {
-    struct instruction instruction = instruction_make(op, stage, micro_batch);
-    instruction.peer = (int16_t)programs->stage_worker[other_stage];
-    return program_append(out, &instruction, error);
-}
-
-/* Posts the receive for the computation after `micro_batch`, unless it belongs to the next look-ahead group. */
-static enum ps_status post_next(const struct communicate_pass *pass, const struct ps_programs *programs, enum opcode op, int stage,
-                                int other_stage, int micro_batch, int next, struct program *out, struct ps_error *error) {
-    if (next < 0 || group_starts(pass, programs, micro_batch, next)) return PS_OK;
-    return transfer(programs, op, stage, other_stage, next, out, error);
-}
-
-static enum ps_status before_forward(const struct communicate_pass *pass, const struct ps_programs *programs, int stage, int k,
-                                     struct program *out, struct ps_error *error) {
-    size_t cell = (size_t)stage * (size_t)programs_micro_batches(programs) + (size_t)k;
-    bool starts = programs->evaluation || group_starts(pass, programs, pass->previous_forward[cell], k);
-    if (stage > 0) {
-        if (starts) TRY(transfer(programs, OP_RA, stage, stage - 1, k, out, error));
-        if (!programs->evaluation)
-            TRY(post_next(pass, programs, OP_RA, stage, stage - 1, k, pass->next_forward[cell], out, error));
+static void find_row(const struct ps_programs *programs, int stage, bool gradient, struct row *row) {
+    const struct program *program = &programs->worker[programs->stage_worker[stage]];
+    row->count = 0;
+    for (int i = 0; i < program->count; i++) {
+        const struct instruction *instruction = &program->code[i];
+        if (instruction->stage != stage) continue;
+        if (gradient ? !instruction_takes_gradient(instruction) : instruction->op != OP_F) continue;
+        row->micro_batch[row->count] = instruction->micro_batch;
+        row->index[row->count++] = i - (gradient && programs->recompute[stage]);
     }
-    int first = pass->first_backward[stage * programs->batches + group_of(pass, programs, k)];
-    if (starts && first >= 0 && stage < programs->stages - 1)
-        TRY(transfer(programs, OP_RG, stage, stage + 1, first, out, error));
-    return PS_OK;
+}
+
+/* One computation ahead; the first gradients before the stage's first forward of what drains together. */
+static void post_ahead(const struct communicate_pass *pass, const struct ps_programs *programs, const struct row *row,
+                       const struct row *forwards, int *at) {
+    for (int j = 0; j < row->count; j++) {
+        int group = group_of(pass, programs, row->micro_batch[j]);
+        bool starts = j == 0 || group_of(pass, programs, row->micro_batch[j - 1]) != group;
+        at[j] = starts || programs->evaluation ? row->index[j] : row->index[j - 1];
+        if (row != forwards && starts) at[j] = forwards->index[group * programs->micro_batches];
+    }
+}
+
+/* The moment from which on the sender may write again into the block of its j-th result: none, if INT_MAX. */
+static int written_again(const struct communicate_pass *pass, const struct ps_programs *programs, int stage, bool gradient,
+                         const struct row *senders, int j) {
+    int worker = programs->stage_worker[stage];
+    const struct program *program = &programs->worker[worker];
+    if (j + 1 >= senders->count) return INT_MAX;
+    int begin = senders->index[j + 1] + (gradient && programs->recompute[stage]);
+    for (int i = begin + 1; i < program->count; i++) {
+        const struct instruction *instruction = &program->code[i];
+        if (instruction->stage != stage) continue;
+        if (gradient ? instruction_takes_gradient(instruction) : makes_output(instruction)) return pass->levels.worker[worker][i];
+    }
+    return INT_MAX;
+}
+
+/* The first instruction of the worker that does not run before `level`. */
+static int first_at(const struct communicate_pass *pass, const struct ps_programs *programs, int worker, int level) {
+    const int *levels = pass->levels.worker[worker];
+    int low = 0, high = programs->worker[worker].count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (levels[middle] < level)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Never after the sender needs its block again, and in the order of the computations. */
+static void post_in_time(const struct communicate_pass *pass, const struct ps_programs *programs, int stage, int sender,
+                         bool gradient, const struct row *senders, int *at) {
+    int worker = programs->stage_worker[stage];
+    for (int j = senders->count - 1; j >= 0; j--) {
+        int level = written_again(pass, programs, sender, gradient, senders, j);
+        int latest = level == INT_MAX ? INT_MAX : first_at(pass, programs, worker, level);
+        if (j + 1 < senders->count && at[j + 1] < latest) latest = at[j + 1];
+        if (latest < at[j]) at[j] = latest;
+    }
+}
+
+static void add_post(struct communicate_pass *pass, int worker, int index, const struct instruction *instruction) {
+    struct post_list *list = &pass->lists[worker];
+    int number = pass->post_count++;
+    pass->posts[number] = (struct post){.instruction = *instruction, .next = -1};
+    if (list->first[index] < 0)
+        list->first[index] = number;
+    else
+        pass->posts[list->last[index]].next = number;
+    list->last[index] = number;
+}
+
+static struct instruction receive(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
+    struct instruction instruction = instruction_make(gradient ? OP_RG : OP_RA, stage, micro_batch);
+    instruction.peer = (int16_t)programs->stage_worker[stage + (gradient ? 1 : -1)];
+    return instruction;
+}
+
+/* All receives of one stage of one kind. `rows` has room for three. */
+static void plan_receives(struct communicate_pass *pass, const struct ps_programs *programs, int stage, bool gradient,
+                          struct row rows[3], int *at) {
+    int sender = stage + (gradient ? 1 : -1), worker = programs->stage_worker[stage];
+    if (sender < 0 || sender >= programs->stages || programs->stage_worker[sender] == worker) return;
+    struct row *forwards = &rows[0], *row = gradient ? &rows[1] : forwards, *senders = &rows[2];
+    find_row(programs, stage, false, forwards);
+    if (gradient) find_row(programs, stage, true, row);
+    find_row(programs, sender, gradient, senders);
+    if (row->count == 0) return;
+    post_ahead(pass, programs, row, forwards, at);
+    if (!programs->evaluation) post_in_time(pass, programs, stage, sender, gradient, senders, at);
+    for (int j = 0; j < row->count; j++) {
+        struct instruction instruction = receive(programs, stage, gradient, row->micro_batch[j]);
+        add_post(pass, worker, at[j], &instruction);
+    }
+}
+
+/* The result goes out; within the worker it is taken in as well. */
+static enum ps_status hand_on(const struct ps_programs *programs, int worker, const struct instruction *made, bool gradient,
+                              struct program *out, struct ps_error *error) {
+    int to = made->stage + (gradient ? -1 : 1);
+    if (to < 0 || to >= programs->stages) return PS_OK;
+    struct instruction instruction = instruction_make(gradient ? OP_SG : OP_SA, made->stage, made->micro_batch);
+    instruction.peer = (int16_t)programs->stage_worker[to];
+    TRY(program_append(out, &instruction, error));
+    if (instruction.peer != worker) return PS_OK;
+    instruction = receive(programs, to, gradient, made->micro_batch);
+    return program_append(out, &instruction, error);
 }
 
 static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
                             struct ps_error *error) {
     const struct communicate_pass *pass = context;
     const struct instruction *instruction = &programs->worker[worker].code[index];
-    int stage = instruction->stage, k = instruction->micro_batch, last = programs->stages - 1;
-    size_t cell = (size_t)stage * (size_t)programs_micro_batches(programs) + (size_t)k;
-    bool backward_starts = instruction->op == (programs->recompute[stage] ? OP_R : OP_B);
-    if (instruction->op == OP_F) TRY(before_forward(pass, programs, stage, k, out, error));
-    if (backward_starts && stage < last)
-        TRY(post_next(pass, programs, OP_RG, stage, stage + 1, k, pass->next_backward[cell], out, error));
+    for (int post = pass->lists[worker].first[index]; post >= 0; post = pass->posts[post].next)
+        TRY(program_append(out, &pass->posts[post].instruction, error));
     TRY(program_append(out, instruction, error));
-    if (instruction->op == OP_F && stage < last) TRY(transfer(programs, OP_SA, stage, stage + 1, k, out, error));
-    if (instruction->op == OP_B && stage > 0) TRY(transfer(programs, OP_SG, stage, stage - 1, k, out, error));
+    if (instruction->op == OP_F) TRY(hand_on(programs, worker, instruction, false, out, error));
+    if (instruction_takes_gradient(instruction)) TRY(hand_on(programs, worker, instruction, true, out, error));
     return PS_OK;
 }
 
-/* Links each computation to the ones of its kind and stage before and after it. `last` has room for two numbers per stage. */
-static void link_computations(struct communicate_pass *pass, const struct ps_programs *programs, int *last) {
-    int count = programs_micro_batches(programs);
-    for (int worker = 0; worker < programs->workers; worker++) {
-        const struct program *program = &programs->worker[worker];
-        for (int i = 0; i < program->count; i++) {
-            const struct instruction *instruction = &program->code[i];
-            int stage = instruction->stage, k = instruction->micro_batch;
-            if (instruction->op == OP_F) {
-                int *previous = &last[2 * stage];
-                pass->previous_forward[stage * count + k] = *previous;
-                if (*previous >= 0) pass->next_forward[stage * count + *previous] = k;
-                *previous = k;
-            }
-            if (instruction->op == OP_B) {
-                int *previous = &last[2 * stage + 1], *first = &pass->first_backward[stage * programs->batches + group_of(pass, programs, k)];
-                if (*previous >= 0) pass->next_backward[stage * count + *previous] = k;
-                if (*first < 0) *first = k;
-                *previous = k;
-            }
-        }
+static enum ps_status plan_all(struct communicate_pass *pass, struct ps_programs *programs, struct ps_error *error) {
+    size_t count = (size_t)programs_micro_batches(programs);
+    int *block = malloc(7 * count * sizeof *block);
+    if (!block) return error_memory(error, "communicate pass", 7 * count * sizeof *block);
+    struct row rows[3];
+    for (int i = 0; i < 3; i++) rows[i] = (struct row){.micro_batch = block + (2 * i) * count, .index = block + (2 * i + 1) * count};
+    for (int stage = 0; stage < programs->stages; stage++) {
+        plan_receives(pass, programs, stage, false, rows, block + 6 * count);
+        plan_receives(pass, programs, stage, true, rows, block + 6 * count);
     }
+    free(block);
+    return PS_OK;
+}
+
+static enum ps_status start(struct communicate_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
+    size_t posts = 2 * (size_t)programs->stages * (size_t)programs_micro_batches(programs);
+    pass->posts = malloc(posts * sizeof *pass->posts);
+    pass->lists = calloc((size_t)programs->workers, sizeof *pass->lists);
+    if (!pass->posts || !pass->lists) return error_memory(error, "communicate pass", posts * sizeof *pass->posts);
+    for (int worker = 0; worker < programs->workers; worker++) {
+        size_t count = (size_t)programs->worker[worker].count;
+        int *block = malloc((2 * count + 1) * sizeof *block);
+        if (!block) return error_memory(error, "communicate pass", 2 * count * sizeof *block);
+        for (size_t i = 0; i < 2 * count; i++) block[i] = -1;
+        pass->lists[worker] = (struct post_list){.first = block, .last = block + count};
+    }
+    return programs->evaluation ? PS_OK : program_levels_count(programs, &pass->levels, error);
 }
 
 static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(programs->schedule, &schedule, error));
-    size_t stages = (size_t)programs->stages, cells = stages * (size_t)programs_micro_batches(programs);
-    size_t size = 3 * cells + stages * (size_t)programs->batches + 2 * stages;
-    int *block = malloc(size * sizeof *block);
-    if (!block) return error_memory(error, "communicate pass", size * sizeof *block);
-    for (size_t i = 0; i < size; i++) block[i] = -1;
-    struct communicate_pass pass = {
-        .flush = schedule->flush,
-        .previous_forward = block,
-        .next_forward = block + cells,
-        .next_backward = block + 2 * cells,
-        .first_backward = block + 3 * cells,
-    };
-    link_computations(&pass, programs, block + size - 2 * stages);
-    enum ps_status status = pass_rewrite(programs, visit, &pass, error);
-    free(block);
+    struct communicate_pass pass = {.flush = schedule->flush};
+    enum ps_status status = start(&pass, programs, error);
+    if (status == PS_OK) status = plan_all(&pass, programs, error);
+    if (status == PS_OK) status = pass_rewrite(programs, visit, &pass, error);
+    for (int worker = 0; pass.lists && worker < programs->workers; worker++) free(pass.lists[worker].first);
+    program_levels_free(&pass.levels);
+    free(pass.lists);
+    free(pass.posts);
     return status;
 }
 

@@ -1,12 +1,21 @@
 /* The first pass: the order of computations, as the schedule writes it. */
 #include "program/passes/passes.h"
 
+/* An order that comes from a plan may be one in which computations wait for each other. */
+static enum ps_status check_runs(const struct ps_programs *programs, struct ps_error *error) {
+    struct program_levels levels;
+    TRY(program_levels_count(programs, &levels, error));
+    program_levels_free(&levels);
+    return PS_OK;
+}
+
 static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(programs->schedule, &schedule, error));
+    if (schedule->write_all) return schedule->write_all(programs, error);
     for (int worker = 0; worker < programs->workers; worker++)
         TRY(schedule->write(programs, worker, &programs->worker[worker], error));
-    return PS_OK;
+    return schedule->placement && schedule->placement->anywhere ? check_runs(programs, error) : PS_OK;
 }
 
 const struct pass pass_schedule = {.name = "schedule", .run = run};

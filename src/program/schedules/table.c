@@ -1,12 +1,19 @@
 /* All schedules. */
 #include "program/lower.h"
 
-extern const struct schedule schedule_naive, schedule_gpipe, schedule_1f1b, schedule_1f1b_async;
+extern const struct schedule schedule_naive, schedule_gpipe, schedule_1f1b, schedule_1f1b_async, schedule_1f1b_so, schedule_interleaved,
+    schedule_hanayo,
+    schedule_1f1b_star, schedule_pattern;
 
 const struct schedule *const schedule_table[] = {
     &schedule_naive,
     &schedule_gpipe,
     &schedule_1f1b,
     &schedule_1f1b_async,
+    &schedule_1f1b_so,
+    &schedule_interleaved,
+    &schedule_hanayo,
+    &schedule_1f1b_star,
+    &schedule_pattern,
     NULL,
 };

@@ -1,0 +1,96 @@
+/*
+ * When each instruction would run if each took one unit of time: one more than the later of the instruction before it in its
+ * program and the one that makes what it reads. A pass that lets an instruction wait only for earlier moments cannot make a
+ * circle.
+ */
+#include <stdlib.h>
+
+#include "program/lower.h"
+
+enum { NOT_YET = 0 };
+
+struct leveler {
+    const struct ps_programs *programs;
+    struct program_levels *levels;
+    int *next;               /* by worker: the instruction that comes next */
+    int *forward, *backward; /* by stage and micro-batch: when its result is there, NOT_YET */
+    int micro_batches;
+};
+
+/* The moment when what the instruction reads is there; NOT_YET, or -1 where it reads nothing that another instruction makes. */
+static int ready(const struct leveler *leveler, const struct instruction *instruction) {
+    int stage = instruction->stage;
+    size_t cell = (size_t)stage * (size_t)leveler->micro_batches + (size_t)instruction->micro_batch;
+    if (instruction->op == OP_F && stage > 0) return leveler->forward[cell - (size_t)leveler->micro_batches];
+    if (instruction_takes_gradient(instruction) && leveler->forward[cell] == NOT_YET) return NOT_YET;
+    if (instruction_takes_gradient(instruction) && stage < leveler->programs->stages - 1)
+        return leveler->backward[cell + (size_t)leveler->micro_batches];
+    return -1;
+}
+
+/* Moves one worker on as far as it goes. */
+static bool move_on(struct leveler *leveler, int worker) {
+    const struct program *program = &leveler->programs->worker[worker];
+    int *level = leveler->levels->worker[worker], start = leveler->next[worker], at = start;
+    for (; at < program->count; at++) {
+        const struct instruction *instruction = &program->code[at];
+        size_t cell = (size_t)instruction->stage * (size_t)leveler->micro_batches + (size_t)instruction->micro_batch;
+        int before = at > 0 ? level[at - 1] : 0, there = ready(leveler, instruction);
+        if (there == NOT_YET) break;
+        level[at] = 1 + (there > before ? there : before);
+        if (instruction->op == OP_F) leveler->forward[cell] = level[at];
+        if (instruction_takes_gradient(instruction)) leveler->backward[cell] = level[at];
+    }
+    leveler->next[worker] = at;
+    return at > start;
+}
+
+static enum ps_status standstill(const struct leveler *leveler, struct ps_error *error) {
+    const struct ps_programs *programs = leveler->programs;
+    for (int worker = 0; worker < programs->workers; worker++) {
+        if (leveler->next[worker] == programs->worker[worker].count) continue;
+        char text[96];
+        return error_set(error, PS_USAGE, "schedule %s: its order cannot run: worker %d would wait for ever at %s", programs->schedule,
+                         worker, instruction_text(&programs->worker[worker].code[leveler->next[worker]], text));
+    }
+    return PS_OK;
+}
+
+/* Activations go through the workers one way and gradients the other: sweeping both ways takes few rounds. */
+static enum ps_status run(struct leveler *leveler, struct ps_error *error) {
+    int workers = leveler->programs->workers;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int worker = 0; worker < workers; worker++) moved = move_on(leveler, worker) || moved;
+        for (int worker = workers - 1; worker >= 0; worker--) moved = move_on(leveler, worker) || moved;
+    }
+    return standstill(leveler, error);
+}
+
+enum ps_status program_levels_count(const struct ps_programs *programs, struct program_levels *levels, struct ps_error *error) {
+    size_t workers = (size_t)programs->workers, micro_batches = (size_t)programs_micro_batches(programs);
+    size_t cells = (size_t)programs->stages * micro_batches;
+    struct program_levels made = {.worker = calloc(workers, sizeof *made.worker), .workers = programs->workers};
+    int *block = calloc(workers + 2 * cells, sizeof *block);
+    bool ok = made.worker && block;
+    for (size_t worker = 0; ok && worker < workers; worker++) {
+        made.worker[worker] = calloc((size_t)programs->worker[worker].count + 1, sizeof **made.worker);
+        ok = made.worker[worker] != NULL;
+    }
+    struct leveler leveler = {.programs = programs, .levels = &made, .next = block, .forward = block + workers,
+                              .backward = block + workers + cells, .micro_batches = (int)micro_batches};
+    enum ps_status status = ok ? run(&leveler, error) : error_memory(error, "levels", (workers + 2 * cells) * sizeof *block);
+    free(block);
+    if (status != PS_OK) {
+        program_levels_free(&made);
+        return status;
+    }
+    *levels = made;
+    return PS_OK;
+}
+
+void program_levels_free(struct program_levels *levels) {
+    for (int worker = 0; levels->worker && worker < levels->workers; worker++) free(levels->worker[worker]);
+    free(levels->worker);
+    *levels = (struct program_levels){0};
+}

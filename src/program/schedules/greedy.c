@@ -1,0 +1,115 @@
+/*
+ * Greedy list scheduling. A backward goes before a forward; of several the one of the oldest micro-batch, then for forwards the
+ * one nearest to the end and for backwards the one nearest to the start. Micro-batches enter only while fewer than the limit are
+ * under way, which bounds the memory; nothing else waits for anything but its inputs, so the order can always run.
+ */
+#include "program/schedules/greedy.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+int wave_worker(int stage, int stages, int workers) {
+    (void)stages;
+    int place = stage % workers;
+    return stage / workers % 2 == 0 ? place : workers - 1 - place;
+}
+
+enum { FORWARD, BACKWARD, PARTS };
+
+struct greedy {
+    struct ps_programs *programs;
+    const struct greedy_rules *rules;
+    int micro_batches;
+    int *done[PARTS];      /* by stage: computations begun */
+    int *ready_at[PARTS];  /* by stage and micro-batch: when its result is there, INT_MAX: not begun */
+    int *free_at;          /* by worker */
+};
+
+struct choice {
+    int stage, part, micro_batch;
+};
+
+static bool there(const struct greedy *greedy, int part, int stage, int micro_batch, int now) {
+    return greedy->ready_at[part][(size_t)stage * (size_t)greedy->micro_batches + (size_t)micro_batch] <= now;
+}
+
+/* Could the stage's next computation of this part begin now? */
+static bool can_begin(const struct greedy *greedy, int stage, int part, int now) {
+    int k = greedy->done[part][stage], last = greedy->programs->stages - 1;
+    if (k == greedy->micro_batches) return false;
+    if (part == BACKWARD) return there(greedy, FORWARD, stage, k, now) && (stage == last || there(greedy, BACKWARD, stage + 1, k, now));
+    if (stage == 0) return k - greedy->done[BACKWARD][0] < greedy->rules->under_way;
+    return there(greedy, FORWARD, stage - 1, k, now);
+}
+
+static bool better(const struct choice *a, const struct choice *b) {
+    if (a->part != b->part) return a->part == BACKWARD;
+    if (a->micro_batch != b->micro_batch) return a->micro_batch < b->micro_batch;
+    return a->part == BACKWARD ? a->stage < b->stage : a->stage > b->stage;
+}
+
+static enum ps_status begin(struct greedy *greedy, int worker, const struct choice *choice, int now, struct ps_error *error) {
+    int end = now + (choice->part == FORWARD ? greedy->rules->forward : greedy->rules->backward);
+    greedy->done[choice->part][choice->stage]++;
+    greedy->ready_at[choice->part][(size_t)choice->stage * (size_t)greedy->micro_batches + (size_t)choice->micro_batch] = end;
+    greedy->free_at[worker] = end;
+    struct instruction instruction = instruction_make(choice->part == FORWARD ? OP_F : OP_B, choice->stage, choice->micro_batch);
+    return program_append(&greedy->programs->worker[worker], &instruction, error);
+}
+
+/* Every free worker takes its best at this moment; `left` counts the computations not begun. */
+static enum ps_status take_turn(struct greedy *greedy, int now, struct choice *best, int *left, struct ps_error *error) {
+    const struct ps_programs *programs = greedy->programs;
+    for (int worker = 0; worker < programs->workers; worker++) best[worker].stage = -1;
+    for (int stage = 0; stage < programs->stages; stage++) {
+        int worker = programs->stage_worker[stage];
+        if (greedy->free_at[worker] > now) continue;
+        for (int part = 0; part < PARTS; part++) {
+            struct choice choice = {.stage = stage, .part = part, .micro_batch = greedy->done[part][stage]};
+            if (!can_begin(greedy, stage, part, now)) continue;
+            if (best[worker].stage < 0 || better(&choice, &best[worker])) best[worker] = choice;
+        }
+    }
+    for (int worker = 0; worker < programs->workers; worker++) {
+        if (best[worker].stage < 0) continue;
+        TRY(begin(greedy, worker, &best[worker], now, error));
+        (*left)--;
+    }
+    return PS_OK;
+}
+
+/* The later mini-batches in the order of the first. */
+static enum ps_status repeat(struct ps_programs *programs, struct ps_error *error) {
+    for (int worker = 0; worker < programs->workers; worker++) {
+        struct program *program = &programs->worker[worker];
+        int count = program->count;
+        for (int batch = 1; batch < programs->batches; batch++)
+            for (int i = 0; i < count; i++) {
+                struct instruction instruction = program->code[i];
+                instruction.micro_batch += batch * programs->micro_batches;
+                TRY(program_append(program, &instruction, error));
+            }
+    }
+    return PS_OK;
+}
+
+enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_rules *rules, struct ps_error *error) {
+    size_t stages = (size_t)programs->stages, workers = (size_t)programs->workers;
+    size_t cells = stages * (size_t)programs->micro_batches;
+    int *block = calloc(PARTS * (stages + cells) + workers, sizeof *block);
+    struct choice *best = calloc(workers, sizeof *best);
+    enum ps_status status = block && best ? PS_OK : error_memory(error, "schedule", PARTS * cells * sizeof *block);
+    struct greedy greedy = {.programs = programs, .rules = rules, .micro_batches = programs->micro_batches};
+    for (int part = 0; status == PS_OK && part < PARTS; part++) {
+        greedy.done[part] = block + (size_t)part * (stages + cells);
+        greedy.ready_at[part] = greedy.done[part] + stages;
+        for (size_t cell = 0; cell < cells; cell++) greedy.ready_at[part][cell] = INT_MAX;
+    }
+    greedy.free_at = block + PARTS * (stages + cells);
+    int left = PARTS * (int)cells;
+    for (int now = 0; status == PS_OK && left > 0; now++) status = take_turn(&greedy, now, best, &left, error);
+    if (status == PS_OK) status = repeat(programs, error);
+    free(best);
+    free(block);
+    return status;
+}

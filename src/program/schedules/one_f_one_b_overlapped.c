@@ -1,0 +1,20 @@
+/*
+ * BaPipe's 1F1B-SO: 1F1B with flush and twice the forwards ahead, so that stage p of P holds 2 (P-p) micro-batches and each
+ * transfer has a forward and a backward's time to run beside them.
+ */
+#include "program/schedules/straight.h"
+
+static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
+    int stage = straight_stage(programs, worker), m = programs->micro_batches;
+    for (int batch = 0; stage >= 0 && batch < programs->batches; batch++)
+        TRY(straight_one_forward_one_backward(program, stage, batch * m, m, 2 * (programs->stages - stage) - 1, error));
+    return PS_OK;
+}
+
+const struct schedule schedule_1f1b_so = {
+    .name = "1f1b-so",
+    .summary = "1f1b with twice the forwards ahead, which hides transfers (BaPipe's 1F1B-SO)",
+    .flush = true,
+    .micro_batches = straight_micro_batches,
+    .write = write,
+};

@@ -1,0 +1,71 @@
+/*
+ * A periodic pattern (MadPipe, section 3): each computation of a period has its place in its worker's order and a shift h, and
+ * works in period k on micro-batch k - h; what lies outside the segment is left out, which fills and drains the pipeline. The
+ * plan says the pattern (its field `pattern`) and may place the stages on workers in any way. Where it says none it is that of
+ * 1F1B: [F 0, B P-1-p] on worker p of P.
+ */
+#include "program/schedules/straight.h"
+
+static int one(int workers) {
+    (void)workers;
+    return 1;
+}
+
+static int worker_of(int stage, int stages, int workers) {
+    (void)stages;
+    return stage % workers;
+}
+
+static bool accepts(int stages, int workers) { return stages >= workers; }
+
+static const struct placement anywhere = {
+    .usual = 1, .anywhere = true, .worker_of = worker_of, .accepts = accepts, .accepted = "at least one on each worker"};
+
+/* Each stage has a forward and a backward, once. */
+static enum ps_status check(const struct ps_plan *plan, struct ps_error *error) {
+    for (int i = 0; i < plan->pattern_count; i++)
+        for (int j = 0; j < i; j++)
+            if (plan->pattern[i].stage == plan->pattern[j].stage && plan->pattern[i].backward == plan->pattern[j].backward)
+                return error_set(error, PS_USAGE, "pattern[%d]: stage %d has a %s already, pattern[%d]", i, plan->pattern[i].stage,
+                                 plan->pattern[i].backward ? "backward" : "forward", j);
+    if (plan->pattern_count == 2 * plan->stage_count) return PS_OK;
+    return error_set(error, PS_USAGE, "pattern: has %d computations; %d stages have a forward and a backward each, %d",
+                     plan->pattern_count, plan->stage_count, 2 * plan->stage_count);
+}
+
+/* What the worker does in one period. */
+static enum ps_status append_period(const struct ps_programs *programs, int worker, int period, struct program *program,
+                                    struct ps_error *error) {
+    for (int i = 0; i < programs->plan->pattern_count; i++) {
+        const struct plan_operation *operation = &programs->plan->pattern[i];
+        int k = period - operation->shift;
+        if (programs->stage_worker[operation->stage] != worker || k < 0 || k >= programs_micro_batches(programs)) continue;
+        TRY(straight_compute(program, operation->backward ? OP_B : OP_F, operation->stage, k, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
+    int count = programs_micro_batches(programs), latest = 0;
+    if (!programs->plan || programs->plan->pattern_count == 0) {
+        int stage = straight_stage(programs, worker);
+        if (stage < 0) return PS_OK;
+        if (programs->stages > programs->workers)
+            return error_set(error, PS_USAGE, "pattern: the plan has none, and several stages on a worker need one");
+        return straight_one_forward_one_backward(program, stage, 0, count, programs->stages - 1 - stage, error);
+    }
+    TRY(check(programs->plan, error));
+    for (int i = 0; i < programs->plan->pattern_count; i++)
+        if (programs->plan->pattern[i].shift > latest) latest = programs->plan->pattern[i].shift;
+    for (int period = 0; period < count + latest; period++) TRY(append_period(programs, worker, period, program, error));
+    return PS_OK;
+}
+
+const struct schedule schedule_pattern = {
+    .name = "pattern",
+    .summary = "the plan's own periodic pattern, never drained within a segment (MadPipe)",
+    .flush = false,
+    .placement = &anywhere,
+    .micro_batches = one,
+    .write = write,
+};
