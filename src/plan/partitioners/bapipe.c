@@ -50,7 +50,7 @@ static bool cut_allowed(const struct balance *balance, int stage, int layer) {
 
 /* The share of its memory that a stage needs where that is too much, else 0. */
 static double excess_of(const struct partition_problem *problem, int stage, int first, int last) {
-    int64_t limit = problem->cluster->devices[stage].memory_bytes;
+    int64_t limit = partition_memory_limit(problem, stage);
     if (!problem->slots || limit == 0) return 0;
     struct worker_memory memory = partition_memory(problem, stage, first, last);
     int64_t needed = worker_memory_total(&memory);
