@@ -17,6 +17,15 @@ struct instruction instruction_make(enum opcode op, int stage, int micro_batch) 
     return instruction;
 }
 
+int stage_slots_of(const struct stage_slots *slots, enum block_kind kind) {
+    const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
+                                     [BLOCK_INPUT] = slots->input,
+                                     [BLOCK_OUTPUT] = slots->output,
+                                     [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
+                                     [BLOCK_INPUT_GRADIENT] = slots->input_gradient};
+    return counts[kind];
+}
+
 enum ps_status program_append(struct program *program, const struct instruction *instruction, struct ps_error *error) {
     if (program->count == program->capacity) {
         int capacity = program->capacity ? 2 * program->capacity : 64;

@@ -73,6 +73,8 @@ static inline bool instruction_takes_gradient(const struct instruction *instruct
 
 /* The block kind of an operand letter (s i o g d), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);
+/* How many blocks of a kind a stage has. */
+int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);
 
 /* Micro-batches in the segment. */
 static inline int programs_micro_batches(const struct ps_programs *programs) { return programs->micro_batches * programs->batches; }

@@ -311,15 +311,11 @@ static void stage_free(struct verified_stage *stage) {
 }
 
 static bool stage_start(struct verified_stage *stage, const struct stage_slots *slots, int micro_batches) {
-    int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
-                               [BLOCK_INPUT] = slots->input,
-                               [BLOCK_OUTPUT] = slots->output,
-                               [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
-                               [BLOCK_INPUT_GRADIENT] = slots->input_gradient};
     bool ok = true;
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
-        stage->blocks[kind] = malloc(((size_t)counts[kind] + 1) * sizeof *stage->blocks[kind]);
-        for (int slot = 0; stage->blocks[kind] && slot < counts[kind]; slot++)
+        int count = stage_slots_of(slots, (enum block_kind)kind);
+        stage->blocks[kind] = malloc(((size_t)count + 1) * sizeof *stage->blocks[kind]);
+        for (int slot = 0; stage->blocks[kind] && slot < count; slot++)
             stage->blocks[kind][slot] = (struct block_content){.micro_batch = EMPTY};
         ok = ok && stage->blocks[kind];
     }

@@ -8,15 +8,6 @@ enum ps_status verify_refuse(const struct instruction *instruction, int worker, 
     return error_set(error, PS_BAD_INPUT, "worker %d: %s: %s", worker, instruction_text(instruction, text), reason);
 }
 
-static int slot_count(const struct stage_slots *slots, enum block_kind kind) {
-    const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
-                                     [BLOCK_INPUT] = slots->input,
-                                     [BLOCK_OUTPUT] = slots->output,
-                                     [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
-                                     [BLOCK_INPUT_GRADIENT] = slots->input_gradient};
-    return counts[kind];
-}
-
 /* Blocks towards a neighbour exist where there is one. */
 static bool block_belongs(const struct ps_programs *programs, int stage, enum block_kind kind) {
     if (kind == BLOCK_OUTPUT || kind == BLOCK_OUTPUT_GRADIENT) return stage < programs->stages - 1;
@@ -46,7 +37,7 @@ static const char *check_blocks(const struct ps_programs *programs, const struct
         int slot = instruction->block[kind];
         if (!block_belongs(programs, instruction->stage, kind)) {
             if (slot != NO_SLOT) return "names a block towards a stage that does not exist";
-        } else if (slot < 0 || slot >= slot_count(&programs->slots[instruction->stage], kind)) {
+        } else if (slot < 0 || slot >= stage_slots_of(&programs->slots[instruction->stage], kind)) {
             return "names a block that the stage does not have";
         }
     }

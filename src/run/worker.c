@@ -48,17 +48,6 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
     return total;
 }
 
-static int slot_count(const struct worker_stage *stage, enum block_kind kind) {
-    const int counts[BLOCK_KINDS] = {
-        [BLOCK_STASH] = stage->slots.stash,
-        [BLOCK_INPUT] = stage->slots.input,
-        [BLOCK_OUTPUT] = stage->slots.output,
-        [BLOCK_OUTPUT_GRADIENT] = stage->slots.output_gradient,
-        [BLOCK_INPUT_GRADIENT] = stage->slots.input_gradient,
-    };
-    return counts[kind];
-}
-
 static int64_t slot_bytes(const struct worker_stage *stage, enum block_kind kind) {
     const int64_t bytes[BLOCK_KINDS] = {
         [BLOCK_STASH] = stage->sizes.stash_bytes,          [BLOCK_INPUT] = stage->sizes.input_bytes,
@@ -100,7 +89,7 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     for (int i = 0; i < options->moments; i++) stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        TRY(carve_table(memory, slot_count(stage, (enum block_kind)kind), slot_bytes(stage, (enum block_kind)kind),
+        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind), slot_bytes(stage, (enum block_kind)kind),
                         &stage->block[kind], error));
     if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, options->samples, error));
     return PS_OK;

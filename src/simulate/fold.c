@@ -46,22 +46,13 @@ static bool same(struct folded_instruction a, struct folded_instruction b) {
            a.spare == b.spare;
 }
 
-static int slot_count(const struct stage_slots *slots, int kind) {
-    const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
-                                     [BLOCK_INPUT] = slots->input,
-                                     [BLOCK_OUTPUT] = slots->output,
-                                     [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
-                                     [BLOCK_INPUT_GRADIENT] = slots->input_gradient};
-    return counts[kind];
-}
-
 /* Do the blocks of a kind that travel go to its slots in turn, as fold.h has it? *in_turn false: some schedule takes or gives back
  * blocks in another order. */
 static enum ps_status check_turns(const struct ps_programs *programs, bool *in_turn, struct ps_error *error) {
     size_t widest = 1;
     for (int s = 0; s < programs->stages; s++)
         for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
-            if ((size_t)slot_count(&programs->slots[s], kind) > widest) widest = (size_t)slot_count(&programs->slots[s], kind);
+            if ((size_t)stage_slots_of(&programs->slots[s], (enum block_kind)kind) > widest) widest = (size_t)stage_slots_of(&programs->slots[s], (enum block_kind)kind);
     size_t cells = (size_t)programs->stages * BLOCK_KINDS * widest;
     int16_t *slot = malloc(cells * sizeof *slot); /* by stage, kind and micro-batch modulo slots */
     if (!slot) return error_memory(error, "folded programs", cells * sizeof *slot);
@@ -73,7 +64,7 @@ static enum ps_status check_turns(const struct ps_programs *programs, bool *in_t
             if (opcode_table[instruction->op].action == ACTION_RECOMPUTE) continue;
             for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++) {
                 if (instruction->block[kind] == NO_SLOT) continue;
-                int turn = instruction->micro_batch % slot_count(&programs->slots[instruction->stage], kind);
+                int turn = instruction->micro_batch % stage_slots_of(&programs->slots[instruction->stage], (enum block_kind)kind);
                 int16_t *known = &slot[((size_t)instruction->stage * BLOCK_KINDS + (size_t)kind) * widest + (size_t)turn];
                 if (*known == NO_SLOT) *known = instruction->block[kind];
                 *in_turn = *in_turn && *known == instruction->block[kind];
@@ -198,7 +189,7 @@ static struct instruction unfold(const struct folded *folded, struct folded_inst
     const struct stage_slots *slots = &folded->programs->slots[from.stage];
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         if (from.operands & (1 << kind))
-            instruction.block[kind] = (int16_t)((number + (kind == BLOCK_OUTPUT ? from.spare : 0)) % slot_count(slots, kind));
+            instruction.block[kind] = (int16_t)((number + (kind == BLOCK_OUTPUT ? from.spare : 0)) % stage_slots_of(slots, (enum block_kind)kind));
     if (from.operands & FOLDED_PREDICTS) instruction.predict_to = 0;
     return instruction;
 }
