@@ -5,34 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 
 enum { SEGMENT_MICRO_BATCHES_MAX = 1 << 24, STAGES_MAX = 1 << 14 };
 
-enum ps_status schedule_find(const char *name, const struct schedule **schedule, struct ps_error *error) {
-    const char *names[32];
-    size_t count = 0;
-    for (; schedule_table[count]; count++) {
-        names[count] = schedule_table[count]->name;
-        if (strcmp(name, names[count]) == 0) {
-            *schedule = schedule_table[count];
-            return PS_OK;
-        }
-    }
-    return error_unknown(error, PS_USAGE, "schedule", name, names, count);
-}
-
-enum ps_status policy_find(const char *name, const struct weight_policy **policy, struct ps_error *error) {
-    const char *names[32];
-    size_t count = 0;
-    for (; policy_table[count]; count++) {
-        names[count] = policy_table[count]->name;
-        if (strcmp(name, names[count]) == 0) {
-            *policy = policy_table[count];
-            return PS_OK;
-        }
-    }
-    return error_unknown(error, PS_USAGE, "weights", name, names, count);
-}
+TABLE_FIND(schedule_find, schedule, schedule_table, "schedule")
+TABLE_FIND(policy_find, weight_policy, policy_table, "weights")
 
 enum ps_status lower_check(const char *schedule_name, const char *policy_name, int stages, int micro_batches, struct ps_error *error) {
     const struct schedule *schedule;
