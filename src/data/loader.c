@@ -1,6 +1,6 @@
 /*
  * The loader: a ring of `ahead` mini-batches between one reading thread and one caller. Mini-batch `number` lives in slot
- * number % ahead. Three counters say it all, released <= asked <= read (next to be given back, asked for, read):
+ * number % ahead (with a stride, number / stride % ahead, and counters go in strides). Three counters say it all, released <= asked <= read (next to be given back, asked for, read):
  *
  *     released .. asked-1   held by the caller
  *     asked    .. read-1    ready
@@ -48,6 +48,14 @@ struct loader {
 
 /* ---------------------------------------------------------------- reading */
 
+static int slot_of(const struct loader *loader, int64_t number) {
+    return (int)(number / loader->options.stride % loader->options.ahead);
+}
+
+static bool wanted(const struct loader_options *options, int sample) {
+    return options->replicas < 2 || sample / options->chunk % options->replicas == options->replica;
+}
+
 static enum ps_status read_sample(struct loader *loader, struct slot *slot, int i, int64_t index, struct ps_error *error) {
     const struct dataset *dataset = loader->options.samples->dataset;
     const struct dataset_class *class = dataset->class;
@@ -61,7 +69,7 @@ static enum ps_status read_sample(struct loader *loader, struct slot *slot, int 
 /* Fills the slot of mini-batch `number`. */
 static enum ps_status read_batch(struct loader *loader, int64_t number, struct ps_error *error) {
     const struct samples *samples = loader->options.samples;
-    struct slot *slot = &loader->slots[number % loader->options.ahead];
+    struct slot *slot = &loader->slots[slot_of(loader, number)];
     const int64_t epoch = number / loader->batches, start = number % loader->batches * loader->options.batch;
     if (loader->order && epoch != loader->order_epoch) {
         const struct random_key key = random_key(loader->options.seed, RANDOM_ORDER, (uint64_t)epoch, 0);
@@ -71,6 +79,7 @@ static enum ps_status read_batch(struct loader *loader, int64_t number, struct p
     const int64_t left = samples->count - start;
     slot->samples = left < loader->options.batch ? (int)left : loader->options.batch;
     for (int i = 0; i < slot->samples; i++) {
+        if (!wanted(&loader->options, i)) continue;
         const int64_t place = loader->order ? loader->order[start + i] : start + i;
         TRY(read_sample(loader, slot, i, samples->first + place, error));
     }
@@ -80,11 +89,14 @@ static enum ps_status read_batch(struct loader *loader, int64_t number, struct p
     return PS_OK;
 }
 
+/* How far reading may be ahead of what was given back. */
+static int64_t room(const struct loader *loader) { return (int64_t)loader->options.ahead * loader->options.stride; }
+
 static void *reading_thread(void *argument) {
     struct loader *loader = argument;
     pthread_mutex_lock(&loader->lock);
     for (;;) {
-        while (!loader->stop && (loader->status != PS_OK || loader->read == loader->released + loader->options.ahead)) {
+        while (!loader->stop && (loader->status != PS_OK || loader->read == loader->released + room(loader))) {
             pthread_cond_wait(&loader->room, &loader->lock);
         }
         if (loader->stop) break;
@@ -96,7 +108,7 @@ static void *reading_thread(void *argument) {
         if (loader->read != number) continue;
         loader->status = status;
         loader->error = error;
-        if (status == PS_OK) loader->read++;
+        if (status == PS_OK) loader->read += loader->options.stride;
         pthread_cond_signal(&loader->ready);
     }
     pthread_mutex_unlock(&loader->lock);
@@ -109,22 +121,22 @@ int64_t loader_batches(const struct loader *loader) { return loader->batches; }
 
 enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_batch *batch, struct ps_error *error) {
     pthread_mutex_lock(&loader->lock);
-    assert(number == loader->asked && number < loader->released + loader->options.ahead);
+    assert(number == loader->asked && number < loader->released + room(loader));
     if (loader->options.serial && loader->status == PS_OK) {
         loader->status = read_batch(loader, number, &loader->error);
-        if (loader->status == PS_OK) loader->read++;
+        if (loader->status == PS_OK) loader->read += loader->options.stride;
     }
     while (loader->read == number && loader->status == PS_OK) pthread_cond_wait(&loader->ready, &loader->lock);
     const bool there = loader->read > number;
     const enum ps_status status = there ? PS_OK : loader->status;
     if (there) {
-        loader->asked++;
+        loader->asked += loader->options.stride;
     } else if (error) {
         *error = loader->error;
     }
     pthread_mutex_unlock(&loader->lock);
     if (!there) return status;
-    const struct slot *slot = &loader->slots[number % loader->options.ahead];
+    const struct slot *slot = &loader->slots[slot_of(loader, number)];
     *batch = (struct loaded_batch){.images = slot->images, .labels = slot->labels, .samples = slot->samples};
     return PS_OK;
 }
@@ -133,7 +145,7 @@ void loader_release(struct loader *loader, int64_t number) {
     pthread_mutex_lock(&loader->lock);
     assert(number < loader->asked);
     if (number >= loader->released) {
-        loader->released = number + 1;
+        loader->released = number + loader->options.stride;
         pthread_cond_signal(&loader->room);
     }
     pthread_mutex_unlock(&loader->lock);
@@ -142,9 +154,11 @@ void loader_release(struct loader *loader, int64_t number) {
 enum ps_status loader_seek(struct loader *loader, int64_t number, struct ps_error *error) {
     if (number < 0) return error_set(error, PS_USAGE, "mini-batch %lld: they are counted from 0", (long long)number);
     pthread_mutex_lock(&loader->lock);
-    loader->released = loader->asked = loader->read = number;
-    loader->status = PS_OK;
-    pthread_cond_signal(&loader->room);
+    if (loader->status != PS_OK || loader->released != number || loader->asked != number) {
+        loader->released = loader->asked = loader->read = number;
+        loader->status = PS_OK;
+        pthread_cond_signal(&loader->room);
+    }
     pthread_mutex_unlock(&loader->lock);
     return PS_OK;
 }
@@ -189,6 +203,7 @@ enum ps_status loader_create(const struct loader_options *options, struct loader
     struct loader *loader = calloc(1, sizeof *loader);
     if (!loader) return error_memory(error, "a loader", sizeof *loader);
     loader->options = *options;
+    if (loader->options.stride < 1) loader->options.stride = 1;
     loader->order_epoch = -1;
     loader->batches = options->shuffle ? count / options->batch : (count + options->batch - 1) / options->batch;
     pthread_mutex_init(&loader->lock, NULL);
