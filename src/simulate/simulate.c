@@ -18,6 +18,8 @@
 
 /* Micro-batches that one simulation may have: guards against absurd numbers, not against long runs. */
 enum { MICRO_BATCHES_MAX = 1 << 24 };
+/* Replicas that take mini-batches in turn need so many times longer until one round is like the next. */
+enum { REPLICAS_LONGER = 3 };
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
@@ -156,10 +158,12 @@ static enum ps_status lower_length(void *context, int micro_batches, int batches
     return lower_plan(&plan, batches, programs, error);
 }
 
-static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowered *lowered, struct ps_error *error) {
+static enum ps_status lower(const struct ps_plan *plan, int asked, struct lowered *lowered, struct ps_error *error) {
     const struct schedule *schedule;
+    int batches = asked;
     TRY(schedule_find(plan->schedule, &schedule, error));
     if (batches == 0) batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
+    if (asked == 0 && !schedule->flush && plan_has_replicas(plan)) batches *= REPLICAS_LONGER;
     int most = larger(1, MICRO_BATCHES_MAX / plan->micro_batches);
     if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
     *lowered = (struct lowered){0};
