@@ -53,6 +53,18 @@ enum ps_status require_vector(const struct shape *input, struct ps_error *error)
                      shape_text(input, text));
 }
 
+enum ps_status require_sequence(const struct shape *input, struct ps_error *error) {
+    if (input->rank == 3 && input->dim[2] == 1) return PS_OK;
+    char text[96];
+    return error_set(error, PS_USAGE, "its input must be a sequence (features x positions x 1), and is %s",
+                     shape_text(input, text));
+}
+
+enum ps_status require_features(const struct shape *input, struct ps_error *error) {
+    if (input->rank == 3 && input->dim[2] == 1) return PS_OK;
+    return require_vector(input, error);
+}
+
 /* Positions of a window along one side. */
 static int64_t window_positions(int64_t size, int kernel, int stride, int pad) {
     int64_t room = size + 2 * (int64_t)pad - kernel;
