@@ -34,7 +34,8 @@ int64_t shape_elements(const struct shape *shape);
 
 /* One flat struct for all operators; each documents what it reads. */
 struct attributes {
-    int channels;                              /* convolution: output channels; linear, embedding: output features */
+    int channels;                              /* convolution: output channels; linear, embedding: output features;
+                                                  lstm: hidden size */
     int kernel_h, kernel_w, stride_h, stride_w; /* convolution, pooling */
     int pad_h, pad_w, groups;                  /* convolution, pooling (groups: convolution) */
     bool bias;                                 /* convolution, linear */
@@ -46,6 +47,7 @@ struct attributes {
     bool padded;                               /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
     int first, count;                          /* slice: the positions first .. first + count - 1 */
+    bool reverse;                              /* lstm: from the last position to the first */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     double forward_s, backward_input_s, backward_weight_s, update_s;
     int64_t value_bytes, parameter_bytes, inner_bytes;

@@ -12,7 +12,7 @@
 #include "compute/token.h"
 
 extern const struct kernel_class cpu_convolution, cpu_linear, cpu_max_pool, cpu_average_pool, cpu_relu, cpu_batch_norm, cpu_add,
-    cpu_concat, cpu_dropout, cpu_cross_entropy, cpu_embedding, cpu_slice;
+    cpu_concat, cpu_dropout, cpu_cross_entropy, cpu_embedding, cpu_slice, cpu_lstm;
 
 /* What the kernels that do without oneDNN know of themselves. */
 struct plain_kernel {

@@ -126,6 +126,7 @@ const struct device_class device_cpu = {
             [OPERATOR_CROSS_ENTROPY] = &cpu_cross_entropy,
             [OPERATOR_EMBEDDING] = &cpu_embedding,
             [OPERATOR_SLICE] = &cpu_slice,
+            [OPERATOR_LSTM] = &cpu_lstm,
         },
     .open = open_device,
     .close = close_device,
