@@ -47,7 +47,7 @@ struct graph {
 struct graph *graph_create(void);
 void graph_destroy(struct graph *graph);
 
-/* What follows a ':' in a node's name is left out of its parameters' names: so the nodes that make up one module of PyTorch
+/* What follows a '/' in a node's name is left out of its parameters' names: so the nodes that make up one module of PyTorch
  * keep its parameters' names.
  *
  * Adds a node and returns its number, or -1 with `error` set. Once something failed, further calls return -1 and touch nothing,
