@@ -186,6 +186,17 @@ static int case_lstm_padded(struct builder *b, struct draw *d) {
     return add_lstm(b, d, (const int[]){x, tokens}, 2);
 }
 
+static int case_additive_attention(struct builder *b, struct draw *d) {
+    int keys = draw(d, 1, 7), units = draw(d, 2, 40), tokens = build_input(b, 1, keys, 1);
+    struct attributes a = {0};
+    int key = build_convolution(b, tokens, "key", units, 1, 1, 0, true);
+    int value = build_convolution(b, tokens, "value", draw(d, 1, 20), 1, 1, 0, true);
+    struct attributes window = {.channels = units, .kernel_h = draw(d, 1, keys), .kernel_w = 1, .bias = true};
+    int query = graph_add(b->graph, OPERATOR_CONVOLUTION, "query", &window, &tokens, 1, b->error);
+    return graph_add(b->graph, OPERATOR_ADDITIVE_ATTENTION, "node", &a, (const int[]){query, key, value, tokens}, draw(d, 3, 4),
+                     b->error);
+}
+
 struct test_case {
     const char *name;
     int (*build)(struct builder *b, struct draw *d); /* returns the node to test */
@@ -220,6 +231,7 @@ static const struct test_case cases[] = {
     {"slice", case_slice, false},
     {"lstm", case_lstm, false},
     {"lstm with padding", case_lstm_padded, false},
+    {"additive attention", case_additive_attention, false},
 };
 
 /* ----------------------------------------------- one kernel and its memory */
@@ -278,7 +290,9 @@ static float *spread_floats(struct random_key key, int64_t count) {
 }
 
 /* Inputs that only say where a sequence is padding. */
-static bool is_mask(const struct node *node, int input) { return node->id == OPERATOR_LSTM && input == 1; }
+static bool is_mask(const struct node *node, int input) {
+    return (node->id == OPERATOR_LSTM && input == 1) || (node->id == OPERATOR_ADDITIVE_ATTENTION && input == 3);
+}
 
 static struct problem make_problem(const struct test_case *which, uint64_t number) {
     struct draw d = {test_key(number), 0};

@@ -127,6 +127,7 @@ const struct device_class device_cpu = {
             [OPERATOR_EMBEDDING] = &cpu_embedding,
             [OPERATOR_SLICE] = &cpu_slice,
             [OPERATOR_LSTM] = &cpu_lstm,
+            [OPERATOR_ADDITIVE_ATTENTION] = &cpu_additive_attention,
         },
     .open = open_device,
     .close = close_device,
