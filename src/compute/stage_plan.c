@@ -11,6 +11,10 @@
  *   - An in-place node turns its output's gradient into its input's where it lies. The arriving block is not ours to write:
  *     there the result goes to memory of its own. That memory is counted for every layer that would need it as a stage's last,
  *     so that a layer's workspace is the same in every stage.
+ *
+ * Where the backward of the weights comes later, each node's output gradient is copied to the delta block at the moment when the
+ * weight kernel would have read it: gradients lie in memory that is used again and that in-place nodes turn over. The weight
+ * kernels then read the same bits.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -174,6 +178,15 @@ static void plan_additions(struct planner *planner, struct stage_node *node, enu
     }
 }
 
+/* The weight kernel: in its place among the others, and apart from them with what it reads kept. */
+static void plan_weights(struct planner *planner, struct stage_node *node) {
+    struct action_list *list = &planner->stage->backward;
+    push(planner, list, (struct action){.run = action_backward_weight, .node = node, .half = STAGE_WEIGHTS});
+    if (node->delta.block != PLACE_NONE)
+        push_move(planner, list, action_copy, STAGE_KEEP, node->node->root, node->output_gradient, node->delta);
+    push(planner, list, (struct action){.run = action_backward_weight_later, .node = node, .half = STAGE_WEIGHTS_APART});
+}
+
 /* Returns where the node's temporary memory ends. */
 static int64_t plan_node_backward(struct planner *planner, int index, int64_t scratch) {
     struct stage *stage = planner->stage;
@@ -188,13 +201,12 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
     node->output_gradient = planner->gradients[node->node->root].place;
     bool wanted = place_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->class->real;
     struct action input = {.run = action_backward_input, .node = node, .half = STAGE_INPUT};
-    struct action weight = {.run = action_backward_weight, .node = node, .half = STAGE_WEIGHTS};
     if (index > planner->first_weighted) input.half = STAGE_BOTH;
     bool has_weight = kernels->backward_weight != NULL, has_input = kernels->backward_input != NULL && wanted;
-    if (has_weight && in_place) push(planner, &stage->backward, weight);
+    if (has_weight && in_place) plan_weights(planner, node);
     if (has_input) push(planner, &stage->backward, input);
     plan_additions(planner, node, input.half, temporary);
-    if (has_weight && !in_place) push(planner, &stage->backward, weight);
+    if (has_weight && !in_place) plan_weights(planner, node);
     return inputs_end > weights_end ? inputs_end : weights_end;
 }
 

@@ -72,9 +72,11 @@ enum ps_status action_backward_input(const struct stage_run *run, const struct a
     return node->kernel->class->backward_input(node->kernel, &call, error);
 }
 
-enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
-    const struct stage_node *node = action->node;
+/* Gradients of the weights from the output gradient at `from`. */
+static enum ps_status weight_gradients(const struct stage_run *run, const struct stage_node *node, struct place from,
+                                       struct ps_error *error) {
     struct kernel_call call = prepare_backward(run, node);
+    call.output_gradient = at(run, from);
     bool add = run->step->accumulate;
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
@@ -86,6 +88,14 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
         vector_add(count, at(run, node->gradients[p]), call.gradients[p]);
     }
     return PS_OK;
+}
+
+enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    return weight_gradients(run, action->node, action->node->output_gradient, error);
+}
+
+enum ps_status action_backward_weight_later(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    return weight_gradients(run, action->node, action->node->delta, error);
 }
 
 enum ps_status action_copy(const struct stage_run *run, const struct action *action, struct ps_error *error) {
@@ -111,6 +121,7 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
         .base = {[PLACE_INPUT] = (char *)blocks->input,
                  [PLACE_OUTPUT] = (char *)blocks->output,
                  [PLACE_STASH] = (char *)blocks->stash,
+                 [PLACE_DELTA] = (char *)blocks->delta,
                  [PLACE_WORKSPACE] = blocks->workspace,
                  [PLACE_WEIGHTS] = (char *)blocks->weights,
                  [PLACE_GRADIENTS] = (char *)blocks->gradients,

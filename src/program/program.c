@@ -19,6 +19,7 @@ struct instruction instruction_make(enum opcode op, int stage, int micro_batch) 
 
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind) {
     const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
+                                     [BLOCK_DELTA] = slots->delta,
                                      [BLOCK_INPUT] = slots->input,
                                      [BLOCK_OUTPUT] = slots->output,
                                      [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,

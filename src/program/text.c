@@ -6,7 +6,7 @@
  *     weights pipeoptim
  *     micro-batches 1            per mini-batch
  *     batches 4                  mini-batches in the segment
- *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0
+ *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0     and w2, where the schedule splits backwards
  *     worker 0: 0F0@0,s0,i0,o0 0SA0>1,o0 ...
  *
  * '#' begins a comment.
@@ -20,9 +20,6 @@
 #include <string.h>
 
 #include "program/program.h"
-
-static const char block_letters[BLOCK_KINDS] = {
-    [BLOCK_STASH] = 's', [BLOCK_INPUT] = 'i', [BLOCK_OUTPUT] = 'o', [BLOCK_OUTPUT_GRADIENT] = 'g', [BLOCK_INPUT_GRADIENT] = 'd'};
 
 /* ------------------------------------------------------------------ printing */
 
@@ -46,9 +43,10 @@ const char *instruction_text(const struct instruction *instruction, char out[96]
 
 static void print_stage(struct text *text, const struct ps_programs *programs, int stage) {
     const struct stage_slots *slots = &programs->slots[stage];
-    text_add(text, "stage %d worker %d slots @%d s%d i%d o%d g%d d%d%s\n", stage, programs->stage_worker[stage], slots->weights,
-             slots->stash, slots->input, slots->output, slots->output_gradient, slots->input_gradient,
-             programs->recompute[stage] ? " recompute" : "");
+    text_add(text, "stage %d worker %d slots @%d s%d i%d o%d g%d d%d", stage, programs->stage_worker[stage], slots->weights,
+             slots->stash, slots->input, slots->output, slots->output_gradient, slots->input_gradient);
+    if (slots->delta > 0) text_add(text, " w%d", slots->delta);
+    text_add(text, "%s\n", programs->recompute[stage] ? " recompute" : "");
 }
 
 char *ps_programs_print(const struct ps_programs *programs) {
@@ -177,6 +175,15 @@ static bool read_instruction(const char *word, struct instruction *out) {
     return true;
 }
 
+/* "s2": the letter and a number. */
+static bool read_slots(const char *word, char letter, int *count) {
+    const char *at = word + 1;
+    long value;
+    if (word[0] != letter || !read_number(&at, INT16_MAX + 1L, &value) || *at) return false;
+    *count = (int)value;
+    return true;
+}
+
 static enum ps_status read_stage(struct reader *reader, struct ps_programs *programs, int stage) {
     long number, worker;
     char word[96];
@@ -187,17 +194,15 @@ static enum ps_status read_stage(struct reader *reader, struct ps_programs *prog
     programs->stage_worker[stage] = (int)worker;
     TRY(expect(reader, "slots"));
     struct stage_slots *slots = &programs->slots[stage];
-    int *counts[BLOCK_KINDS] = {&slots->stash, &slots->input, &slots->output, &slots->output_gradient, &slots->input_gradient};
-    for (int i = -1; i < BLOCK_KINDS; i++) {
-        char letter = i < 0 ? '@' : block_letters[i];
-        long value;
+    static const char letters[] = "@siogd";
+    int *counts[] = {&slots->weights, &slots->stash, &slots->input, &slots->output, &slots->output_gradient, &slots->input_gradient};
+    for (int i = 0; letters[i]; i++) {
         next_word(reader, word);
-        const char *at = word + 1;
-        if (word[0] != letter || !read_number(&at, INT16_MAX + 1L, &value) || *at)
+        if (!read_slots(word, letters[i], counts[i]))
             return bad(reader, "slots", word, "a letter of @siogd, in that order, and a number");
-        *(i < 0 ? &slots->weights : counts[i]) = (int)value;
     }
     next_word(reader, word);
+    if (read_slots(word, 'w', &slots->delta)) next_word(reader, word);
     if (word[0] && strcmp(word, "recompute") != 0) return bad(reader, "stage", word, "'recompute'");
     programs->recompute[stage] = word[0] != 0;
     return PS_OK;

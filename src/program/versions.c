@@ -15,7 +15,7 @@ enum ps_status version_table_count(const struct ps_programs *programs, struct ve
             const struct instruction *instruction = &program->code[i];
             size_t cell = (size_t)instruction->stage * (size_t)micro_batches + (size_t)instruction->micro_batch;
             if (instruction->op == OP_F) forward[cell] = newest[instruction->stage];
-            if (instruction->op == OP_B) backward[cell] = newest[instruction->stage];
+            if (instruction_takes_gradient(instruction)) backward[cell] = newest[instruction->stage];
             if (instruction->op == OP_U) newest[instruction->stage]++;
         }
     }

@@ -41,7 +41,7 @@ static struct channel *find(struct transport *transport, int stage, enum block_k
     bool after = kind == BLOCK_OUTPUT || kind == BLOCK_OUTPUT_GRADIENT;
     int index = 2 * (after ? stage : stage - 1) + (kind == BLOCK_OUTPUT_GRADIENT || kind == BLOCK_INPUT_GRADIENT);
     *end = kind == BLOCK_OUTPUT || kind == BLOCK_INPUT_GRADIENT ? SENDER : RECEIVER;
-    if (kind == BLOCK_STASH || index < 0 || index >= channels->count) return NULL;
+    if (kind < BLOCK_INPUT || index < 0 || index >= channels->count) return NULL;
     return &channels->channel[index];
 }
 
