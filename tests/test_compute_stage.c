@@ -447,7 +447,21 @@ static void check_apart(struct device *device, struct graph *graph) {
     graph_destroy(graph);
 }
 
+/* Layers whose two halves of the backward share work. */
+static struct graph *recurrent(void) {
+    struct builder b = {graph_create(), &test_error};
+    struct attributes first = {.channels = 6}, second = {.channels = 5, .reverse = true};
+    int node = build_input(&b, 4, 9, 1);
+    node = graph_add(b.graph, OPERATOR_LSTM, "lstm1", &first, &node, 1, &test_error);
+    node = graph_add(b.graph, OPERATOR_LSTM, "lstm2", &second, &node, 1, &test_error);
+    node = build_linear(&b, build_flatten(&b, node, "flatten"), "fc", 5);
+    build_cross_entropy(&b, node, "loss");
+    assert_ok(graph_finish(b.graph, &test_error));
+    return b.graph;
+}
+
 static void check_apart_everywhere(struct device *device) {
+    check_apart(device, recurrent());
     check_apart(device, tangle());
     check_apart(device, take_model("lenet5,classes=5"));
     check_apart(device, take_model("resnet,input=8,classes=5"));

@@ -79,7 +79,7 @@ static int most_held(const char *schedule, int workers, int micro_batches) {
 static void test_bubbles(void **state) {
     (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++)
-        for (int m = 2 * workers; m <= 64; m += m < 3 * workers ? 1 : 7) {
+        for (int m = 2 * workers; m <= 64; m += m < 2 * workers + 3 ? 1 : 13) {
             assert_true(bubble("1f1b", workers, m, &equal) == 3.0 * (workers - 1));
             assert_true(bubble("zb-h1", workers, m, &equal) == workers - 1.0);
             assert_true(bubble("zb-h2", workers, m, &equal) == 0);
@@ -93,8 +93,8 @@ static void test_bubbles_of_unequal_times(void **state) {
     (void)state;
     static const struct times all[] = {{1, 1.125, 0.875}, {1, 1.25, 0.75}, {1, 1.25, 1}, {0.75, 1, 0.625}};
     for (size_t t = 0; t < sizeof all / sizeof *all; t++)
-        for (int workers = 2; workers <= 12; workers += 2)
-            for (int m = 3 * workers; m <= 64; m += 11) {
+        for (int workers = 2; workers <= 12; workers += 5)
+            for (int m = 3 * workers; m <= 64; m += 17) {
                 const struct times *times = &all[t];
                 double f = times->forward_s, i = times->input_s, w = times->weights_s;
                 assert_true(bubble("1f1b", workers, m, times) == (workers - 1) * (f + i + w));

@@ -48,11 +48,11 @@ struct action {
     action_function *run;
     enum stage_half half; /* what of the backward it belongs to: runs where it has a bit in common with what is asked for */
     struct stage_node *node;
-    struct place from, to;
+    struct place from, to; /* of backward kernels: `from` is the output gradient */
     int64_t bytes;
 };
 
-action_function action_forward, action_backward_input, action_backward_weight, action_backward_weight_later, action_copy, action_add;
+action_function action_forward, action_backward_shared, action_backward_input, action_backward_weight, action_copy, action_add;
 
 struct action_list {
     struct action *actions;

@@ -56,27 +56,31 @@ enum ps_status action_forward(const struct stage_run *run, const struct action *
 }
 
 /* What a backward may read is what its operator says that it reads: the rest may be gone. */
-static struct kernel_call prepare_backward(const struct stage_run *run, const struct stage_node *node) {
+static struct kernel_call prepare_backward(const struct stage_run *run, const struct action *action) {
+    const struct stage_node *node = action->node;
     struct kernel_call call = prepare(run, node);
     unsigned flags = operator_get(node->node->id)->flags;
     for (int i = 0; i < node->node->input_count && (flags & OPERATOR_USES_INPUT); i++) call.input[i] = at(run, node->input[i]);
     if (flags & OPERATOR_USES_OUTPUT) call.output = at(run, node->output);
-    call.output_gradient = at(run, node->output_gradient);
+    call.output_gradient = at(run, action->from);
     return call;
+}
+
+enum ps_status action_backward_shared(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    struct kernel_call call = prepare_backward(run, action);
+    return action->node->kernel->class->backward_shared(action->node->kernel, &call, error);
 }
 
 enum ps_status action_backward_input(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     const struct stage_node *node = action->node;
-    struct kernel_call call = prepare_backward(run, node);
+    struct kernel_call call = prepare_backward(run, action);
     for (int i = 0; i < node->node->input_count; i++) call.input_gradient[i] = at(run, node->input_gradient[i]);
     return node->kernel->class->backward_input(node->kernel, &call, error);
 }
 
-/* Gradients of the weights from the output gradient at `from`. */
-static enum ps_status weight_gradients(const struct stage_run *run, const struct stage_node *node, struct place from,
-                                       struct ps_error *error) {
-    struct kernel_call call = prepare_backward(run, node);
-    call.output_gradient = at(run, from);
+enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    const struct stage_node *node = action->node;
+    struct kernel_call call = prepare_backward(run, action);
     bool add = run->step->accumulate;
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
@@ -88,14 +92,6 @@ static enum ps_status weight_gradients(const struct stage_run *run, const struct
         vector_add(count, at(run, node->gradients[p]), call.gradients[p]);
     }
     return PS_OK;
-}
-
-enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
-    return weight_gradients(run, action->node, action->node->output_gradient, error);
-}
-
-enum ps_status action_backward_weight_later(const struct stage_run *run, const struct action *action, struct ps_error *error) {
-    return weight_gradients(run, action->node, action->node->delta, error);
 }
 
 enum ps_status action_copy(const struct stage_run *run, const struct action *action, struct ps_error *error) {
