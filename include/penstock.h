@@ -150,7 +150,7 @@ struct ps_profile_options {
 /* Measures every layer's forward, backward by input and by weights, and update on a device of this machine. */
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
-/* Reads a Penstock profile (JSON), the CSV form, or PipeDream's graph.txt; told apart by content. */
+/* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content. */
 enum ps_status ps_profile_read(const char *path, struct ps_profile **profile, struct ps_error *error);
 enum ps_status ps_profile_write(const struct ps_profile *profile, const char *path, struct ps_error *error);
 char *ps_profile_json(const struct ps_profile *profile);
