@@ -18,12 +18,15 @@ struct layer_times {
 struct layer_cost {
     char name[64], kind[32];
     struct layer_times time, spread; /* median; half the distance between the quartiles (0 where not measured) */
+    struct layer_times spill;        /* what each takes longer where the stage's weights do not stay in the fast memory */
     struct layer_sizes size;
 };
 
 struct cost_table {
     int micro_batch;     /* samples; 0 where the source does not say (taken as 1 micro-batch of unknown size) */
     int64_t input_bytes; /* data of one micro-batch */
+    int64_t fast_memory_bytes; /* of a device that keeps weights and gradients in a memory of their own: both of a stage fit there,
+                                  or both do not and the layers take longer by their `spill`; 0: there is no such memory */
     int layer_count;
     struct layer_cost *layers;
 };
@@ -62,7 +65,7 @@ struct stage_cost stage_cost(const struct cost_table *table, int first, int last
 struct stage_walk {
     const struct cost_table *table;
     int first, last;
-    struct layer_times time;
+    struct layer_times time, spill;
     int64_t parameter_bytes, statistics_bytes, stash_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */

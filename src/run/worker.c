@@ -5,14 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int number,
+static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int part,
                                    struct ps_error *error) {
+    int number = options->programs->parts[part].stage;
     const struct plan_stage *plan = &options->plan->stages[number];
     struct worker_stage *stage = &worker->stages[worker->stage_count];
     TRY(stage_create(worker->device, options->graph, plan->first, plan->last, options->samples, &stage->stage, error));
     stage->number = number;
+    stage->part = part;
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
-    stage->slots = options->slots[number];
+    stage->slots = options->slots[part];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
     stage->update.seconds = stage_update_seconds(stage->stage);
     worker->stage_count++;
@@ -29,8 +31,8 @@ enum ps_status worker_create(const struct worker_options *options, struct worker
     enum ps_status status = device_open(options->device->name, &device, &worker.device, error);
     /* Kernels may be made for as many threads as the device will have. */
     if (status == PS_OK && options->device->attach) options->device->attach(worker.device);
-    for (int stage = 0; status == PS_OK && stage < options->plan->stage_count; stage++)
-        if (options->programs->stage_worker[stage] == options->number) status = create_stage(options, &worker, stage, error);
+    for (int part = 0; status == PS_OK && part < options->programs->part_count; part++)
+        if (options->programs->parts[part].worker == options->number) status = create_stage(options, &worker, part, error);
     if (status != PS_OK) {
         worker_destroy(&worker);
         return status;

@@ -25,6 +25,7 @@ struct trial {
     struct simulation_work work;
     struct stage_cost *costs; /* of the partition looked at */
     int *last;                /* likewise: its last layers */
+    int *worker;              /* per stage */
     double lower_bound_s;     /* of the methods tried; 0: none yet */
 };
 
@@ -79,7 +80,7 @@ static enum ps_status keep(struct trial *trial, const struct partitioner *method
         return error_memory(error, "a plan", stages * sizeof *slots);
     }
     memcpy(last, partition->last, stages * sizeof *last);
-    memcpy(worker, trial->programs->stage_worker, stages * sizeof *worker);
+    memcpy(worker, trial->worker, stages * sizeof *worker);
     memcpy(slots, trial->programs->slots, stages * sizeof *slots);
     for (size_t s = 0; s < stages; s++) recompute[s] = trial->tried->recompute;
     search_best_free(best);
@@ -216,11 +217,13 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     size_t stages = (size_t)trial->programs->stages;
     trial->last = calloc(stages, sizeof *trial->last);
     trial->costs = calloc(stages, sizeof *trial->costs);
-    if (!trial->last || !trial->costs) return error_memory(error, "a search", stages * sizeof *trial->costs);
+    trial->worker = calloc(stages, sizeof *trial->worker);
+    if (!trial->last || !trial->costs || !trial->worker) return error_memory(error, "a search", stages * sizeof *trial->costs);
+    for (int s = 0; s < trial->programs->stages; s++) trial->worker[s] = programs_worker(trial->programs, s);
     trial->problem = (struct partition_problem){
         .costs = tried->costs,
         .cluster = trial->search->cluster,
-        .worker = trial->programs->stage_worker,
+        .worker = trial->worker,
         .stages = trial->programs->stages,
         .slots = trial->programs->slots,
         .moments = moments,
@@ -242,6 +245,7 @@ enum ps_status search_case_try(const struct search *search, const struct search_
     enum ps_status status = prepare(&trial, error);
     if (status == PS_OK) status = try_methods(&trial, best, error);
     free(trial.last);
+    free(trial.worker);
     free(trial.costs);
     ps_programs_destroy(trial.programs);
     return status;

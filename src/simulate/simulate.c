@@ -71,8 +71,8 @@ static void attribute(const struct engine *engine, int index, int64_t most_busy,
 
 static int weight_copies(const struct ps_programs *programs, int worker) {
     int copies = 0;
-    for (int s = 0; s < programs->stages; s++)
-        if (programs->stage_worker[s] == worker) copies = larger(copies, programs->slots[s].weights);
+    for (int p = 0; p < programs->part_count; p++)
+        if (programs->parts[p].worker == worker) copies = larger(copies, programs->slots[p].weights);
     return copies;
 }
 
