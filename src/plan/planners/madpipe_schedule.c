@@ -93,6 +93,18 @@ static bool write_operations(struct problem *p) {
     return possible;
 }
 
+/* A transfer starts when its receiver has a block for it, which programs post no earlier than the computation of its kind before
+ * the one that needs it; and the sender has two blocks, the first of which must have gone when it begins to make a third. */
+static bool limit_waits(struct problem *p) {
+    bool possible = true;
+    for (int o = 1; o + 1 < p->operation_count; o++) {
+        if (p->operations[o].kind <= PERIODIC_BACKWARD) continue;
+        possible = possible && differences_add(&p->apart, o + 1, o, -p->period) &&
+                   differences_add(&p->apart, o, o - 1, p->operations[o].length_ns - 2 * p->period);
+    }
+    return possible;
+}
+
 static void write_pairs(struct problem *p) {
     for (int x = 0; x < p->operation_count; x++)
         for (int y = x + 1; y < p->operation_count; y++) {
@@ -325,7 +337,7 @@ enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe
         p.resource = places;
         p.forward = places + most;
         p.backward = p.forward + count;
-        bool possible = write_operations(&p);
+        bool possible = write_operations(&p) && limit_waits(&p);
         write_pairs(&p);
         *found = possible && loads_fit(&p) && limit_stays(&p) && search(&p, 0);
         for (int o = 0; o < p.operation_count; o++) p.operations[o].start_ns = time_of(&p, o);
