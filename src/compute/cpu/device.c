@@ -120,6 +120,8 @@ const struct device_class device_cpu = {
             [OPERATOR_CONCAT] = &cpu_concat,
             [OPERATOR_DROPOUT] = &cpu_dropout,
             [OPERATOR_CROSS_ENTROPY] = &cpu_cross_entropy,
+            [OPERATOR_LSTM] = &cpu_lstm,
+            [OPERATOR_ADDITIVE_ATTENTION] = &cpu_additive_attention,
         },
     .open = open_device,
     .close = close_device,
