@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMATS_MAX 32
+#include "base/table.h"
 
 struct range {
     bool given;
@@ -62,25 +62,40 @@ static enum ps_status cut_part(char *rest, const char *spec, enum dataset_part *
     return status;
 }
 
+static TABLE_FIND(find_class, dataset_class, dataset_table, "data format")
+
 static enum ps_status find_format(const char *spec, const char *name, const struct dataset_class **class,
                                   struct ps_error *error) {
-    const char *names[FORMATS_MAX];
-    size_t count = 0;
-    for (; dataset_table[count]; count++) {
-        if (strcmp(name, dataset_table[count]->name) == 0) {
-            *class = dataset_table[count];
-            return PS_OK;
-        }
-        assert(count < FORMATS_MAX);
-        names[count] = dataset_table[count]->name;
-    }
-    enum ps_status status = error_unknown(error, PS_USAGE, "data format", name, names, count);
-    error_prefix(error, "data '%s'", spec);
+    enum ps_status status = find_class(name, class, error);
+    if (status != PS_OK) error_prefix(error, "data '%s'", spec);
     return status;
+}
+
+/* Images for a network that reads tokens, or the other way; and sequences of another length, vocabulary or task. */
+static enum ps_status check_sequences(const char *spec, const struct dataset_shape *has, const struct dataset_shape *wanted,
+                                      struct ps_error *error) {
+    if ((has->vocabulary > 0) != (wanted->vocabulary > 0))
+        return error_set(error, PS_USAGE, "data '%s' are %s, but the network reads %s", spec,
+                         has->vocabulary > 0 ? "sequences of tokens" : "images", has->vocabulary > 0 ? "images" : "tokens");
+    if (has->vocabulary == 0) return PS_OK;
+    if (has->height != wanted->height) {
+        return error_set(error, PS_USAGE, "data '%s' have sequences of %lld tokens, but the network takes %lld", spec,
+                         (long long)has->height, (long long)wanted->height);
+    }
+    if (has->vocabulary != wanted->vocabulary) {
+        error_set(error, PS_USAGE, "data '%s' have a vocabulary of %d tokens, but the network's is %d", spec, has->vocabulary,
+                  wanted->vocabulary);
+        error_hint(error, "give the network the option vocab=%d", has->vocabulary);
+        return PS_USAGE;
+    }
+    if (dataset_labels(has) == dataset_labels(wanted)) return PS_OK;
+    return error_set(error, PS_USAGE, "data '%s' have %d label%s a sequence, but the network's loss reads %d", spec,
+                     dataset_labels(has), dataset_labels(has) == 1 ? "" : "s", dataset_labels(wanted));
 }
 
 static enum ps_status check_fit(const char *spec, const struct dataset_shape *has, const struct dataset_shape *wanted,
                                 struct ps_error *error) {
+    TRY(check_sequences(spec, has, wanted, error));
     if (has->height != wanted->height || has->width != wanted->width || has->channels != wanted->channels) {
         error_set(error, PS_USAGE,
                   "data '%s' has images of %lldx%lld pixels and %lld channel%s, but the network takes %lldx%lld and %lld", spec,

@@ -297,7 +297,8 @@ static enum ps_status open_images(const char *rest, enum dataset_part part, cons
                          (long long)wanted->channels);
     struct images *images = calloc(1, sizeof *images);
     if (!images) return error_memory(error, "a dataset", sizeof *images);
-    images->dataset.shape = *wanted;
+    images->dataset.shape = (struct dataset_shape){
+        .channels = wanted->channels, .height = wanted->height, .width = wanted->width, .classes = wanted->classes};
     enum ps_status status = parse_options(images, &options, error);
     if (status == PS_OK) status = find_files(images, directory, part, error);
     if (status != PS_OK) {

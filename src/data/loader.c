@@ -28,17 +28,20 @@ struct slot {
     float *images;
     int32_t *labels;
     int samples;
+    int64_t counted; /* labels */
 };
 
 struct loader {
     struct loader_options options;
     size_t image_floats; /* in a sample */
+    size_t label_count;  /* of a sample */
     int64_t batches;     /* in an epoch */
     struct memory_block memory;
     struct slot *slots;
     uint32_t *order; /* of the samples in epoch order_epoch; NULL: in order */
     int64_t order_epoch;
     float *scratch; /* an image that nobody wants */
+    int32_t *ignored; /* labels that nobody wants */
 
     int64_t released, asked, read;
     /* mini-batch `read`: whether its order is known, samples claimed and done, the threads that read, the first sample that
@@ -62,8 +65,7 @@ static enum ps_status read_sample(struct loader *loader, struct slot *slot, int 
                                   struct ps_error *error) {
     const struct dataset *dataset = loader->options.samples->dataset;
     const struct dataset_class *class = dataset->class;
-    int32_t ignored;
-    int32_t *label = slot->labels ? slot->labels + i : &ignored;
+    int32_t *label = slot->labels ? slot->labels + (size_t)i * loader->label_count : loader->ignored;
     if (!slot->images && class->label) return class->label(dataset, index, label, error);
     float *image = slot->images ? slot->images + (size_t)i * loader->image_floats : loader->scratch;
     if (!loader->options.shuffle || !class->read_augmented) return class->read(dataset, index, image, label, error);
@@ -98,7 +100,7 @@ static void prepare(struct loader *loader) {
     slot->samples = left < loader->options.batch ? (int)left : loader->options.batch;
     const size_t padding = (size_t)(loader->options.batch - slot->samples), used = (size_t)slot->samples;
     if (slot->images) memset(slot->images + used * loader->image_floats, 0, padding * loader->image_floats * sizeof(float));
-    if (slot->labels) memset(slot->labels + used, -1, padding * sizeof(int32_t));
+    if (slot->labels) memset(slot->labels + used * loader->label_count, -1, padding * loader->label_count * sizeof(int32_t));
     loader->prepared = true;
     loader->claimed = loader->done = 0;
     loader->failed_at = -1;
@@ -114,6 +116,14 @@ static bool has_work(struct loader *loader) {
     return loader->failed_at < 0 && loader->claimed < loader->slots[loader->read % loader->options.ahead].samples;
 }
 
+/* Of the mini-batch that has been read. */
+static void count_labels(const struct loader *loader) {
+    struct slot *slot = &loader->slots[loader->read % loader->options.ahead];
+    const size_t labels = slot->labels ? (size_t)slot->samples * loader->label_count : 0;
+    slot->counted = 0;
+    for (size_t i = 0; i < labels; i++) slot->counted += slot->labels[i] >= 0;
+}
+
 /* Under the lock: takes in what became of samples [first, end). The first failure counts, whoever came first. */
 static void account(struct loader *loader, int first, int end, int failed_at, enum ps_status status,
                     const struct ps_error *error) {
@@ -127,6 +137,7 @@ static void account(struct loader *loader, int first, int end, int failed_at, en
     if (loader->failed_at >= 0) {
         if (loader->busy == 0) loader->status = loader->failure;
     } else if (loader->done == loader->slots[loader->read % loader->options.ahead].samples) {
+        count_labels(loader);
         loader->read++;
         loader->prepared = false;
     }
@@ -185,7 +196,8 @@ enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_b
     pthread_mutex_unlock(&loader->lock);
     if (!there) return status;
     const struct slot *slot = &loader->slots[number % loader->options.ahead];
-    *batch = (struct loaded_batch){.images = slot->images, .labels = slot->labels, .samples = slot->samples};
+    *batch = (struct loaded_batch){
+        .images = slot->images, .labels = slot->labels, .samples = slot->samples, .counted = slot->counted};
     return PS_OK;
 }
 
@@ -220,23 +232,28 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
     const struct dataset *dataset = options->samples->dataset;
     const struct dataset_shape *shape = &dataset->shape;
     loader->image_floats = (size_t)(shape->channels * shape->height * shape->width);
+    loader->label_count = (size_t)dataset_labels(shape);
     const size_t image = loader->image_floats * sizeof(float), batch = (size_t)options->batch;
-    const size_t labels = options->labels ? batch * sizeof(int32_t) : 0;
+    const size_t sample_labels = loader->label_count * sizeof(int32_t), ignored = options->labels ? 0 : sample_labels;
+    size_t labels = 0;
     const size_t order = options->shuffle ? (size_t)options->samples->count * sizeof(uint32_t) : 0;
     const size_t scratch = !options->images && !dataset->class->label ? image : 0;
     size_t images = 0, total;
     if ((options->images && __builtin_mul_overflow(image, batch, &images)) || images > SIZE_MAX / 4 ||
+        (options->labels && __builtin_mul_overflow(sample_labels, batch, &labels)) || labels > SIZE_MAX / 4 ||
         __builtin_mul_overflow(memory_align(images) + memory_align(labels), (size_t)options->ahead, &total) ||
         total > SIZE_MAX / 4) {
         return error_memory(error, what, SIZE_MAX);
     }
-    TRY(memory_block_take(&loader->memory, total + memory_align(order) + memory_align(scratch), what, error));
+    TRY(memory_block_take(&loader->memory, total + memory_align(order) + memory_align(scratch) + memory_align(ignored),
+                          what, error));
     for (int i = 0; i < options->ahead; i++) {
         if (images) loader->slots[i].images = memory_block_carve(&loader->memory, images);
         if (labels) loader->slots[i].labels = memory_block_carve(&loader->memory, labels);
     }
     if (order) loader->order = memory_block_carve(&loader->memory, order);
     if (scratch) loader->scratch = memory_block_carve(&loader->memory, scratch);
+    if (ignored) loader->ignored = memory_block_carve(&loader->memory, ignored);
     return PS_OK;
 }
 

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "compute/stage.h"
 #include "graph/model.h"
-#include "profile/profile.h"
+#include "profile/modelled.h"
 
 enum { DEFAULT_WARMUP = 2, DEFAULT_REPEATS = 9, REPEATS_MAX = 10000 };
 enum timing { TIME_FORWARD, TIME_BACKWARD, TIME_BACKWARD_INPUT, TIME_UPDATE, TIMINGS };
@@ -73,8 +73,12 @@ static enum ps_status open_layer(struct bench *bench, int l, struct ps_error *er
     return stage_initialize(layer->stage, 0, layer->weights, layer->statistics, error);
 }
 
+static size_t label_count(const struct bench *bench) {
+    return (size_t)bench->samples * (size_t)graph_labels(bench->graph);
+}
+
 static enum ps_status open_shared(struct bench *bench, struct ps_error *error) {
-    size_t labels = memory_align((size_t)bench->samples * sizeof *bench->labels), workspace = 0, cut = 0;
+    size_t labels = memory_align(label_count(bench) * sizeof *bench->labels), workspace = 0, cut = 0;
     for (int l = 0; l < bench->layer_count; l++) {
         const struct stage_sizes *sizes = &bench->layers[l].sizes;
         if ((size_t)sizes->workspace_bytes > workspace) workspace = (size_t)sizes->workspace_bytes;
@@ -99,9 +103,11 @@ static enum ps_status bench_open(struct bench *bench, int classes, struct ps_err
     TRY(open_shared(bench, error));
     struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
     size_t elements = (size_t)bench->layers[0].sizes.input_bytes / sizeof(float);
-    for (size_t i = 0; i < elements; i++) bench->layers[0].input[i] = 2 * random_uniform(key, i) - 1;
-    for (int n = 0; n < bench->samples; n++)
-        bench->labels[n] = (int32_t)random_below(key, elements + (size_t)n, (uint64_t)classes);
+    uint64_t tokens = (uint64_t)graph_vocabulary(bench->graph);
+    for (size_t i = 0; i < elements; i++)
+        bench->layers[0].input[i] = tokens > 0 ? (float)random_below(key, i, tokens) : 2 * random_uniform(key, i) - 1;
+    for (size_t n = 0; n < label_count(bench); n++)
+        bench->labels[n] = (int32_t)random_below(key, elements + n, (uint64_t)classes);
     return PS_OK;
 }
 
@@ -174,7 +180,7 @@ static void run_update(struct bench *bench, int64_t step, int slot) {
 static enum ps_status run_round(struct bench *bench, int round, int slot, struct ps_error *error) {
     struct stage_step step = {.step = (uint64_t)round,
                               .labels = bench->labels,
-                              .gradient_scale = 1.0f / (float)bench->samples,
+                              .gradient_scale = 1.0f / (float)label_count(bench),
                               .training = true,
                               .update_statistics = true};
     TRY(run_forward(bench, &step, slot, error));
@@ -224,7 +230,6 @@ static enum ps_status measure_size(struct bench *bench, int classes, int warmup,
                                    struct ps_error *error) {
     enum ps_status status;
     int rounds = warmup + bench->repeats;
-    table->micro_batch = bench->samples;
     TRY_OUT(bench_open(bench, classes, error));
     TRY_OUT(record_sizes(bench, table, error));
     for (int r = 0; r < rounds; r++) {
@@ -268,37 +273,54 @@ static void name_layers(const struct graph *graph, struct cost_table *table) {
     }
 }
 
-static enum ps_status measure(const struct ps_model *model, const struct ps_profile_options *options, const int *sizes,
-                              struct ps_profile *profile, struct ps_error *error) {
-    struct device *device = NULL;
-    const struct optimizer *rule;
-    const char *name = options->device ? options->device : "cpu";
-    int threads = options->threads ? options->threads : 1, warmup = options->warmup ? options->warmup : DEFAULT_WARMUP;
-    enum ps_status status;
-    TRY(optimizer_find("sgdm", &rule, error));
+static enum ps_status open_device(const char *name, int threads, struct device **out, struct ps_error *error) {
+    struct device *device;
     TRY(device_open(name, &(struct device_options){.threads = threads}, &device, error));
     if (!device->class->real) {
-        status = error_set(error, PS_USAGE, "device '%s' computes nothing that could be measured", name);
-        goto out;
+        device_close(device);
+        return error_set(error, PS_USAGE, "device '%s' computes nothing that could be measured", name);
     }
     if (device->class->attach) device->class->attach(device);
-    snprintf(profile->model, sizeof profile->model, "%s", model->name);
-    snprintf(profile->device, sizeof profile->device, "%s", name);
-    profile->threads = threads;
-    for (int i = 0; i < profile->table_count; i++) {
+    *out = device;
+    return PS_OK;
+}
+
+static enum ps_status measure(const struct ps_model *model, const struct ps_profile_options *options, struct ps_profile *profile,
+                              struct ps_error *error) {
+    struct device *device;
+    const struct optimizer *rule;
+    int warmup = options->warmup ? options->warmup : DEFAULT_WARMUP;
+    TRY(optimizer_find("sgdm", &rule, error));
+    TRY(open_device(profile->device, profile->threads, &device, error));
+    enum ps_status status = PS_OK;
+    for (int i = 0; status == PS_OK && i < profile->table_count; i++) {
         struct bench bench = {.graph = model->graph,
                               .device = device,
                               .rule = rule,
-                              .samples = sizes[i],
+                              .samples = profile->tables[i].micro_batch,
                               .layer_count = model->graph->layer_count,
                               .repeats = options->repeats ? options->repeats : DEFAULT_REPEATS};
-        name_layers(model->graph, &profile->tables[i]);
-        TRY_OUT(measure_size(&bench, model->classes, warmup, &profile->tables[i], error));
+        status = measure_size(&bench, model->classes, warmup, &profile->tables[i], error);
     }
-    status = profile_check(profile, error);
-out:
     device_close(device);
     return status;
+}
+
+/* Measures the costs or works them out. */
+static enum ps_status fill(const struct ps_model *model, const struct ps_profile_options *options, const int *sizes,
+                           struct ps_profile *profile, struct ps_error *error) {
+    snprintf(profile->model, sizeof profile->model, "%s", model->name);
+    snprintf(profile->device, sizeof profile->device, "%s", options->device ? options->device : "cpu");
+    profile->threads = options->threads ? options->threads : 1;
+    for (int i = 0; i < profile->table_count; i++) {
+        profile->tables[i].micro_batch = sizes[i];
+        name_layers(model->graph, &profile->tables[i]);
+    }
+    const struct modelled_device *modelled = modelled_find(profile->device);
+    if (!modelled) TRY(measure(model, options, profile, error));
+    for (int i = 0; modelled && i < profile->table_count; i++)
+        TRY(modelled_fill(modelled, model->graph, &profile->tables[i], error));
+    return profile_check(profile, error);
 }
 
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
@@ -310,7 +332,7 @@ enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_
     if (!sizes) return error_memory(error, "profiling", (size_t)options->micro_batch_count * sizeof *sizes);
     enum ps_status status = check_options(options, sizes, error);
     if (status == PS_OK) status = profile_create(options->micro_batch_count, model->graph->layer_count, &made, error);
-    if (status == PS_OK) status = measure(model, options, sizes, made, error);
+    if (status == PS_OK) status = fill(model, options, sizes, made, error);
     free(sizes);
     if (status != PS_OK) {
         ps_profile_destroy(made);

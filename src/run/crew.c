@@ -20,6 +20,7 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->seed = options->seed;
     crew->real = options->worker->device->real;
     crew->samples = options->worker->samples;
+    crew->labels = (int)graph_labels(options->worker->graph);
     crew->step_capacity = options->step_capacity;
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->begin, NULL);
@@ -80,8 +81,8 @@ static enum step run_until_waiting(struct crew *crew, int number) {
 static void run_on_own_thread(struct crew *crew, int number) {
     const struct interpreter *interpreter = &crew->interpreters[number];
     while (run_until_waiting(crew, number) == STEP_WAITING) {
-        int stage = interpreter->program->code[interpreter->next].stage;
-        if (!crew->transport_class->wait(crew->transport, stage, interpreter->waiting_kind, interpreter->waiting_slot)) return;
+        int part = programs_part(crew->segment.programs, number, interpreter->program->code[interpreter->next].stage);
+        if (!crew->transport_class->wait(crew->transport, part, interpreter->waiting_kind, interpreter->waiting_slot)) return;
     }
 }
 
@@ -208,7 +209,7 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
         TRY(worker_take_memory(&crew->workers[number], &options, error));
     }
     if (crew->real) TRY(initialize_weights(crew, error));
-    struct transport_options options = {.stages = worker->plan->stage_count, .slots = worker->slots};
+    struct transport_options options = {.programs = worker->programs, .slots = worker->slots};
     TRY(crew->transport_class->create(&options, &crew->transport, error));
     crew->environment = crew_environment(crew);
     return crew->transport_class->own_threads ? start_threads(crew, error) : PS_OK;

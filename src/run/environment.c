@@ -52,9 +52,10 @@ static enum ps_status load_labels(struct crew *crew, struct worker *worker, cons
     struct worker_data *data = &worker->labels[data_kind(crew)];
     TRY(hold_batch(data, batch_number(crew, instruction->micro_batch), error));
     int place = instruction->micro_batch % crew->segment.programs->micro_batches;
-    size_t samples = (size_t)crew->samples;
-    memcpy(stage->labels[instruction->block[BLOCK_INPUT]], data->batch.labels + (size_t)place * samples,
-           samples * sizeof(int32_t));
+    size_t labels = (size_t)crew->samples * (size_t)crew->labels;
+    int slot = instruction->block[BLOCK_INPUT];
+    memcpy(stage->labels[slot], data->batch.labels + (size_t)place * labels, labels * sizeof(int32_t));
+    stage->label_scale[slot] = data->batch.counted > 0 ? 1.0f / (float)data->batch.counted : 0;
     *counted = data->batch.samples < crew->samples ? data->batch.samples : crew->samples;
     release_batch(crew, data, instruction->micro_batch);
     return PS_OK;
@@ -91,18 +92,19 @@ static struct stage_step step_of(const struct crew *crew, const struct worker_st
         .step = (uint64_t)batch_number(crew, instruction->micro_batch),
         .micro_batch = instruction->micro_batch % per_batch,
         .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
-        .gradient_scale = 1.0f / (float)(crew->samples * per_batch),
+        .gradient_scale = stage->labels ? stage->label_scale[instruction->block[BLOCK_INPUT]] : 0,
         .training = crew->segment.training,
     };
 }
 
 /* Tells a device that keeps its own time from when on the instruction could have run: when its blocks were there. */
-static void note_arrivals(struct crew *crew, struct worker *worker, const struct instruction *instruction) {
+static void note_arrivals(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                          const struct instruction *instruction) {
     if (!worker->device->class->not_before) return;
     for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
-        double time = crew->transport_class->settled_at(crew->transport, instruction->stage, (enum block_kind)kind, slot);
+        double time = crew->transport_class->settled_at(crew->transport, stage->part, (enum block_kind)kind, slot);
         worker->device->class->not_before(worker->device, time);
     }
 }
@@ -119,11 +121,13 @@ static enum ps_status record_loss(struct crew *crew, const struct instruction *i
     if (!crew->segment.training) {
         crew->evaluation.loss += result->loss;
         crew->evaluation.correct += result->correct;
+        crew->evaluation.counted += result->counted;
         return PS_OK;
     }
     struct step_record *record = &crew->steps[programs_batch(crew->segment.programs, instruction->micro_batch)];
     record->loss += result->loss;
     record->correct += result->correct;
+    record->counted += result->counted;
     if (isfinite(record->loss)) return PS_OK;
     error_set(error, PS_FAILED, "step %lld: the loss became %s", (long long)batch_number(crew, instruction->micro_batch) + 1,
               isnan(record->loss) ? "not a number" : "infinite");
@@ -139,7 +143,7 @@ static enum ps_status forward(void *context, int number, const struct instructio
     int counted = 0;
     if (crew->real && first) TRY(load_images(crew, worker, stage, instruction, error));
     if (crew->real && last) TRY(load_labels(crew, worker, stage, instruction, &counted, error));
-    note_arrivals(crew, worker, instruction);
+    note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     step.update_statistics = crew->segment.training;
@@ -166,7 +170,7 @@ static enum ps_status backward(void *context, int number, const struct instructi
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    note_arrivals(crew, worker, instruction);
+    note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     step.accumulate = stage->accumulating;
@@ -212,20 +216,19 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     const struct device_class *device = worker->device->class;
+    int other = programs_part(crew->segment.programs, instruction->peer, instruction_other_stage(instruction));
     double when = device->done_at ? device->done_at(worker->device) : clock_now();
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
-        crew->transport_class->post(crew->transport, instruction->stage, (enum block_kind)kind, slot, &stage->block[kind][slot],
-                                    when);
+        crew->transport_class->post(crew->transport, stage->part, (enum block_kind)kind, slot, other, &stage->block[kind][slot], when);
     }
     return PS_OK;
 }
 
 static bool settled(void *context, int number, int stage, enum block_kind kind, int slot) {
-    (void)number;
     const struct crew *crew = context;
-    return crew->transport_class->settled(crew->transport, stage, kind, slot);
+    return crew->transport_class->settled(crew->transport, programs_part(crew->segment.programs, number, stage), kind, slot);
 }
 
 /* --------------------------------------------------------------------- watching */

@@ -87,9 +87,11 @@ static struct worker_options worker_options(const struct trainer *trainer) {
 static int64_t planned_bytes(const struct trainer *trainer, int number) {
     const struct job *job = &trainer->job;
     struct worker_memory total = {0};
-    for (int stage = 0; job->sizes && stage < job->plan->stage_count; stage++) {
-        if (trainer->programs.entries[0].programs->stage_worker[stage] != number) continue;
-        struct worker_memory memory = stage_memory(&job->sizes[stage], &trainer->programs.slots[stage], trainer->rule.moments);
+    const struct ps_programs *programs = trainer->programs.entries[0].programs;
+    for (int p = 0; job->sizes && p < programs->part_count; p++) {
+        if (programs->parts[p].worker != number) continue;
+        struct worker_memory memory =
+            stage_memory(&job->sizes[programs->parts[p].stage], &trainer->programs.slots[p], trainer->rule.moments);
         worker_memory_add(&total, &memory);
     }
     if (!job->sizes) total = worker_memory_needed(&trainer->crew->workers[number], trainer->rule.moments);
@@ -149,9 +151,9 @@ static enum ps_status give_loader(const struct trainer *trainer, const struct sa
 
 /* Images for the first stage's worker, labels for the last stage's. */
 static enum ps_status give_data(struct trainer *trainer, struct ps_error *error) {
-    const int *stage_worker = trainer->programs.entries[0].programs->stage_worker;
-    struct worker *first = &trainer->crew->workers[stage_worker[0]];
-    struct worker *last = &trainer->crew->workers[stage_worker[trainer->job.plan->stage_count - 1]];
+    const struct ps_programs *programs = trainer->programs.entries[0].programs;
+    struct worker *first = &trainer->crew->workers[programs_worker(programs, 0)];
+    struct worker *last = &trainer->crew->workers[programs_worker(programs, programs->stages - 1)];
     TRY(give_loader(trainer, &trainer->data, true, true, &first->images[WORKER_DATA_TRAIN], error));
     TRY(give_loader(trainer, &trainer->data, true, false, &last->labels[WORKER_DATA_TRAIN], error));
     if (!trainer->valid.dataset) return PS_OK;

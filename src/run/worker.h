@@ -17,9 +17,10 @@
 #include "program/timeline.h"
 #include "run/update_rule.h"
 
-/* One stage on its worker. */
+/* What a worker holds of one stage. */
 struct worker_stage {
-    int number;
+    int number; /* of the stage */
+    int part;   /* of the programs */
     struct stage *stage;
     struct stage_sizes sizes;
     struct stage_slots slots;
@@ -30,6 +31,7 @@ struct worker_stage {
     struct update_state update;
     float **block[BLOCK_KINDS]; /* by kind and slot */
     int32_t **labels;           /* by input slot; last stage only */
+    float *label_scale;         /* by input slot: 1 / counted labels of its mini-batch */
 };
 
 /* Data for the first or the last stage: the loader, and the mini-batch in hand. */
@@ -70,8 +72,8 @@ struct worker_options {
     const struct ps_plan *plan;
     int samples;                        /* of a micro-batch, as the graph counts them */
     const struct stage_sizes *sizes;    /* per stage of the plan: what its blocks take; NULL: what its device says */
-    const struct stage_slots *slots;    /* per stage of the plan: the most that any program of the run uses */
-    const struct ps_programs *programs; /* one of the run's: who runs which stage */
+    const struct stage_slots *slots;    /* per part: the most that any program of the run uses */
+    const struct ps_programs *programs; /* one of the run's: what parts there are */
     int moments;
     int record; /* computations to remember; 0: none */
 };
