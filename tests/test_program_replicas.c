@@ -31,7 +31,7 @@ static struct ps_plan *make_plan(const char *schedule, const char *policy, const
     return plan;
 }
 
-static inline struct ps_programs *lower_ok(const char *schedule, const char *policy, const int *replicas, int stages, int micro_batches,
+static struct ps_programs *lower_ok(const char *schedule, const char *policy, const int *replicas, int stages, int micro_batches,
                                     int batches) {
     struct ps_programs *programs;
     struct ps_plan *plan = make_plan(schedule, policy, replicas, stages, micro_batches);
@@ -105,7 +105,100 @@ static void test_every_combination_verifies(void **state) {
     assert_true(lowered > 800);
 }
 
+static struct instruction *nth(struct ps_programs *programs, int worker, enum opcode op, int n) {
+    struct program *program = &programs->worker[worker];
+    for (int i = 0; i < program->count; i++)
+        if (program->code[i].op == op && n-- == 0) return &program->code[i];
+    fail_msg("no such instruction");
+    return NULL;
+}
+
+static void remove_instruction(struct program *program, struct instruction *instruction) {
+    ptrdiff_t index = instruction - program->code;
+    memmove(instruction, instruction + 1, (size_t)(program->count - index - 1) * sizeof *instruction);
+    program->count--;
+}
+
+/* The verifier must name what was broken. */
+static void expect_refused(struct ps_programs *programs, const char *part) {
+    assert_status(ps_programs_verify(programs, &test_error), PS_BAD_INPUT, part);
+    ps_programs_destroy(programs);
+}
+
+static void test_broken_programs_are_refused(void **state) {
+    (void)state;
+    static const int replicas[3] = {1, 2, 1};
+    struct ps_programs *programs = lower_ok("1f1b-async", "latest", replicas, 3, 1, 8);
+    remove_instruction(&programs->worker[2], nth(programs, 2, OP_AR, 1));
+    expect_refused(programs, "1U1@0:0: the gradients of the replicas are not added up");
+
+    programs = lower_ok("1f1b-async", "latest", replicas, 3, 1, 8);
+    nth(programs, 1, OP_AR, 2)->micro_batch = 1;
+    expect_refused(programs, "1AR1: sums are not in the order");
+
+    programs = lower_ok("1f1b-async", "latest", replicas, 3, 1, 8);
+    nth(programs, 1, OP_F, 1)->micro_batch = 3;
+    expect_refused(programs, "belongs to another replica");
+
+    programs = lower_ok("1f1b-async", "latest", replicas, 3, 1, 8);
+    nth(programs, 0, OP_SA, 1)->peer = 1;
+    expect_refused(programs, "another micro-batch");
+
+    programs = lower_ok("1f1b-async", "latest", replicas, 3, 1, 8);
+    programs->parts[2].replica = 0;
+    expect_refused(programs, "replica 0 is on workers 1 and 2");
+
+    programs = lower_ok("1f1b", "sync", replicas, 3, 4, 2);
+    struct instruction *sum = nth(programs, 2, OP_AR, 0), keep = *sum;
+    *sum = sum[1];
+    sum[1] = keep;
+    expect_refused(programs, "1U0");
+
+    /* All replicas stop until the last has come: one that wants something of the others first waits for ever. */
+    programs = lower_ok("1f1b-async", "latest", replicas, 3, 1, 8);
+    struct instruction late = *nth(programs, 2, OP_SG, 0);
+    remove_instruction(&programs->worker[2], nth(programs, 2, OP_SG, 0));
+    assert_ok(program_append(&programs->worker[2], &late, &test_error));
+    expect_refused(programs, "worker");
+}
+
+/* A round of mini-batches makes an update, an incomplete one too; staleness is counted in updates. */
+static void test_rounds(void **state) {
+    (void)state;
+    static const int replicas[2] = {3, 1};
+    int staleness;
+    struct ps_programs *programs = lower_ok("1f1b-async", "stash", replicas, 2, 2, 7);
+    for (int w = 0; w < 3; w++) {
+        assert_int_equal(nth(programs, w, OP_U, 2)->micro_batch, 2);
+        assert_int_equal(programs_updates(programs, 0), 3);
+    }
+    assert_int_equal(nth(programs, 3, OP_U, 6)->micro_batch, 6);
+    assert_int_equal(programs_taken(programs, 0), 6);
+    assert_int_equal(programs_taken(programs, 2), 4);
+    assert_int_equal(programs_nth(programs, 1, 3), 9);
+    assert_ok(programs_staleness(programs, 0, &staleness, &test_error));
+    /* The third mini-batch enters before the first has left, and so before any update. */
+    assert_int_equal(staleness, 2);
+    assert_int_equal(programs->slots[0].weights, 3);
+    ps_programs_destroy(programs);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const int replicas[2] = {2, 1};
+    struct ps_programs *programs;
+    struct ps_plan *plan = make_plan("1f1b", "sync", replicas, 2, 4);
+    int both[2] = {0, 2};
+    assert_ok(plan_stage_workers(plan, 1, both, 2, both, 2, &test_error));
+    assert_status(lower_plan(plan, 1, &programs, &test_error), PS_USAGE, "stages[1].forward: worker 0 holds stage 0 as well");
+    assert_ok(plan_stage_workers(plan, 1, both, 2, both, 1, &test_error));
+    assert_status(lower_plan(plan, 1, &programs, &test_error), PS_USAGE, "stages[1].backward: 1 workers, but 2");
+    ps_plan_destroy(plan);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_combination_verifies)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_combination_verifies),
+                                       cmocka_unit_test(test_broken_programs_are_refused), cmocka_unit_test(test_rounds),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

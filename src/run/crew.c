@@ -47,6 +47,7 @@ struct step_record crew_step(const struct crew *crew, int step) {
         const struct step_record *record = &crew->records[r].steps[step];
         sum.loss += record->loss;
         sum.correct += record->correct;
+        sum.counted += record->counted;
         if (record->done_at > sum.done_at) sum.done_at = record->done_at;
     }
     return sum;
@@ -57,6 +58,7 @@ struct stage_result crew_evaluation(const struct crew *crew) {
     for (int r = 0; r < crew->record_count; r++) {
         sum.loss += crew->records[r].evaluation.loss;
         sum.correct += crew->records[r].evaluation.correct;
+        sum.counted += crew->records[r].evaluation.counted;
     }
     return sum;
 }
@@ -70,6 +72,7 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->seed = options->seed;
     crew->real = options->worker->device->real;
     crew->samples = options->worker->samples;
+    crew->labels = (int)graph_labels(options->worker->graph);
     crew->step_capacity = options->step_capacity;
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->begin, NULL);

@@ -54,9 +54,10 @@ static enum ps_status load_labels(struct crew *crew, struct worker *worker, cons
     struct worker_data *data = &worker->labels[data_kind(crew)];
     TRY(hold_batch(data, batch_number(crew, instruction->micro_batch), error));
     int place = instruction->micro_batch % crew->segment.programs->micro_batches;
-    size_t samples = (size_t)crew->samples;
-    memcpy(stage->labels[instruction->block[BLOCK_INPUT]], data->batch.labels + (size_t)place * samples,
-           samples * sizeof(int32_t));
+    size_t labels = (size_t)crew->samples * (size_t)crew->labels;
+    int slot = instruction->block[BLOCK_INPUT];
+    memcpy(stage->labels[slot], data->batch.labels + (size_t)place * labels, labels * sizeof(int32_t));
+    stage->label_scale[slot] = data->batch.counted > 0 ? 1.0f / (float)data->batch.counted : 0;
     *counted = data->batch.samples < crew->samples ? data->batch.samples : crew->samples;
     release_batch(crew, data, stage, instruction->micro_batch);
     return PS_OK;
@@ -78,6 +79,7 @@ static struct stage_blocks blocks_of(const struct worker *worker, const struct w
         .input = block_of(stage, instruction, BLOCK_INPUT),
         .output = block_of(stage, instruction, BLOCK_OUTPUT),
         .stash = block_of(stage, instruction, BLOCK_STASH),
+        .delta = block_of(stage, instruction, BLOCK_DELTA),
         .output_gradient = block_of(stage, instruction, BLOCK_OUTPUT_GRADIENT),
         .input_gradient = block_of(stage, instruction, BLOCK_INPUT_GRADIENT),
         .workspace = worker->workspace,
@@ -93,7 +95,7 @@ static struct stage_step step_of(const struct crew *crew, const struct worker_st
         .step = (uint64_t)batch_number(crew, instruction->micro_batch),
         .micro_batch = instruction->micro_batch % per_batch,
         .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
-        .gradient_scale = 1.0f / (float)(crew->samples * per_batch),
+        .gradient_scale = stage->labels ? stage->label_scale[instruction->block[BLOCK_INPUT]] : 0,
         .training = crew->segment.training,
     };
 }
@@ -129,17 +131,19 @@ static void finish(struct worker *worker) {
 /* ----------------------------------------------------------------- computation */
 
 /* Adds what the last stage saw to the mini-batch's record. */
-static enum ps_status record_loss(struct crew *crew, const struct worker_stage *stage, const struct instruction *instruction, const struct stage_result *result,
-                                  struct ps_error *error) {
+static enum ps_status record_loss(struct crew *crew, const struct worker_stage *stage, const struct instruction *instruction,
+                                  const struct stage_result *result, struct ps_error *error) {
     struct replica_record *seen = &crew->records[stage->replica];
     if (!crew->segment.training) {
         seen->evaluation.loss += result->loss;
         seen->evaluation.correct += result->correct;
+        seen->evaluation.counted += result->counted;
         return PS_OK;
     }
     struct step_record *record = &seen->steps[programs_batch(crew->segment.programs, instruction->micro_batch)];
     record->loss += result->loss;
     record->correct += result->correct;
+    record->counted += result->counted;
     if (isfinite(record->loss)) return PS_OK;
     error_set(error, PS_FAILED, "step %lld: the loss became %s", (long long)batch_number(crew, instruction->micro_batch) + 1,
               isnan(record->loss) ? "not a number" : "infinite");
@@ -178,17 +182,17 @@ static enum ps_status recompute(void *context, int number, const struct instruct
     return PS_OK;
 }
 
-static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    struct crew *crew = context;
+static enum ps_status run_backward(struct crew *crew, int number, const struct instruction *instruction, enum stage_half half,
+                                   struct ps_error *error) {
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     step.accumulate = stage->accumulating;
-    TRY(stage_backward(stage->stage, &blocks, &step, STAGE_BOTH, error));
+    TRY(stage_backward(stage->stage, &blocks, &step, half, error));
     finish(worker);
-    stage->accumulating = true;
+    if (instruction_adds_gradients(instruction)) stage->accumulating = true;
     return PS_OK;
 }
 
@@ -210,6 +214,18 @@ static enum ps_status reduce(void *context, int number, const struct instruction
     };
     crew->transport_class->reduce(crew->transport, stage->part, &share, device_now(worker));
     return PS_OK;
+}
+
+static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_BOTH, error);
+}
+
+static enum ps_status backward_input(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_INPUT_APART, error);
+}
+
+static enum ps_status backward_weight(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_WEIGHTS_APART, error);
 }
 
 /* The mini-batches that an update of the last stage has taken are over. */
@@ -310,6 +326,8 @@ struct environment crew_environment(struct crew *crew) {
             {
                 [ACTION_FORWARD] = forward,
                 [ACTION_BACKWARD] = backward,
+                [ACTION_BACKWARD_INPUT] = backward_input,
+                [ACTION_BACKWARD_WEIGHT] = backward_weight,
                 [ACTION_RECOMPUTE] = recompute,
                 [ACTION_UPDATE] = update,
                 [ACTION_PREDICT] = predict,

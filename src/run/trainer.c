@@ -25,8 +25,9 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
     struct segment segment = {.programs = trainer->programs.evaluation};
     TRY(crew_run(crew, &segment, NULL, NULL, error));
     struct stage_result sum = crew_evaluation(crew);
-    entry->valid_loss = sum.loss / (double)trainer->valid.count;
-    entry->valid_accuracy = (double)sum.correct / (double)trainer->valid.count;
+    if (sum.counted == 0) return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options->valid);
+    entry->valid_loss = sum.loss / (double)sum.counted;
+    entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
     if (isfinite(entry->valid_loss)) return PS_OK;
     return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
                      isnan(entry->valid_loss) ? "not a number" : "infinite");

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 static const char *const block_names[] = {[BLOCK_STASH] = "stash",
+                                          [BLOCK_DELTA] = "delta",
                                           [BLOCK_INPUT] = "input",
                                           [BLOCK_OUTPUT] = "output",
                                           [BLOCK_OUTPUT_GRADIENT] = "output gradient",
@@ -40,9 +41,9 @@ static enum ps_status execute_computation(void *context, int index, const struct
     worker->asked = engine->now;
     worker->duration = duration_of(engine, index, instruction);
     enum action action = opcode_table[instruction->op].action;
-    if (worker->forwards == worker->window && worker->backwards == worker->window) worker->forwards = worker->backwards = 0;
+    if (action == ACTION_FORWARD && worker->forwards == worker->window) worker->forwards = worker->backwards = 0;
     worker->forwards += action == ACTION_FORWARD;
-    worker->backwards += action == ACTION_BACKWARD;
+    worker->backwards += instruction_takes_gradient(instruction);
     if (engine->free_cores > 0) {
         start_computing(engine, index);
     } else {
@@ -62,11 +63,11 @@ static void give_core_to_next(struct engine *engine) {
 }
 
 static void note_completion(struct engine *engine, const struct instruction *instruction) {
-    enum action action = opcode_table[instruction->op].action;
-    if (action != ACTION_BACKWARD && action != ACTION_UPDATE) return;
+    bool adds = instruction_adds_gradients(instruction);
+    if (!adds && opcode_table[instruction->op].action != ACTION_UPDATE) return;
     const struct ps_programs *programs = engine->work->programs;
     int first = programs_batch(programs, instruction->micro_batch), last = first;
-    if (action == ACTION_UPDATE) {
+    if (!adds) {
         int round = programs_round(programs, instruction->stage);
         first = instruction->micro_batch * round;
         last = first + round - 1;
@@ -151,6 +152,8 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error) {
         .settled = transfer_settled,
         .execute = {[ACTION_FORWARD] = execute_computation,
                     [ACTION_BACKWARD] = execute_computation,
+                    [ACTION_BACKWARD_INPUT] = execute_computation,
+                    [ACTION_BACKWARD_WEIGHT] = execute_computation,
                     [ACTION_RECOMPUTE] = execute_computation,
                     [ACTION_UPDATE] = execute_computation,
                     [ACTION_PREDICT] = execute_computation,

@@ -32,7 +32,7 @@ static void settle(struct engine *engine, int index) {
 
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct engine *engine = context;
-    if (kind == BLOCK_STASH) return true;
+    if (kind < BLOCK_INPUT) return true;
     if (kind == BLOCK_WEIGHT_GRADIENTS) {
         int sum = engine_part_of(engine, worker, stage)->sum_block;
         return sum == NOBODY || !engine->blocks[sum].moving;

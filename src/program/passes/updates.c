@@ -37,7 +37,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     struct updates_pass *pass = context;
     const struct instruction *instruction = &programs->worker[worker].code[index];
     TRY(program_append(out, instruction, error));
-    if (instruction->op != OP_B) return PS_OK;
+    if (!instruction_adds_gradients(instruction)) return PS_OK;
     int part = programs_part(programs, worker, instruction->stage);
     int update = programs_update_of(programs, instruction->stage, instruction->micro_batch);
     if (++pass->done[part] < programs_share(programs, part, update)) return PS_OK;
