@@ -15,12 +15,14 @@
 #include "program/lower.h"
 #include "run/checkpoint.h"
 #include "run/trainer.h"
+#include "split_support.h"
 #include "support.h"
 
 /* A run to be made; zeros are replaced by the defaults of `run_case_complete`. */
 struct run_case {
     const char *model, *schedule, *weights, *optimizer, *device, *transport, *data, *valid, *lr_schedule;
     int replicas[6]; /* per stage of a pipeline with replicas, each with workers of its own; all 0: `workers` say it */
+    const struct split_case *split; /* who runs which layer's forward and backward; NULL: `workers` and `replicas` say it */
     int workers, micro_batch, micro_batches, steps, evaluate_every;
     bool recompute, paper_prediction;
     uint64_t seed;
@@ -36,6 +38,7 @@ static inline struct run_case run_case_complete(struct run_case wanted) {
     if (!wanted.transport) wanted.transport = "threads";
     if (!wanted.data) wanted.data = "synthetic:images,samples=64";
     for (int s = 0; s < 6; s++) wanted.workers += wanted.replicas[s];
+    if (wanted.split) wanted.workers = wanted.split->workers;
     if (!wanted.workers) wanted.workers = 1;
     if (!wanted.micro_batch) wanted.micro_batch = 4;
     if (!wanted.micro_batches) wanted.micro_batches = 1;
@@ -62,13 +65,27 @@ static inline int run_case_stages(const struct run_case *wanted) {
     return schedule_stages(schedule, wanted->workers);
 }
 
-/* The case's plan: layers dealt out evenly, stages on workers as the schedule places them. */
-static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
+/* Layers dealt out evenly, stages on workers as the schedule places them. */
+static inline struct ps_plan *run_case_even_plan(const struct run_case *wanted) {
     struct ps_plan *plan;
     const struct schedule *schedule;
     assert_ok(schedule_find(wanted->schedule, &schedule, &test_error));
     int layers = run_case_layers(wanted), stages = run_case_stages(wanted);
     assert_ok(plan_create(wanted->workers, stages, &plan, &test_error));
+    for (int s = 0, worker = 0; s < stages; s++) {
+        int first = layers * s / stages, last = layers * (s + 1) / stages - 1;
+        assert_ok(plan_stage_set(plan, s, first, last, schedule_worker_of(schedule, s, stages, wanted->workers), &test_error));
+        int list[64], replicas = wanted->replicas[s < 6 ? s : 5];
+        for (int r = 0; r < replicas; r++) list[r] = worker++;
+        if (replicas > 0) assert_ok(plan_stage_workers(plan, s, list, replicas, list, replicas, &test_error));
+    }
+    return plan;
+}
+
+/* The case's plan. */
+static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
+    struct ps_plan *plan = wanted->split ? split_plan(wanted->split, wanted->schedule, wanted->weights, wanted->micro_batches)
+                                         : run_case_even_plan(wanted);
     snprintf(plan->model, sizeof plan->model, "%s", wanted->model);
     snprintf(plan->method, sizeof plan->method, "uniform");
     snprintf(plan->schedule, sizeof plan->schedule, "%s", wanted->schedule);
@@ -77,14 +94,7 @@ static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
     plan->micro_batch = wanted->micro_batch;
     plan->micro_batches = wanted->micro_batches;
     plan->paper_prediction = wanted->paper_prediction;
-    for (int s = 0, worker = 0; s < stages; s++) {
-        int first = layers * s / stages, last = layers * (s + 1) / stages - 1;
-        assert_ok(plan_stage_set(plan, s, first, last, schedule_worker_of(schedule, s, stages, wanted->workers), &test_error));
-        plan->stages[s].recompute = wanted->recompute;
-        int list[64], replicas = wanted->replicas[s < 6 ? s : 5];
-        for (int r = 0; r < replicas; r++) list[r] = worker++;
-        if (replicas > 0) assert_ok(plan_stage_workers(plan, s, list, replicas, list, replicas, &test_error));
-    }
+    for (int s = 0; s < plan->stage_count; s++) plan->stages[s].recompute = wanted->recompute;
     return plan;
 }
 
@@ -169,6 +179,14 @@ static inline struct trained trained_read(const char *model_name, const char *ru
     return trained;
 }
 
+/* Does a worker before this one hold the stage, too? Replicas, and both workers of a split stage, end with the same weights. */
+static inline bool run_case_again(const struct trainer *trainer, int worker, int stage) {
+    const struct ps_programs *programs = trainer->programs.entries[0].programs;
+    for (int w = 0; w < worker; w++)
+        if (programs_part(programs, w, stage) != NO_PART) return true;
+    return false;
+}
+
 /* Trains the case without leaving files and returns its weights. */
 static inline struct trained run_case_weights(struct run_case wanted) {
     char directory[4096], plan_path[4096];
@@ -186,13 +204,14 @@ static inline struct trained run_case_weights(struct run_case wanted) {
             const struct worker_stage *stage = &trainer.crew->workers[w].stages[s];
             for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
                 const struct parameter *parameter = stage_parameter(stage->stage, i);
+                if (parameter->statistic && !stage->forward) continue;
                 float *place = trained_place(&trained, trainer.job.graph, parameter->name);
                 size_t bytes = (size_t)shape_elements(&parameter->shape) * sizeof *place;
                 float *before = malloc(bytes);
                 assert_non_null(before);
                 memcpy(before, place, bytes);
                 assert_ok(stage_export(stage->stage, i, stage->weights[0], stage->statistics, place, &test_error));
-                if (stage->replica > 0) assert_memory_equal(before, place, bytes); /* replicas end with the same */
+                if (run_case_again(&trainer, w, stage->number)) assert_memory_equal(before, place, bytes);
                 free(before);
             }
         }

@@ -14,6 +14,7 @@ struct stage_slots {
     int output_gradient; /* gradients that arrive */
     int input_gradient;  /* gradients that leave */
     int delta;           /* micro-batches between the two halves of their backward */
+    bool forward_only;   /* the weights are updated elsewhere: no gradients, no optimizer state */
 };
 
 /* weights: copies and statistics; gradients: one; optimizer: `moments` blocks; stash: stashes, deltas and input blocks; buffers: the

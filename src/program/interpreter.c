@@ -1,6 +1,7 @@
 /*
- * One loop for every back end. Only computations wait: for a block that is still being received, or that is still being sent
- * and is about to be written; updates for the sum of their gradients. Transfers and sums are started in passing.
+ * One loop for every back end. Computations wait for a block that is still being received, or that is still being sent and is about to be
+ * written; so does a receive into a block that is still being sent, as happens where a stage's two directions run on different workers; updates for the sum of their gradients;
+ * and what reads or writes weights that travel, for those. Transfers and sums are started in passing.
  */
 #include "program/interpreter.h"
 
@@ -8,10 +9,6 @@ void interpreter_start(struct interpreter *interpreter, const struct program *pr
                        int worker) {
     *interpreter = (struct interpreter){
         .program = program, .environment = environment, .worker = worker, .waiting_kind = BLOCK_KINDS, .waiting_slot = NO_SLOT};
-}
-
-static bool starts_transfer(enum action action) {
-    return action == ACTION_SEND || action == ACTION_RECEIVE || action == ACTION_REDUCE;
 }
 
 /* Is the block's transfer not over? */
@@ -26,8 +23,10 @@ static bool travels(struct interpreter *interpreter, int stage, enum block_kind 
 /* Finds the first block of the instruction whose transfer is not over. */
 static bool must_wait(struct interpreter *interpreter, const struct instruction *instruction) {
     enum action action = opcode_table[instruction->op].action;
-    if (starts_transfer(action)) return false;
-    if (action == ACTION_UPDATE) return travels(interpreter, instruction->stage, BLOCK_WEIGHT_GRADIENTS, 0);
+    if (action == ACTION_SEND || action == ACTION_REDUCE) return false;
+    if (action == ACTION_UPDATE && travels(interpreter, instruction->stage, BLOCK_WEIGHT_GRADIENTS, 0)) return true;
+    int weights = instruction_handed_slot(instruction);
+    if (weights != NO_SLOT && travels(interpreter, instruction->stage, BLOCK_WEIGHTS, weights)) return true;
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         if (instruction->block[kind] != NO_SLOT &&
             travels(interpreter, instruction->stage, (enum block_kind)kind, instruction->block[kind]))

@@ -117,32 +117,35 @@ enum ps_status lower_straight(const char *schedule, const char *policy, int work
     return status;
 }
 
-/* Who runs a stage's forwards runs its backwards. */
+/* The workers that run a stage's backwards are those that run its forwards, or one runs each. */
 static enum ps_status check_both_ways(const struct ps_plan *plan, int stage, struct ps_error *error) {
     const struct plan_stage *from = &plan->stages[stage];
     if (from->forward_count != from->backward_count)
         return error_set(error, PS_USAGE, "stages[%d].backward: %d workers, but %d in forward", stage, from->backward_count,
                          from->forward_count);
-    for (int r = 0; r < from->forward_count; r++)
+    for (int r = 0; r < from->forward_count && from->forward_count > 1; r++)
         if (from->forward[r] != from->backward[r])
-            return error_set(error, PS_USAGE, "stages[%d].backward: worker %d is not the forward's worker %d", stage,
+            return error_set(error, PS_USAGE, "stages[%d].backward: worker %d is not the forward's worker %d; replicas run both", stage,
                              from->backward[r], from->forward[r]);
     return PS_OK;
 }
 
-/* Reads the plan's stages into parts; a plan that the passes cannot lower is refused here. */
-static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts, bool *recompute, struct ps_error *error) {
-    int count = 0;
+/* Reads the plan's stages into parts (room for one per worker of a stage, two where it is split), and counts them; a plan that the
+ * passes cannot lower is refused here. */
+static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts, int *count, bool *recompute, struct ps_error *error) {
+    *count = 0;
     for (int stage = 0; stage < plan->stage_count; stage++) {
         const struct plan_stage *from = &plan->stages[stage];
         TRY(check_both_ways(plan, stage, error));
+        bool split = from->forward[0] != from->backward[0];
         for (int r = 0; r < from->forward_count; r++)
-            parts[count++] = (struct part){.stage = stage,
-                                           .worker = from->forward[r],
-                                           .forward = true,
-                                           .backward = true,
-                                           .replica = r,
-                                           .replicas = from->forward_count};
+            parts[(*count)++] = (struct part){.stage = stage,
+                                              .worker = from->forward[r],
+                                              .forward = true,
+                                              .backward = !split,
+                                              .replica = r,
+                                              .replicas = from->forward_count};
+        if (split) parts[(*count)++] = (struct part){.stage = stage, .worker = from->backward[0], .backward = true, .replicas = 1};
         recompute[stage] = from->recompute;
     }
     return PS_OK;
@@ -150,7 +153,7 @@ static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts
 
 enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error) {
     size_t count = 0;
-    for (int stage = 0; stage < plan->stage_count; stage++) count += (size_t)plan->stages[stage].forward_count;
+    for (int stage = 0; stage < plan->stage_count; stage++) count += (size_t)plan->stages[stage].forward_count + 1;
     struct part *parts = calloc(count, sizeof *parts);
     bool *recompute = calloc((size_t)plan->stage_count, sizeof *recompute);
     enum ps_status status;
@@ -159,9 +162,9 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
         goto out;
     }
     struct lowering lowering = {.plan = plan, .schedule = plan->schedule, .policy = plan->weights, .workers = plan->workers,
-                                .stages = plan->stage_count, .parts = parts, .part_count = (int)count, .recompute = recompute,
+                                .stages = plan->stage_count, .parts = parts, .recompute = recompute,
                                 .micro_batches = plan->micro_batches, .batches = batches};
-    TRY_OUT(read_stages(plan, parts, recompute, error));
+    TRY_OUT(read_stages(plan, parts, &lowering.part_count, recompute, error));
     status = lower(&lowering, programs, error);
 out:
     free(recompute);

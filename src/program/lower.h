@@ -3,6 +3,7 @@
  *
  *   schedule     order of computations: F and B, nothing else (schedules/)
  *   updates      U after each mini-batch's last B, and AR before it where the stage has replicas
+ *   hand over    SW and RW of stages whose forwards and backwards run on different workers
  *   weights      which weights each F and B reads (policies/): slots, and P
  *   recompute    R before each B of a stage that keeps only its input
  *   communicate  SEND and RECEIVE of activations and gradients, posted so early that nothing can stand still
@@ -27,6 +28,7 @@ struct schedule {
     const char *name, *summary;
     bool flush; /* synchronous: the pipeline drains before each update, so no update falls between an F and its B */
     bool replicas;  /* stages may have several workers that share the micro-batches */
+    bool split;     /* the two directions of a stage may run on different workers */
     bool in_flight; /* reads from the plan how many micro-batches each stage holds */
     const struct placement *placement; /* NULL: see struct placement */
     /* Default number of micro-batches per mini-batch for `workers`. */

@@ -51,7 +51,27 @@ static enum ps_status check_replicas(const struct schedule *schedule, const stru
     return PS_OK;
 }
 
+/* A stage whose two directions run on different workers. */
+static int split_stage(const struct ps_programs *programs) {
+    int stage = 0;
+    while (stage < programs->stages && !programs_split(programs, stage)) stage++;
+    return stage;
+}
+
+static enum ps_status check_split(const struct schedule *schedule, const struct ps_programs *programs, int split, struct ps_error *error) {
+    if (!schedule->split)
+        return error_set(error, PS_USAGE, "stages[%d].backward: runs on another worker than the forward; schedule %s has no such stages",
+                         split, schedule->name);
+    for (int stage = 0; stage < programs->stages; stage++)
+        if (programs_replicas(programs, stage) > 1)
+            return error_set(error, PS_USAGE, "stages[%d].forward: has replicas, and stage %d runs its two directions on different workers; "
+                             "a plan may have one or the other", stage, split);
+    return PS_OK;
+}
+
 enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error) {
+    int split = split_stage(programs);
+    if (split < programs->stages) return check_split(schedule, programs, split, error);
     if (programs->part_count > programs->stages) return check_replicas(schedule, programs, error);
     int *holder = malloc((size_t)programs->stages * sizeof *holder), workers = 0;
     if (!holder) return error_memory(error, "stages", (size_t)programs->stages * sizeof *holder);

@@ -18,17 +18,28 @@ struct instruction instruction_make(enum opcode op, int stage, int micro_batch) 
 }
 
 int instruction_other_stage(const struct instruction *instruction) {
-    bool onward = instruction->op == OP_SA || instruction->op == OP_RG;
-    return instruction->stage + (onward ? 1 : -1);
+    static const int steps[OPCODE_COUNT] = {[OP_SA] = 1, [OP_RG] = 1, [OP_SG] = -1, [OP_RA] = -1};
+    return instruction->stage + steps[instruction->op];
+}
+
+int instruction_handed_slot(const struct instruction *instruction) {
+    switch (opcode_table[instruction->op].action) {
+    case ACTION_FORWARD: return instruction->slot;
+    case ACTION_UPDATE:
+    case ACTION_PREDICT: return instruction->predict_to;
+    default: return NO_SLOT;
+    }
 }
 
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind) {
-    const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
+    const int counts[BLOCK_PLACES] = {[BLOCK_STASH] = slots->stash,
                                      [BLOCK_DELTA] = slots->delta,
                                      [BLOCK_INPUT] = slots->input,
                                      [BLOCK_OUTPUT] = slots->output,
                                      [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
-                                     [BLOCK_INPUT_GRADIENT] = slots->input_gradient};
+                                     [BLOCK_INPUT_GRADIENT] = slots->input_gradient,
+                                     [BLOCK_WEIGHT_GRADIENTS] = !slots->forward_only,
+                                     [BLOCK_WEIGHTS] = slots->weights};
     return counts[kind];
 }
 

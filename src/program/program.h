@@ -34,7 +34,7 @@ enum action {
     ACTION_COUNT
 };
 
-/* Those from BLOCK_INPUT on travel. */
+/* Those from BLOCK_INPUT on travel in every pipeline; stashes where a stage is split. */
 enum block_kind {
     BLOCK_STASH,
     BLOCK_DELTA,
@@ -43,8 +43,14 @@ enum block_kind {
     BLOCK_OUTPUT_GRADIENT,
     BLOCK_INPUT_GRADIENT,
     BLOCK_KINDS,
-    BLOCK_WEIGHT_GRADIENTS
+    /* What instructions do not name as blocks: the one block of gradients that a part has; weight slots, by their numbers. */
+    BLOCK_WEIGHT_GRADIENTS,
+    BLOCK_WEIGHTS,
+    BLOCK_PLACES
 };
+
+/* What travels from part to part (program/routes.h). */
+enum traffic { TRAFFIC_ACTIVATION, TRAFFIC_GRADIENT, TRAFFIC_STASH, TRAFFIC_KEPT_INPUT, TRAFFIC_WEIGHTS, TRAFFICS };
 
 struct opcode_info {
     const char *text, *operands, *summary;
@@ -57,7 +63,8 @@ extern const struct opcode_info opcode_table[OPCODE_COUNT];
 struct instruction {
     uint8_t op;
     int16_t stage;
-    int32_t micro_batch; /* counted through the segment from 0; U, AR: the update; P: the micro-batch it is for */
+    int32_t micro_batch; /* counted through the segment from 0; U, AR: the update; P: the micro-batch it is for; SW, RW: the
+                            first that reads the weights, one past the last: those that remain at the end */
     int16_t slot;        /* weight slot read */
     int16_t to;          /* U: weight slot of the updated weights */
     int16_t predict_to;  /* U, P: weight slot of the prediction; NO_SLOT: none */
@@ -120,6 +127,8 @@ static inline bool instruction_adds_gradients(const struct instruction *instruct
 
 /* The block kind of an operand letter (s w i o g d), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);
+/* The weight slot of an instruction on which a transfer may be under way: what F reads, what U or P predict into; or NO_SLOT. */
+int instruction_handed_slot(const struct instruction *instruction);
 /* How many blocks of a kind a stage has. */
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);
 
@@ -146,6 +155,10 @@ int programs_nth(const struct ps_programs *programs, int part, int n);
 /* Replicas of a stage. */
 static inline int programs_replicas(const struct ps_programs *programs, int stage) {
     return programs->parts[programs->first_part[stage]].replicas;
+}
+/* Does another worker run the stage's backwards than its forwards? */
+static inline bool programs_split(const struct ps_programs *programs, int stage) {
+    return programs->parts[programs->first_part[stage]].forward != programs->parts[programs->first_part[stage]].backward;
 }
 /* The worker of a stage that has one part. */
 static inline int programs_worker(const struct ps_programs *programs, int stage) {

@@ -3,6 +3,14 @@
 
 #include <stdlib.h>
 
+const struct traffic_info traffic_table[TRAFFICS] = {
+    [TRAFFIC_ACTIVATION] = {"activation", 1, true, true, BLOCK_OUTPUT, BLOCK_INPUT},
+    [TRAFFIC_GRADIENT] = {"gradient", -1, false, false, BLOCK_INPUT_GRADIENT, BLOCK_OUTPUT_GRADIENT},
+    [TRAFFIC_STASH] = {"stash", 0, true, false, BLOCK_STASH, BLOCK_STASH},
+    [TRAFFIC_KEPT_INPUT] = {"input of a stash", 0, true, false, BLOCK_INPUT, BLOCK_INPUT},
+    [TRAFFIC_WEIGHTS] = {"weights", 0, false, true, BLOCK_WEIGHTS, BLOCK_WEIGHTS},
+};
+
 static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
 
 static enum ps_status add(struct routes *routes, int *capacity, struct route route, struct ps_error *error) {
@@ -20,14 +28,16 @@ static enum ps_status add(struct routes *routes, int *capacity, struct route rou
  * multiple of what divides the numbers of both. */
 static enum ps_status add_leaving(const struct ps_programs *programs, int part, enum traffic traffic, struct routes *routes,
                                   int *capacity, struct ps_error *error) {
-    bool onward = traffic == TRAFFIC_ACTIVATION;
+    const struct traffic_info *info = &traffic_table[traffic];
     const struct part *from = &programs->parts[part];
-    int other = from->stage + (onward ? 1 : -1);
-    if (other < 0 || other >= programs->stages || !(onward ? from->forward : from->backward)) return PS_OK;
+    int other = from->stage + info->step;
+    if (other < 0 || other >= programs->stages || !(info->from_forward ? from->forward : from->backward)) return PS_OK;
     for (int i = programs->first_part[other]; i < programs->first_part[other + 1]; i++) {
         const struct part *to = &programs->parts[i];
         bool meet = (from->replica - to->replica) % common(from->replicas, to->replicas) == 0;
-        if (meet && (onward ? to->forward : to->backward)) TRY(add(routes, capacity, (struct route){part, i, traffic}, error));
+        if (i == part || !meet || !(info->to_forward ? to->forward : to->backward)) continue;
+        if (info->step == 0 && !programs_split(programs, other)) continue;
+        TRY(add(routes, capacity, (struct route){part, i, traffic}, error));
     }
     return PS_OK;
 }
@@ -37,8 +47,8 @@ enum ps_status routes_create(const struct ps_programs *programs, struct routes *
     int capacity = 0;
     enum ps_status status = routes.first ? PS_OK : error_memory(error, "routes", (size_t)programs->part_count * sizeof *routes.first);
     for (int part = 0; status == PS_OK && part < programs->part_count; part++) {
-        status = add_leaving(programs, part, TRAFFIC_ACTIVATION, &routes, &capacity, error);
-        if (status == PS_OK) status = add_leaving(programs, part, TRAFFIC_GRADIENT, &routes, &capacity, error);
+        for (int traffic = 0; status == PS_OK && traffic < TRAFFICS; traffic++)
+            status = add_leaving(programs, part, (enum traffic)traffic, &routes, &capacity, error);
         routes.first[part + 1] = routes.count;
     }
     if (status != PS_OK) {
@@ -61,11 +71,24 @@ int routes_find(const struct routes *routes, int from, int to, enum traffic traf
     return NO_ROUTE;
 }
 
-int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker, const struct instruction *instruction) {
+int routes_between(const struct routes *routes, int part, int other, enum block_kind kind, bool *sends) {
+    for (int traffic = 0; traffic < TRAFFICS; traffic++)
+        for (int out = 0; out < 2; out++) {
+            if ((out ? traffic_table[traffic].sent : traffic_table[traffic].received) != kind) continue;
+            int route = routes_find(routes, out ? part : other, out ? other : part, (enum traffic)traffic);
+            if (route == NO_ROUTE) continue;
+            *sends = out;
+            return route;
+        }
+    return NO_ROUTE;
+}
+
+int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker, const struct instruction *instruction,
+              enum block_kind kind) {
     int own = programs_part(programs, worker, instruction->stage);
     int other = programs_part(programs, instruction->peer, instruction_other_stage(instruction));
-    bool sends = opcode_table[instruction->op].action == ACTION_SEND;
-    enum traffic traffic = instruction->op == OP_SA || instruction->op == OP_RA ? TRAFFIC_ACTIVATION : TRAFFIC_GRADIENT;
+    bool sends;
     if (own == NO_PART || other == NO_PART) return NO_ROUTE;
-    return routes_find(routes, sends ? own : other, sends ? other : own, traffic);
+    int route = routes_between(routes, own, other, kind, &sends);
+    return route != NO_ROUTE && sends == (opcode_table[instruction->op].action == ACTION_SEND) ? route : NO_ROUTE;
 }

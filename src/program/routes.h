@@ -1,13 +1,21 @@
 /*
  * Routes: the ways that blocks take from one part to another, one per pair of parts and kind of traffic. Activations and gradients go
- * between the parts of neighbouring stages that work on the same micro-batch.
+ * between the parts of neighbouring stages that work on the same micro-batch; stashes with their inputs, and weights, between the two
+ * parts of a split stage.
  */
 #ifndef PENSTOCK_PROGRAM_ROUTES_H
 #define PENSTOCK_PROGRAM_ROUTES_H
 
 #include "program/program.h"
 
-enum traffic { TRAFFIC_ACTIVATION, TRAFFIC_GRADIENT };
+/* What it is called, between which parts it goes, and the kinds of block at its two ends. */
+struct traffic_info {
+    const char *name;
+    int step; /* from a stage to the one so many further */
+    bool from_forward, to_forward; /* from (to) the part that runs the forward; else the one that runs the backward */
+    enum block_kind sent, received;
+};
+extern const struct traffic_info traffic_table[TRAFFICS];
 
 struct route {
     int from, to; /* parts */
@@ -27,14 +35,10 @@ enum ps_status routes_create(const struct ps_programs *programs, struct routes *
 void routes_free(struct routes *routes);
 /* The number of a route, or NO_ROUTE. */
 int routes_find(const struct routes *routes, int from, int to, enum traffic traffic);
-/* The route of a send or a receive of `worker`. */
-int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker, const struct instruction *instruction);
-/* Which slots of a part a route fills or empties. */
-static inline enum block_kind route_sent(enum traffic traffic) {
-    return traffic == TRAFFIC_ACTIVATION ? BLOCK_OUTPUT : BLOCK_INPUT_GRADIENT;
-}
-static inline enum block_kind route_received(enum traffic traffic) {
-    return traffic == TRAFFIC_ACTIVATION ? BLOCK_INPUT : BLOCK_OUTPUT_GRADIENT;
-}
+/* The route over which a part sends a block of `kind` to another part, or receives one from it (`sends` says which), or NO_ROUTE. */
+int routes_between(const struct routes *routes, int part, int other, enum block_kind kind, bool *sends);
+/* The route of a block of a send or a receive of `worker`. */
+int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker, const struct instruction *instruction,
+              enum block_kind kind);
 
 #endif

@@ -252,7 +252,10 @@ static enum ps_status read_parts(struct reader *reader, struct ps_programs *prog
             status = read_part(reader, programs, part > 0 ? parts[part - 1].stage : -1, &parts[part], &slots[part]);
     }
     if (status == PS_OK) status = programs_set_parts(programs, parts, count, reader->error);
-    if (status == PS_OK) memcpy(programs->slots, slots, (size_t)count * sizeof *slots);
+    for (int part = 0; status == PS_OK && part < count; part++) {
+        programs->slots[part] = slots[part];
+        programs->slots[part].forward_only = !parts[part].backward;
+    }
     free(parts);
     free(slots);
     return status;

@@ -12,7 +12,7 @@ struct timeline_event {
 
 struct timeline_transfer {
     int from, to, stage, micro_batch; /* stage that sends */
-    bool gradient;
+    enum traffic traffic;
     int64_t bytes;
     double start_s, end_s;
 };

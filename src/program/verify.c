@@ -22,6 +22,7 @@ enum { EMPTY = -1 };
 
 struct weight_content {
     int version, ahead; /* version EMPTY: nothing */
+    bool travels;
 };
 
 struct block_content {
@@ -63,15 +64,29 @@ static struct verified_part *part_of(const struct verifier *verifier, int worker
 
 /* ------------------------------------------------------------- what is read */
 
-static const char *check_reading(const struct verifier *verifier, int worker, const struct instruction *instruction) {
+/* What the policy says that a computation reads, or that is to be sent for one; past the last micro-batch the newest. */
+static struct reading wanted_by(const struct verifier *verifier, const struct instruction *instruction) {
+    if (instruction->micro_batch == verifier->versions.micro_batches)
+        return (struct reading){.version = programs_updates(verifier->programs, instruction->stage)};
     struct reading_context context = version_table_context(&verifier->versions, verifier->programs, instruction->stage,
                                                            instruction->micro_batch, verifier->flush);
+    bool forward = instruction->op == OP_F || instruction->op == OP_SW;
+    return forward ? verifier->policy->forward(&context) : verifier->policy->backward(&context);
+}
+
+static const char *check_flush(const struct verifier *verifier, const struct instruction *instruction) {
+    size_t cell = (size_t)instruction->stage * (size_t)verifier->versions.micro_batches + (size_t)instruction->micro_batch;
+    if (!verifier->policy->needs_flush || instruction->op == OP_SW) return NULL;
+    if (verifier->versions.forward[cell] == verifier->versions.backward[cell]) return NULL;
+    return "an update falls between this micro-batch's forward and its backward";
+}
+
+static const char *check_reading(const struct verifier *verifier, int worker, const struct instruction *instruction) {
     if (verifier->programs->evaluation) return instruction->slot == 0 ? NULL : "does not read the newest weights";
-    if (verifier->policy->needs_flush && context.forward_version != context.backward_version)
-        return "an update falls between this micro-batch's forward and its backward";
-    struct reading wanted =
-        instruction->op == OP_F ? verifier->policy->forward(&context) : verifier->policy->backward(&context);
+    struct reading wanted = wanted_by(verifier, instruction);
     const struct weight_content *content = &part_of(verifier, worker, instruction)->weights[instruction->slot];
+    const char *reason = check_flush(verifier, instruction);
+    if (reason) return reason;
     if (content->version == EMPTY) return "reads a weight slot that nothing has filled";
     if (content->version != wanted.version) return "reads weights of another version than its policy says";
     return content->ahead == wanted.ahead ? NULL : "reads weights predicted for another number of updates than its policy says";
@@ -118,7 +133,8 @@ static void put(struct verifier *verifier, int worker, const struct instruction 
 static bool settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct verifier *verifier = context;
     const struct verified_part *part = &verifier->parts[programs_part(verifier->programs, worker, stage)];
-    return kind == BLOCK_WEIGHT_GRADIENTS ? !part->summing : !part->blocks[kind][slot].travels;
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return !part->summing;
+    return kind == BLOCK_WEIGHTS ? !part->weights[slot].travels : !part->blocks[kind][slot].travels;
 }
 
 static enum ps_status verdict(const char *reason, int worker, const struct instruction *instruction, struct ps_error *error) {
@@ -271,51 +287,93 @@ static enum ps_status predict(void *context, int worker, const struct instructio
 
 /* ----------------------------------------------------------------- transfers */
 
-static struct block_content *block_of(const struct verifier *verifier, int worker, const struct instruction *instruction) {
-    int kind = 0;
-    while (instruction->block[kind] == NO_SLOT) kind++;
-    return &part_of(verifier, worker, instruction)->blocks[kind][instruction->block[kind]];
+/* The slot of a send or a receive that is of this kind; NULL: it moves none. */
+static struct block_content *block_of(const struct verifier *verifier, int worker, const struct instruction *instruction,
+                                      enum block_kind kind) {
+    int slot = instruction->block[kind];
+    return slot == NO_SLOT ? NULL : &part_of(verifier, worker, instruction)->blocks[kind][slot];
 }
 
-/* Both ends have come: the block is handed over. */
-static enum ps_status meet(struct verifier *verifier, int worker, const struct instruction *one, const struct instruction *other,
-                           struct ps_error *error) {
-    struct block_content *own = block_of(verifier, worker, one), *their = block_of(verifier, one->peer, other);
-    struct block_content *from = opcode_table[one->op].action == ACTION_SEND ? own : their;
-    if (one->micro_batch != other->micro_batch) {
-        char text[96], reason[160];
-        snprintf(reason, sizeof reason, "meets %s at the other end, which is of another micro-batch", instruction_text(other, text));
-        return verify_refuse(one, worker, error, reason);
+static enum ps_status check_same(int worker, const struct instruction *one, const struct instruction *other, struct ps_error *error) {
+    char text[96], reason[160];
+    if (one->micro_batch == other->micro_batch) return PS_OK;
+    snprintf(reason, sizeof reason, "meets %s at the other end, which is of another micro-batch", instruction_text(other, text));
+    return verify_refuse(one, worker, error, reason);
+}
+
+/* Puts an end of a transfer into the route's queue, or takes the other end out of it into *other. */
+static enum ps_status queue(struct verifier *verifier, int worker, const struct instruction *instruction, enum block_kind kind,
+                            int *at, const struct instruction **other, struct ps_error *error) {
+    *at = routes_of(&verifier->routes, verifier->programs, worker, instruction, kind);
+    *other = NULL;
+    if (*at == NO_ROUTE) return verify_refuse(instruction, worker, error, "names a worker that never works on the same micro-batch");
+    struct channel *channel = &verifier->channels[*at];
+    if (channel->first < channel->count && channel->waiting[channel->first]->op != instruction->op) {
+        *other = channel->waiting[channel->first++];
+        return check_same(worker, instruction, *other, error);
     }
-    from->micro_batch = EMPTY;
-    own->travels = their->travels = false;
-    return PS_OK;
-}
-
-static enum ps_status offer(struct verifier *verifier, int worker, const struct instruction *instruction, struct ps_error *error) {
-    int route = routes_of(&verifier->routes, verifier->programs, worker, instruction);
-    if (route == NO_ROUTE) return verify_refuse(instruction, worker, error, "names a worker that never works on the same micro-batch");
-    struct channel *channel = &verifier->channels[route];
-    block_of(verifier, worker, instruction)->travels = true;
-    if (channel->first < channel->count && channel->waiting[channel->first]->op != instruction->op)
-        return meet(verifier, worker, instruction, channel->waiting[channel->first++], error);
     if (channel->first == channel->count) channel->first = channel->count = 0;
     if (channel->count == channel->capacity) return verify_refuse(instruction, worker, error, "more transfers than micro-batches");
     channel->waiting[channel->count++] = instruction;
     return PS_OK;
 }
 
+/* One end of the transfer of a block has come; when both have, it is handed over. */
+static enum ps_status offer(struct verifier *verifier, int worker, const struct instruction *instruction, enum block_kind kind,
+                            struct ps_error *error) {
+    struct block_content *own = block_of(verifier, worker, instruction, kind);
+    const struct instruction *other;
+    int route;
+    if (!own) return PS_OK;
+    own->travels = true;
+    TRY(queue(verifier, worker, instruction, kind, &route, &other, error));
+    if (!other) return PS_OK;
+    bool sends = opcode_table[instruction->op].action == ACTION_SEND;
+    const struct traffic_info *traffic = &traffic_table[verifier->routes.list[route].traffic];
+    struct block_content *their = block_of(verifier, instruction->peer, other, sends ? traffic->received : traffic->sent);
+    (sends ? own : their)->micro_batch = EMPTY;
+    own->travels = their->travels = false;
+    return PS_OK;
+}
+
+/* The same of weights: the receiver's slot then holds what the sender's holds. */
+static enum ps_status offer_weights(struct verifier *verifier, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct weight_content *own = &part_of(verifier, worker, instruction)->weights[instruction->slot];
+    const struct instruction *other;
+    int route;
+    own->travels = true;
+    TRY(queue(verifier, worker, instruction, BLOCK_WEIGHTS, &route, &other, error));
+    if (!other) return PS_OK;
+    bool sends = opcode_table[instruction->op].action == ACTION_SEND;
+    struct weight_content *their = &part_of(verifier, instruction->peer, other)->weights[other->slot];
+    *(sends ? their : own) = *(sends ? own : their);
+    *(sends ? own : their) = (struct weight_content){.version = EMPTY};
+    own->travels = their->travels = false;
+    return PS_OK;
+}
+
+static bool moves_weights(const struct instruction *instruction) { return instruction->op == OP_SW || instruction->op == OP_RW; }
+
 static enum ps_status send(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
-    enum block_kind kind = instruction->op == OP_SA ? BLOCK_OUTPUT : BLOCK_INPUT_GRADIENT;
-    TRY(verdict(check_holds(context, worker, instruction, kind), worker, instruction, error));
-    return offer(context, worker, instruction, error);
+    if (moves_weights(instruction)) {
+        TRY(verdict(check_reading(context, worker, instruction), worker, instruction, error));
+        return offer_weights(context, worker, instruction, error);
+    }
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        TRY(verdict(check_holds(context, worker, instruction, (enum block_kind)kind), worker, instruction, error));
+        TRY(offer(context, worker, instruction, (enum block_kind)kind, error));
+    }
+    return PS_OK;
 }
 
 static enum ps_status receive(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
-    enum block_kind kind = instruction->op == OP_RA ? BLOCK_INPUT : BLOCK_OUTPUT_GRADIENT;
-    TRY(verdict(check_empty(context, worker, instruction, kind), worker, instruction, error));
-    put(context, worker, instruction, kind, instruction->micro_batch);
-    return offer(context, worker, instruction, error);
+    if (moves_weights(instruction)) return offer_weights(context, worker, instruction, error);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        TRY(verdict(check_empty(context, worker, instruction, (enum block_kind)kind), worker, instruction, error));
+        put(context, worker, instruction, (enum block_kind)kind, instruction->micro_batch);
+        TRY(offer(context, worker, instruction, (enum block_kind)kind, error));
+    }
+    return PS_OK;
 }
 
 static const struct environment verifying = {
@@ -378,6 +436,9 @@ static enum ps_status check_complete(const struct verifier *verifier, struct ps_
             return error_set(error, PS_BAD_INPUT, "stage %d: runs %d forwards, not %d", s, part->forwards, forwards);
         if (!programs->evaluation && (part->newest != updates || part->gradients != 0))
             return error_set(error, PS_BAD_INPUT, "stage %d: makes %d updates, not %d", s, part->newest, updates);
+        bool handed = programs->parts[p].forward && !programs->parts[p].backward && !programs->evaluation;
+        if (handed && (part->weights[0].version != programs_updates(programs, s) || part->weights[0].ahead != 0))
+            return error_set(error, PS_BAD_INPUT, "stage %d: worker %d does not end with the newest weights", s, programs->parts[p].worker);
         for (int slot = 0; slot < programs->slots[p].delta; slot++)
             if (part->blocks[BLOCK_DELTA][slot].micro_batch != EMPTY)
                 return error_set(error, PS_BAD_INPUT, "stage %d: the gradient of the weights for micro-batch %d is never made", s,
@@ -425,8 +486,8 @@ static bool start(struct verifier *verifier) {
         ok = part_start(&verifier->parts[part], &programs->slots[part], micro_batches) && ok;
     for (int route = 0; verifier->channels && route < verifier->routes.count; route++) {
         struct channel *channel = &verifier->channels[route];
-        channel->capacity = micro_batches;
-        channel->waiting = malloc((size_t)micro_batches * sizeof *channel->waiting);
+        channel->capacity = micro_batches + 1;
+        channel->waiting = malloc((size_t)channel->capacity * sizeof *channel->waiting);
         ok = ok && channel->waiting;
     }
     return ok;

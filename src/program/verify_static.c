@@ -15,7 +15,17 @@ static bool block_belongs(const struct ps_programs *programs, int stage, enum bl
     return true;
 }
 
-static const char *check_weights(const struct stage_slots *slots, const struct instruction *instruction) {
+/* What a part does that runs both directions, only forwards, or only backwards. */
+static const char *check_role(const struct part *part, const struct instruction *instruction) {
+    bool moves_stash = instruction->op == OP_SS || instruction->op == OP_RS, moves_weights = instruction->op == OP_SW || instruction->op == OP_RW;
+    bool of_forward = instruction->op == OP_F || instruction->op == OP_SA || instruction->op == OP_RA || instruction->op == OP_SS ||
+                      instruction->op == OP_RW;
+    if ((moves_stash || moves_weights) && part->forward && part->backward) return "hands over what stays on its worker";
+    if (of_forward ? part->forward : part->backward) return NULL;
+    return of_forward ? "is on a worker that runs only the stage's backwards" : "is on a worker that runs only the stage's forwards";
+}
+
+static const char *check_weights(const struct part *part, const struct stage_slots *slots, const struct instruction *instruction) {
     const char *operands = opcode_table[instruction->op].operands;
     int weights = slots->weights;
     if (strchr(operands, '@') && (instruction->slot < 0 || instruction->slot >= weights))
@@ -27,7 +37,7 @@ static const char *check_weights(const struct stage_slots *slots, const struct i
     if (instruction->predict_to >= weights) return "predicts into a weight slot that the stage does not have";
     if (instruction->predict_to == (instruction->op == OP_U ? instruction->to : instruction->slot))
         return "predicts over the weights themselves";
-    return instruction->ahead >= 1 ? NULL : "predicts fewer than one update ahead";
+    return instruction->ahead >= (part->forward ? 1 : 0) ? NULL : "predicts fewer than one update ahead";
 }
 
 static const char *check_blocks(const struct ps_programs *programs, const struct stage_slots *slots,
@@ -36,7 +46,10 @@ static const char *check_blocks(const struct ps_programs *programs, const struct
         enum block_kind kind = operand_block(*operand);
         if (kind == BLOCK_KINDS) continue;
         int slot = instruction->block[kind];
-        if (!block_belongs(programs, instruction->stage, kind)) {
+        bool stays = kind == BLOCK_STASH && programs->recompute[instruction->stage];
+        if (stays && (instruction->op == OP_SS || instruction->op == OP_RS)) {
+            if (slot != NO_SLOT) return "moves a stash that is made again";
+        } else if (!block_belongs(programs, instruction->stage, kind)) {
             if (slot != NO_SLOT) return "names a block towards a stage that does not exist";
         } else if (slot < 0 || slot >= stage_slots_of(slots, kind)) {
             return "names a block that the stage does not have";
@@ -59,9 +72,11 @@ static const char *check(const struct ps_programs *programs, int worker, const s
     int part = programs_part(programs, worker, instruction->stage);
     if (part == NO_PART) return "is on a worker that does not hold the stage";
     bool of_update = instruction->op == OP_U || instruction->op == OP_AR;
-    int limit = of_update ? programs_updates(programs, instruction->stage) : programs_micro_batches(programs);
+    bool of_weights = instruction->op == OP_SW || instruction->op == OP_RW || instruction->op == OP_P;
+    int limit = of_update ? programs_updates(programs, instruction->stage) : programs_micro_batches(programs) + of_weights;
     if (instruction->micro_batch < 0 || instruction->micro_batch >= limit) return "is outside the segment";
-    const char *reason = check_weights(&programs->slots[part], instruction);
+    const char *reason = check_role(&programs->parts[part], instruction);
+    if (!reason) reason = check_weights(&programs->parts[part], &programs->slots[part], instruction);
     if (!reason) reason = check_blocks(programs, &programs->slots[part], instruction);
     return reason ? reason : check_peer(programs, instruction);
 }

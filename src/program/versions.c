@@ -3,6 +3,15 @@
 
 #include "program/lower.h"
 
+/* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it. `forward`
+ * holds one more than these where there is an SW, else 0. */
+static void fill_handed(int *forward, int count) {
+    for (int k = 0, known = 0; k < count; k++) {
+        if (forward[k] > 0) known = forward[k] - 1;
+        forward[k] = known;
+    }
+}
+
 enum ps_status version_table_count(const struct ps_programs *programs, struct version_table *table, struct ps_error *error) {
     int micro_batches = programs_micro_batches(programs);
     size_t cells = (size_t)programs->stages * (size_t)micro_batches;
@@ -15,11 +24,14 @@ enum ps_status version_table_count(const struct ps_programs *programs, struct ve
             const struct instruction *instruction = &program->code[i];
             int *updates = &newest[programs_part(programs, worker, instruction->stage)];
             size_t cell = (size_t)instruction->stage * (size_t)micro_batches + (size_t)instruction->micro_batch;
-            if (instruction->op == OP_F) forward[cell] = *updates;
+            if (instruction->op == OP_F && !programs_split(programs, instruction->stage)) forward[cell] = *updates;
+            if (instruction->op == OP_SW && instruction->micro_batch < micro_batches) forward[cell] = 1 + *updates;
             if (instruction_takes_gradient(instruction)) backward[cell] = *updates;
             if (instruction->op == OP_U) ++*updates;
         }
     }
+    for (int stage = 0; stage < programs->stages; stage++)
+        if (programs_split(programs, stage)) fill_handed(forward + (size_t)stage * (size_t)micro_batches, micro_batches);
     *table = (struct version_table){.micro_batches = micro_batches, .forward = forward, .backward = backward};
     return PS_OK;
 }

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "program/routes.h"
 #include "report/memory_curve.h"
 
 static const char *const categories[ACTION_COUNT] = {
@@ -137,13 +138,14 @@ static void add_transfer(struct tracing *tracing, int id) {
     int link = transfer->from * tracing->timeline->workers + transfer->to;
     text_add(next(tracing),
              "{\"ph\":\"X\",\"name\":\"%s %d\",\"cat\":\"transfer\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
-             transfer->gradient ? "gradient" : "activation", transfer->micro_batch, TRACE_LINKS, link,
+             traffic_table[transfer->traffic].name, transfer->micro_batch, TRACE_LINKS, link,
              microseconds(transfer->start_s), microseconds(transfer->end_s - transfer->start_s));
     text_add(&tracing->text, ",\"args\":{\"stage\":%d,\"micro_batch\":%d,\"bytes\":%lld}}", transfer->stage,
              transfer->micro_batch, (long long)transfer->bytes);
-    const int *from = computation(&tracing->computations, transfer->stage, transfer->micro_batch, transfer->gradient);
-    int reader = transfer->gradient ? transfer->stage - 1 : transfer->stage + 1;
-    const int *to = computation(&tracing->computations, reader, transfer->micro_batch, transfer->gradient);
+    const struct traffic_info *traffic = &traffic_table[transfer->traffic];
+    const int *from = computation(&tracing->computations, transfer->stage, transfer->micro_batch, !traffic->from_forward);
+    const int *to = computation(&tracing->computations, transfer->stage + traffic->step, transfer->micro_batch, !traffic->to_forward);
+    if (transfer->traffic == TRAFFIC_WEIGHTS) return; /* an update made them, and its mini-batch is another */
     if (!from || !to || *from < 0 || *to < 0) return;
     const struct timeline_event *maker = &tracing->timeline->events[*from], *taker = &tracing->timeline->events[*to];
     add_flow(tracing, "s", id, TRACE_WORKERS, maker->worker, maker->start_s, maker->end_s);

@@ -104,12 +104,16 @@ static struct stage_step step_of(const struct crew *crew, const struct worker_st
 static void note_arrivals(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
                           const struct instruction *instruction) {
     if (!worker->device->class->not_before) return;
-    for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++) {
+    for (int kind = BLOCK_STASH; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
         double time = crew->transport_class->settled_at(crew->transport, stage->part, (enum block_kind)kind, slot);
         worker->device->class->not_before(worker->device, time);
     }
+    if (programs_split(crew->segment.programs, instruction->stage) && instruction_handed_slot(instruction) != NO_SLOT)
+        worker->device->class->not_before(
+            worker->device,
+            crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHTS, instruction_handed_slot(instruction)));
 }
 
 /* The same of an update's gradients, where they were added up over replicas. */
@@ -151,6 +155,16 @@ static enum ps_status record_loss(struct crew *crew, const struct worker_stage *
     return PS_FAILED;
 }
 
+/* The last stage's labels where its forward ran elsewhere; with recomputation that comes first. */
+static enum ps_status fetch_labels(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                                   const struct instruction *instruction, struct ps_error *error) {
+    const struct ps_programs *programs = crew->segment.programs;
+    bool first = (instruction->op == OP_R) == programs->recompute[instruction->stage];
+    int counted;
+    if (!crew->real || stage->forward || instruction->stage < programs->stages - 1 || !first) return PS_OK;
+    return load_labels(crew, worker, stage, instruction, &counted, error);
+}
+
 static enum ps_status forward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
@@ -174,6 +188,8 @@ static enum ps_status recompute(void *context, int number, const struct instruct
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    TRY(fetch_labels(crew, worker, stage, instruction, error));
+    note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     struct stage_result ignored = {0}; /* the loss was counted in the forward */
@@ -186,6 +202,7 @@ static enum ps_status run_backward(struct crew *crew, int number, const struct i
                                    struct ps_error *error) {
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    TRY(fetch_labels(crew, worker, stage, instruction, error));
     note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
@@ -245,6 +262,7 @@ static enum ps_status update(void *context, int number, const struct instruction
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     note_sum(crew, worker, stage);
+    note_arrivals(crew, worker, stage, instruction);
     float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
     update_rule_apply(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                       stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
@@ -260,6 +278,7 @@ static enum ps_status predict(void *context, int number, const struct instructio
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    note_arrivals(crew, worker, stage, instruction);
     update_rule_predict(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                         stage->weights[instruction->predict_to], instruction->ahead);
     finish(worker);
@@ -280,6 +299,9 @@ static enum ps_status transfer(void *context, int number, const struct instructi
         if (slot == NO_SLOT) continue;
         crew->transport_class->post(crew->transport, stage->part, (enum block_kind)kind, slot, other, &stage->block[kind][slot], when);
     }
+    if (instruction->op == OP_SW || instruction->op == OP_RW)
+        crew->transport_class->post(crew->transport, stage->part, BLOCK_WEIGHTS, instruction->slot, other,
+                                    &stage->weights[instruction->slot], when);
     return PS_OK;
 }
 
@@ -287,6 +309,7 @@ static bool settled(void *context, int number, int stage, enum block_kind kind, 
     const struct crew *crew = context;
     const struct ps_programs *programs = crew->segment.programs;
     if (kind == BLOCK_WEIGHT_GRADIENTS && programs_replicas(programs, stage) == 1) return true;
+    if (kind == BLOCK_WEIGHTS && !programs_split(programs, stage)) return true;
     return crew->transport_class->settled(crew->transport, programs_part(programs, number, stage), kind, slot);
 }
 

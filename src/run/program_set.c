@@ -19,6 +19,7 @@ static struct program_set_entry *find_entry(struct program_set *set, int batches
 }
 
 static void grow_slots(struct stage_slots *most, const struct stage_slots *slots) {
+    most->forward_only = slots->forward_only;
     if (slots->weights > most->weights) most->weights = slots->weights;
     if (slots->stash > most->stash) most->stash = slots->stash;
     if (slots->delta > most->delta) most->delta = slots->delta;

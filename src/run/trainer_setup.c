@@ -158,15 +158,15 @@ static enum ps_status give_loader(const struct trainer *trainer, const struct sa
     return loader_create(&options, &data->loader, error);
 }
 
-/* Images for the first stage's workers, labels for the last stage's. */
+/* Images for the first stage's workers, labels for the last stage's, of a split one also for the backward's. */
 static enum ps_status give_data(struct trainer *trainer, struct ps_error *error) {
     const struct ps_programs *programs = trainer->programs.entries[0].programs;
     for (int p = 0; p < programs->part_count; p++) {
         const struct part *part = &programs->parts[p];
         for (int images = 0; images < 2; images++) {
-            if (part->stage != (images ? 0 : programs->stages - 1) || !part->forward) continue;
+            if (part->stage != (images ? 0 : programs->stages - 1) || (images && !part->forward)) continue;
             TRY(give_loader(trainer, &trainer->data, part, WORKER_DATA_TRAIN, images, error));
-            if (trainer->valid.dataset) TRY(give_loader(trainer, &trainer->valid, part, WORKER_DATA_VALID, images, error));
+            if (trainer->valid.dataset && part->forward) TRY(give_loader(trainer, &trainer->valid, part, WORKER_DATA_VALID, images, error));
         }
     }
     return PS_OK;

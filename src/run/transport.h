@@ -1,7 +1,8 @@
 /*
  * Transports: how boundary blocks get from worker to worker.
  *
- * Each pair of parts of neighbouring stages (program/routes.h) has two channels: activations forwards, gradients backwards. Both
+ * Each pair of parts of neighbouring stages (program/routes.h) has two channels: activations forwards, gradients backwards; the
+ * two parts of a split stage have others. Both
  * ends post blocks to their channel: the sender a full one, the receiver an empty one; the n-th of one end meets the n-th of the
  * other (the verifier has proved that both programs name micro-batches in the same order). When both have come, the contents
  * change hands.
@@ -41,8 +42,8 @@ struct transport_class {
     /* Only when no worker uses it any more; blocks still posted go back to who posted them, as they are. */
     void (*destroy)(struct transport *transport);
 
-    /* Posts a block to the channel with part `other`: full where `kind` leaves its own (output, input gradient), empty where it
-     * arrives. Never blocks; takes the channel's lock. From here until `settled` the entry *block and the block itself belong to the transport; then both
+    /* Posts a block to the channel with part `other`: full where `kind` goes there, empty where it comes from there
+     * (program/routes.h). BLOCK_WEIGHTS: a weight slot. Never blocks; takes the channel's lock. From here until `settled` the entry *block and the block itself belong to the transport; then both
      * are the poster's again: a receiver's entry names a full block, a sender's one whose contents do not matter. A slot is
      * posted again only when it is settled. `when` (as clock_now counts) is the time by the poster's device. */
     void (*post)(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when);

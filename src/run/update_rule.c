@@ -126,7 +126,11 @@ static void predict(const struct update_rule *rule, struct device *device, const
 
 void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
                          const float *weights, float *predicted, int ahead) {
-    predict(rule, device, state, weights, predicted, ahead, state->seconds * SIMULATE_PREDICT_COST);
+    /* No update ahead: the weights themselves, to the bit. */
+    if (ahead == 0 && device->class->real)
+        memcpy(predicted, weights, state->count * sizeof *predicted);
+    else
+        predict(rule, device, state, weights, predicted, ahead, state->seconds * SIMULATE_PREDICT_COST);
 }
 
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
@@ -148,11 +152,13 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
     for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++) call.moment[i] = i < rule->optimizer->moments ? state->moment[i] : NULL;
     state->done++;
     state->step += state->round;
-    if (predicted && !beside) {
+    bool copies = predicted && ahead == 0;
+    if (predicted && !beside && !copies) {
         call.predicted = predicted;
         call.ahead = look_ahead(rule, state, ahead);
     }
     double seconds = state->seconds * (predicted ? SIMULATE_UPDATE_PREDICT_COST : 1);
     device->class->update(device, rule->optimizer, &rule->settings, &call, false, seconds);
-    if (predicted && beside) predict(rule, device, state, updated, predicted, ahead, 0);
+    if (copies && device->class->real) memcpy(predicted, updated, state->count * sizeof *predicted);
+    if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);
 }

@@ -14,6 +14,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->number = number;
     stage->part = part;
     stage->replica = options->programs->parts[part].replica;
+    stage->forward = options->programs->parts[part].forward;
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
     stage->slots = options->slots[part];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
@@ -90,8 +91,8 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     struct memory_block *memory = &worker->memory;
     int64_t parameter_bytes = stage->sizes.parameter_bytes;
     TRY(carve_table(memory, stage->slots.weights, parameter_bytes, &stage->weights, error));
-    stage->gradients = memory_block_carve(memory, (size_t)parameter_bytes);
-    for (int i = 0; i < options->moments; i++) stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
+    if (!stage->slots.forward_only) stage->gradients = memory_block_carve(memory, (size_t)parameter_bytes);
+    for (int i = 0; i < options->moments && !stage->slots.forward_only; i++) stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind), slot_bytes(stage, (enum block_kind)kind),

@@ -22,6 +22,7 @@ struct worker_stage {
     int number; /* of the stage */
     int part;   /* of the programs */
     int replica;
+    bool forward; /* it runs the stage's forwards; else only its backwards, and its statistics say nothing */
     struct stage *stage;
     struct stage_sizes sizes;
     struct stage_slots slots;

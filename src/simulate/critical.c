@@ -2,6 +2,8 @@
  * equal. */
 #include "simulate/critical.h"
 
+#include "program/routes.h"
+
 #include <stdlib.h>
 
 enum { NOTHING = -1 };
@@ -61,7 +63,7 @@ static bool ends_at(const struct walk *walk, int event, double time) {
 /* Does the transfer bring what the event reads? */
 static bool feeds(const struct timeline_transfer *transfer, const struct timeline_event *event) {
     const struct instruction *instruction = &event->instruction;
-    int reader = transfer->gradient ? transfer->stage - 1 : transfer->stage + 1;
+    int reader = transfer->stage + traffic_table[transfer->traffic].step;
     return transfer->to == event->worker && instruction->stage == reader && instruction->micro_batch == transfer->micro_batch;
 }
 

@@ -60,8 +60,8 @@ struct engine_ring {
 /* What one worker holds of a stage. */
 struct engine_part {
     int64_t duration[ACTION_COUNT], update_and_predict; /* ticks */
-    int first_block[BLOCK_KINDS];                       /* into engine.blocks; stashes never travel and have none */
-    int slots[BLOCK_KINDS];
+    int first_block[BLOCK_PLACES]; /* into engine.blocks */
+    int slots[BLOCK_PLACES];       /* of the kinds that travel; 0 of the others */
     int sum_block; /* NOBODY: the stage has no replicas */
 };
 

@@ -41,7 +41,7 @@ static double channel_seconds(const struct engine *engine, const struct engine_c
 /* Counts an instruction that runs `times` times. */
 static void survey_instruction(enum opcode op, int64_t times, struct survey *survey, int64_t *forwards) {
     enum action action = opcode_table[op].action;
-    survey->sends += action == ACTION_SEND ? times : 0;
+    survey->sends += action == ACTION_SEND ? times * (op == OP_SS ? 2 : 1) : 0;
     survey->sums += action == ACTION_REDUCE ? times : 0;
     survey->events += action != ACTION_SEND && action != ACTION_RECEIVE && action != ACTION_REDUCE ? times : 0;
     *forwards += action == ACTION_FORWARD ? times : 0;
@@ -65,8 +65,12 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
         int *slots = engine_part_of(engine, index, instruction->stage)->slots;
-        for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
+        for (int kind = programs_split(work->programs, instruction->stage) ? BLOCK_STASH : BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
             if (instruction->block[kind] >= slots[kind]) slots[kind] = instruction->block[kind] + 1;
+        if (programs_split(work->programs, instruction->stage) && instruction->slot >= slots[BLOCK_WEIGHTS])
+            slots[BLOCK_WEIGHTS] = instruction->slot + 1;
+        if (programs_split(work->programs, instruction->stage) && instruction->predict_to >= slots[BLOCK_WEIGHTS])
+            slots[BLOCK_WEIGHTS] = instruction->predict_to + 1;
         survey_instruction((enum opcode)instruction->op, 1, survey, &forwards);
     }
     worker->window = (int)(engine->flush ? forwards / work->programs->batches : forwards);
@@ -107,7 +111,12 @@ static void add_channel(struct engine *engine, int from, int to, int64_t bytes) 
 static void add_route(struct engine *engine, const struct route *route) {
     const struct part *from = &engine->work->programs->parts[route->from], *to = &engine->work->programs->parts[route->to];
     const struct stage_sizes *size = &engine->work->costs[from->stage].size;
-    add_channel(engine, from->worker, to->worker, route->traffic == TRAFFIC_GRADIENT ? size->input_bytes : size->output_bytes);
+    const int64_t bytes[TRAFFICS] = {[TRAFFIC_ACTIVATION] = size->output_bytes,
+                                     [TRAFFIC_GRADIENT] = size->input_bytes,
+                                     [TRAFFIC_STASH] = size->stash_bytes,
+                                     [TRAFFIC_KEPT_INPUT] = size->input_bytes,
+                                     [TRAFFIC_WEIGHTS] = size->parameter_bytes};
+    add_channel(engine, from->worker, to->worker, bytes[route->traffic]);
 }
 
 /* From each part that updates the stage to the next, the last to the first: what one step of a sum carries. */
@@ -169,7 +178,7 @@ static void lay_out_part(struct engine *engine, int index) {
     struct stage_seconds seconds = part_seconds(engine->work, &engine->work->programs->parts[index]);
     for (int action = 0; action < ACTION_COUNT; action++) part->duration[action] = ticks(engine, seconds.action[action]);
     part->update_and_predict = ticks(engine, seconds.update_and_predict);
-    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+    for (int kind = 0; kind < BLOCK_PLACES; kind++) {
         part->first_block[kind] = engine->block_count;
         engine->block_count += part->slots[kind];
     }
@@ -179,7 +188,7 @@ static void lay_out_part(struct engine *engine, int index) {
 
 static void lay_out_blocks(struct engine *engine) {
     for (int p = 0; p < engine->work->programs->part_count; p++)
-        for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        for (int kind = 0; kind < BLOCK_PLACES; kind++)
             for (int slot = 0; slot < engine->parts[p].slots[kind]; slot++)
                 engine->blocks[engine->parts[p].first_block[kind] + slot] =
                     (struct engine_block){.worker = engine->work->programs->parts[p].worker, .partner = NOBODY, .next = NOBODY};

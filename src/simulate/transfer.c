@@ -32,11 +32,9 @@ static void settle(struct engine *engine, int index) {
 
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct engine *engine = context;
-    if (kind < BLOCK_INPUT) return true;
-    if (kind == BLOCK_WEIGHT_GRADIENTS) {
-        int sum = engine_part_of(engine, worker, stage)->sum_block;
-        return sum == NOBODY || !engine->blocks[sum].moving;
-    }
+    const struct engine_part *part = engine_part_of(engine, worker, stage);
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return part->sum_block == NOBODY || !engine->blocks[part->sum_block].moving;
+    if (part->slots[kind] == 0) return true; /* of this kind nothing of the part travels */
     return !engine->blocks[block_index(engine, worker, stage, kind, slot)].moving;
 }
 
@@ -70,7 +68,7 @@ static void record(struct engine *engine, const struct engine_block *sender, con
         .to = receiver->worker,
         .stage = engine->work->programs->parts[route->from].stage,
         .micro_batch = sender->micro_batch,
-        .gradient = route->traffic == TRAFFIC_GRADIENT,
+        .traffic = route->traffic,
         .bytes = channel->bytes,
         .start_s = engine_seconds(engine, start),
         .end_s = engine_seconds(engine, end),
@@ -135,19 +133,10 @@ static void offer(struct engine *engine, int index, enum side side) {
     }
 }
 
-/* The block that a send or a receive is about. */
-static enum block_kind moved_block(enum opcode op) {
-    const char *operand = opcode_table[op].operands;
-    while (operand_block(*operand) == BLOCK_KINDS) operand++;
-    return operand_block(*operand);
-}
-
-enum ps_status transfer_execute(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
-    struct engine *engine = context;
-    (void)error;
-    enum block_kind kind = moved_block(instruction->op);
+/* One block of a send or a receive; returns how long its transfer takes. */
+static int64_t move(struct engine *engine, int worker, const struct instruction *instruction, enum block_kind kind, int slot) {
     enum side side = opcode_table[instruction->op].action == ACTION_SEND ? SENDER : RECEIVER;
-    int index = block_index(engine, worker, instruction->stage, kind, instruction->block[kind]);
+    int index = block_index(engine, worker, instruction->stage, kind, slot);
     struct engine_block *block = &engine->blocks[index];
     assert(!block->moving);
     block->moving = true;
@@ -155,10 +144,23 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     block->micro_batch = instruction->micro_batch;
     block->posted = engine->now;
     block->begun = engine->workers[worker].started;
-    block->channel = routes_of(&engine->routes, engine->work->programs, worker, instruction);
+    block->channel = routes_of(&engine->routes, engine->work->programs, worker, instruction, kind);
     assert(block->channel != NO_ROUTE);
     offer(engine, index, side);
-    if (side == SENDER && !engine->work->cluster->overlap) occupy(engine, worker, engine->channels[block->channel].duration);
+    return engine->channels[block->channel].duration;
+}
+
+enum ps_status transfer_execute(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct engine *engine = context;
+    (void)error;
+    int64_t duration = 0;
+    for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        if (instruction->block[kind] != NO_SLOT)
+            duration += move(engine, worker, instruction, (enum block_kind)kind, instruction->block[kind]);
+    if (instruction->op == OP_SW || instruction->op == OP_RW)
+        duration = move(engine, worker, instruction, BLOCK_WEIGHTS, instruction->slot);
+    bool sends = opcode_table[instruction->op].action == ACTION_SEND;
+    if (sends && !engine->work->cluster->overlap) occupy(engine, worker, duration);
     return PS_OK;
 }
 

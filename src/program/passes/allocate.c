@@ -1,6 +1,9 @@
 /*
  * Numbers of the blocks, given like registers: the lowest that is free.
  *
+ * Of a split stage the part that runs the forwards keeps stash and input until the next ones have been sent, the part that runs the
+ * backwards has them from their receive on.
+ *
  *   input            from the receive (first stage: from the forward, which fills it with data) to the backward
  *   stash            from the forward to the backward; with recomputation during the forward, and from R to the backward
  *   delta            from the backward of the input to that of the weights; where these are apart, input and stash, too, are
@@ -106,6 +109,22 @@ static enum ps_status backward(const struct ps_programs *programs, struct block_
     return PS_OK;
 }
 
+/* The input goes with the stash, and goes alone where the stash will be made again. */
+static enum ps_status move_stash(const struct ps_programs *programs, struct block_pool pools[BLOCK_KINDS], struct instruction *instruction,
+                                 struct ps_error *error) {
+    static const enum block_kind moved[] = {BLOCK_STASH, BLOCK_INPUT};
+    for (int i = programs->recompute[instruction->stage]; i < 2; i++) {
+        struct block_pool *pool = &pools[moved[i]];
+        if (instruction->op == OP_RS) {
+            TRY(take(pool, instruction->micro_batch, instruction, moved[i], error));
+            continue;
+        }
+        use(pool, instruction, moved[i]);
+        sent(pool, instruction->block[moved[i]], false);
+    }
+    return PS_OK;
+}
+
 static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
                             struct ps_error *error) {
     const struct allocate_pass *pass = context;
@@ -134,9 +153,13 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
         use(&pools[BLOCK_INPUT_GRADIENT], &instruction, BLOCK_INPUT_GRADIENT);
         sent(&pools[BLOCK_INPUT_GRADIENT], instruction.block[BLOCK_INPUT_GRADIENT], programs->evaluation || instruction.peer == worker);
         break;
+    case OP_SS:
+    case OP_RS: TRY(move_stash(programs, pools, &instruction, error)); break;
     case OP_U:
     case OP_AR:
     case OP_P:
+    case OP_SW:
+    case OP_RW:
     case OPCODE_COUNT: break;
     }
     return program_append(out, &instruction, error);
@@ -151,6 +174,7 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     for (int part = 0; part < programs->part_count; part++) {
         struct stage_slots *slots = &programs->slots[part];
         const struct block_pool *pools = pass.pools[part];
+        slots->forward_only = !programs->parts[part].backward;
         slots->stash = pools[BLOCK_STASH].used;
         slots->delta = pools[BLOCK_DELTA].used;
         slots->input = pools[BLOCK_INPUT].used;

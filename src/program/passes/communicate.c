@@ -8,6 +8,9 @@
  * in any order in which the programs can run (program_levels_count). So no order of sends can deadlock, also where a send waits
  * for its receive; the verifier proves it.
  *
+ * Of a split stage the stash (or, with recomputation, only the input) leaves right after the forward, and is received where that
+ * forward runs at the latest, so that it does not stay behind; weights are received as soon as the forward before is over.
+ *
  * Within a worker both ends are posted together, and the block is handed over on the spot.
  */
 #include <limits.h>
@@ -178,6 +181,58 @@ static void plan_receives(struct communicate_pass *pass, const struct ps_program
     }
 }
 
+static struct instruction move_stash(const struct ps_programs *programs, enum opcode op, int stage, int micro_batch) {
+    struct instruction instruction = instruction_make(op, stage, micro_batch);
+    int peer = op == OP_SS ? programs_backward_part(programs, stage, micro_batch) : programs_forward_part(programs, stage, micro_batch);
+    instruction.peer = (int16_t)programs->parts[peer].worker;
+    return instruction;
+}
+
+/* The stashes that a part receives which runs only the backwards: the j-th forward's is its j-th. */
+static void plan_stashes(struct communicate_pass *pass, const struct ps_programs *programs, int part, struct scratch *scratch) {
+    int stage = programs->parts[part].stage, worker = programs->parts[part].worker;
+    if (programs->parts[part].forward || programs->evaluation) return;
+    int sender = programs_forward_part(programs, stage, 0), from = programs->parts[sender].worker;
+    find_row(programs, sender, false, &scratch->forwards);
+    find_row(programs, part, true, &scratch->row);
+    for (int j = scratch->row.count - 1; j >= 0; j--) {
+        scratch->at[j] = first_at(pass, programs, worker, pass->levels.worker[from][scratch->forwards.index[j]]);
+        if (scratch->row.index[j] < scratch->at[j]) scratch->at[j] = scratch->row.index[j];
+        if (j + 1 < scratch->row.count && scratch->at[j + 1] < scratch->at[j]) scratch->at[j] = scratch->at[j + 1];
+    }
+    for (int j = 0; j < scratch->row.count; j++) {
+        struct instruction instruction = move_stash(programs, OP_RS, stage, scratch->row.micro_batch[j]);
+        add_post(pass, worker, scratch->at[j], &instruction);
+    }
+}
+
+/* The next weights that a stage of the worker receives, if no forward of it stands before: where its program has the RW, else NULL. */
+static const struct instruction *next_weights(const struct program *program, int index) {
+    int stage = program->code[index].stage;
+    for (int i = index + 1; i < program->count; i++) {
+        if (program->code[i].stage != stage) continue;
+        if (program->code[i].op == OP_RW) return &program->code[i];
+        if (program->code[i].op == OP_F) return NULL;
+    }
+    return NULL;
+}
+
+/* Is a forward of the stage over before this RW, behind which it is posted? */
+static bool posted_before(const struct program *program, int index) {
+    for (int i = index - 1; i >= 0; i--)
+        if (program->code[i].stage == program->code[index].stage && program->code[i].op == OP_F) return true;
+    return false;
+}
+
+/* What follows the forward of a part that runs no backwards. */
+static enum ps_status hand_away(const struct ps_programs *programs, int worker, int index, struct program *out, struct ps_error *error) {
+    const struct instruction *forward = &programs->worker[worker].code[index];
+    struct instruction stash = move_stash(programs, OP_SS, forward->stage, forward->micro_batch);
+    TRY(program_append(out, &stash, error));
+    const struct instruction *weights = next_weights(&programs->worker[worker], index);
+    return weights ? program_append(out, weights, error) : PS_OK;
+}
+
 /* The result goes out; within the worker it is taken in as well. */
 static enum ps_status hand_on(const struct ps_programs *programs, int worker, const struct instruction *made, bool gradient,
                               struct program *out, struct ps_error *error) {
@@ -197,8 +252,11 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     const struct instruction *instruction = &programs->worker[worker].code[index];
     for (int post = pass->lists[worker].first[index]; post >= 0; post = pass->posts[post].next)
         TRY(program_append(out, &pass->posts[post].instruction, error));
+    if (instruction->op == OP_RW && posted_before(&programs->worker[worker], index)) return PS_OK;
     TRY(program_append(out, instruction, error));
     if (instruction->op == OP_F) TRY(hand_on(programs, worker, instruction, false, out, error));
+    if (instruction->op == OP_F && !programs->evaluation && programs_split(programs, instruction->stage))
+        TRY(hand_away(programs, worker, index, out, error));
     if (instruction_takes_gradient(instruction)) TRY(hand_on(programs, worker, instruction, true, out, error));
     return PS_OK;
 }
@@ -222,13 +280,14 @@ static enum ps_status plan_all(struct communicate_pass *pass, struct ps_programs
     for (int part = 0; part < programs->part_count; part++) {
         plan_receives(pass, programs, part, false, &scratch);
         plan_receives(pass, programs, part, true, &scratch);
+        plan_stashes(pass, programs, part, &scratch);
     }
     free(scratch.block);
     return PS_OK;
 }
 
 static enum ps_status start(struct communicate_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
-    size_t posts = 2 * (size_t)programs->stages * (size_t)programs_micro_batches(programs);
+    size_t posts = 3 * (size_t)programs->stages * (size_t)programs_micro_batches(programs);
     pass->posts = malloc(posts * sizeof *pass->posts);
     pass->lists = calloc((size_t)programs->workers, sizeof *pass->lists);
     if (!pass->posts || !pass->lists) return error_memory(error, "communicate pass", posts * sizeof *pass->posts);

@@ -5,8 +5,8 @@
  * This pass marks the moments: `SW` m in the program of the backward's worker where the weights for the forward of micro-batch m
  * leave, `RW` m before that forward. The updates before SW are the version that the forward counts as the newest
  * (program/versions.c). Where the schedule flushes these are all of the mini-batches before; otherwise those that are done some time
- * before the forward, if every computation took one unit of time, so that the weights can travel beside computation. A last pair at
- * the segment's end brings the newest weights over. The weights pass drops marks that would send the same again.
+ * before the forward, if every computation took one unit of time, so that the weights can travel beside computation (where the policy
+ * wants the weights of the mini-batch before, at least those). A last pair at the segment's end brings the newest weights over. The weights pass drops marks that would send the same again.
  */
 #include <stdlib.h>
 
@@ -45,6 +45,8 @@ static int behind_update(const struct ps_programs *programs, int stage, int batc
 
 static enum ps_status place(const struct ps_programs *programs, const struct program_levels *levels, int stage,
                             struct split_stage *split, struct ps_error *error) {
+    const struct weight_policy *policy;
+    TRY(policy_find(programs->policy, &policy, error));
     int from = programs->parts[programs_forward_part(programs, stage, 0)].worker, to = backward_worker(programs, stage);
     const struct program *forwards = &programs->worker[from];
     size_t count = (size_t)programs_micro_batches(programs) + 1;
@@ -53,10 +55,11 @@ static enum ps_status place(const struct ps_programs *programs, const struct pro
     for (int i = 0; i < forwards->count; i++) {
         const struct instruction *instruction = &forwards->code[i];
         if (instruction->op != OP_F || instruction->stage != stage) continue;
-        int batch = programs_batch(programs, instruction->micro_batch);
-        split->before[instruction->micro_batch] =
-            programs->flush ? behind_update(programs, stage, batch)
-                            : first_at(&programs->worker[to], levels->worker[to], levels->worker[from][i] - SLACK);
+        int batch = programs_batch(programs, instruction->micro_batch), *before = &split->before[instruction->micro_batch];
+        int needed = programs->flush ? batch : policy->group_of_workers ? batch - 1 : 0;
+        *before = programs->flush ? 0 : first_at(&programs->worker[to], levels->worker[to], levels->worker[from][i] - SLACK);
+        int behind = behind_update(programs, stage, needed);
+        if (behind > *before) *before = behind;
     }
     split->before[count - 1] = programs->worker[to].count;
     return PS_OK;

@@ -4,6 +4,10 @@
  * The policy says for each F and B which version it reads and how far ahead of it; all else follows from liveness: a version
  * keeps its slot as long as somebody will read it, an update goes in place where the old version is not needed any more and
  * into a free slot otherwise, a prediction is made right before its reader, and melts into an update right before it.
+ *
+ * Weights for a forward on another worker are made in the same way in slots of their own, two in turn, from which they travel; what
+ * is not predicted is copied, as a prediction by no update at all. The other worker holds one copy. Nothing is sent where the forward
+ * reads what the one before it read.
  */
 #include <stdlib.h>
 
@@ -14,6 +18,8 @@ struct part_weights {
     int newest, newest_slot;
     int *version_slot; /* by version, NO_SLOT where it has none */
     int *last_reader;  /* by version: position in the program of its last reader, -1: none */
+    int handed_slot[2]; /* that weights travel from, in turn; NO_SLOT: none yet */
+    int handed;         /* times that they did */
     struct reading predicted; /* what the prediction slot holds */
     int predicted_slot;
     bool *used; /* by slot */
@@ -30,10 +36,22 @@ struct weights_pass {
 
 static struct reading reading_of(const struct weights_pass *pass, const struct ps_programs *programs,
                                  const struct instruction *instruction) {
+    bool forward = instruction->op == OP_F || instruction->op == OP_SW || instruction->op == OP_RW;
+    if (forward && instruction->micro_batch == programs_micro_batches(programs))
+        return (struct reading){.version = programs_updates(programs, instruction->stage)};
     struct reading_context context =
         version_table_context(&pass->versions, programs, instruction->stage, instruction->micro_batch, pass->flush);
-    return instruction->op == OP_F ? pass->policy->forward(&context) : pass->policy->backward(&context);
+    return forward ? pass->policy->forward(&context) : pass->policy->backward(&context);
 }
+
+/* Do the weights of this SW or RW differ from those that the forward's worker has? */
+static bool needed(const struct weights_pass *pass, const struct ps_programs *programs, struct instruction instruction) {
+    struct reading wanted = reading_of(pass, programs, &instruction), has = {0};
+    if (instruction.micro_batch-- > 0) has = reading_of(pass, programs, &instruction);
+    return wanted.version != has.version || wanted.ahead != has.ahead;
+}
+
+static bool hands_over(const struct instruction *instruction) { return instruction->op == OP_SW || instruction->op == OP_RW; }
 
 static int take_slot(struct part_weights *weights) {
     int slot = 0;
@@ -64,7 +82,24 @@ static enum ps_status update(struct part_weights *weights, struct instruction in
     return program_append(out, &instruction, error);
 }
 
-/* Makes sure that the prediction slot holds `wanted`; the update right before does it in the same pass over memory. */
+/* Fills a slot with `wanted`; the update right before does it in the same pass over memory. */
+static enum ps_status make(struct part_weights *weights, struct reading wanted, int slot, const struct instruction *reader,
+                           struct program *out, struct ps_error *error) {
+    struct instruction *last = out->count > 0 ? &out->code[out->count - 1] : NULL;
+    if (last && last->op == OP_U && last->stage == reader->stage && last->predict_to == NO_SLOT &&
+        last->to == weights->version_slot[wanted.version]) {
+        last->predict_to = (int16_t)slot;
+        last->ahead = (int16_t)wanted.ahead;
+        return PS_OK;
+    }
+    struct instruction instruction = instruction_make(OP_P, reader->stage, reader->micro_batch);
+    instruction.slot = (int16_t)weights->version_slot[wanted.version];
+    instruction.predict_to = (int16_t)slot;
+    instruction.ahead = (int16_t)wanted.ahead;
+    return program_append(out, &instruction, error);
+}
+
+/* Makes sure that the prediction slot holds `wanted`. */
 static enum ps_status predict(struct part_weights *weights, struct reading wanted, const struct instruction *reader,
                               struct program *out, struct ps_error *error) {
     if (weights->predicted_slot == NO_SLOT) {
@@ -73,32 +108,47 @@ static enum ps_status predict(struct part_weights *weights, struct reading wante
         return PS_OK;
     }
     weights->predicted = wanted;
-    struct instruction *last = out->count > 0 ? &out->code[out->count - 1] : NULL;
-    if (last && last->op == OP_U && last->stage == reader->stage && last->to == weights->version_slot[wanted.version]) {
-        last->predict_to = (int16_t)weights->predicted_slot;
-        last->ahead = (int16_t)wanted.ahead;
-        return PS_OK;
+    return make(weights, wanted, weights->predicted_slot, reader, out, error);
+}
+
+/* The slot that the instruction reads; what it reads is made before. */
+static enum ps_status find_slot(struct part_weights *weights, struct reading reading, const struct instruction *reader, int *slot,
+                                struct program *out, struct ps_error *error) {
+    if (reader->op == OP_SW) {
+        int *handed = &weights->handed_slot[weights->handed++ % 2];
+        if (*handed == NO_SLOT) *handed = take_slot(weights);
+        *slot = *handed;
+        return make(weights, reading, *slot, reader, out, error);
     }
-    struct instruction instruction = instruction_make(OP_P, reader->stage, reader->micro_batch);
-    instruction.slot = (int16_t)weights->version_slot[wanted.version];
-    instruction.predict_to = (int16_t)weights->predicted_slot;
-    instruction.ahead = (int16_t)wanted.ahead;
-    return program_append(out, &instruction, error);
+    if (reading.ahead > 0) TRY(predict(weights, reading, reader, out, error));
+    *slot = reading.ahead > 0 ? weights->predicted_slot : weights->version_slot[reading.version];
+    return PS_OK;
 }
 
 static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
                             struct ps_error *error) {
     struct weights_pass *pass = context;
     struct instruction instruction = programs->worker[worker].code[index];
-    struct part_weights *weights = &pass->parts[programs_part(programs, worker, instruction.stage)];
+    int part = programs_part(programs, worker, instruction.stage), slot = 0;
+    struct part_weights *weights = &pass->parts[part];
     if (instruction.op == OP_U) return update(weights, instruction, index, out, error);
     if (instruction.op == OP_AR) return program_append(out, &instruction, error);
+    if (hands_over(&instruction) && !needed(pass, programs, instruction)) return PS_OK;
     struct reading reading = reading_of(pass, programs, &instruction);
-    if (reading.ahead > 0) TRY(predict(weights, reading, &instruction, out, error));
-    instruction.slot = (int16_t)(reading.ahead > 0 ? weights->predicted_slot : weights->version_slot[reading.version]);
+    if (programs->parts[part].backward) TRY(find_slot(weights, reading, &instruction, &slot, out, error));
+    instruction.slot = (int16_t)slot;
     TRY(program_append(out, &instruction, error));
-    if (reading.version != weights->newest && weights->last_reader[reading.version] == index) drop_version(weights, reading.version);
+    bool last = programs->parts[part].backward && weights->last_reader[reading.version] == index;
+    if (last && reading.version != weights->newest) drop_version(weights, reading.version);
     return PS_OK;
+}
+
+/* The updates that are done when the instruction runs. */
+static int newest_of(const struct weights_pass *pass, const struct ps_programs *programs, const struct instruction *instruction) {
+    if (instruction->micro_batch == programs_micro_batches(programs)) return programs_updates(programs, instruction->stage);
+    struct reading_context now =
+        version_table_context(&pass->versions, programs, instruction->stage, instruction->micro_batch, pass->flush);
+    return instruction->op == OP_F || instruction->op == OP_SW ? now.forward_version : now.backward_version;
 }
 
 /* Finds the last reader of each version, and checks that nothing reads a version before it is made. */
@@ -107,17 +157,17 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
         const struct program *program = &programs->worker[worker];
         for (int i = 0; i < program->count; i++) {
             const struct instruction *instruction = &program->code[i];
-            if (instruction->op == OP_U || instruction->op == OP_AR) continue;
+            int part = programs_part(programs, worker, instruction->stage);
+            if (instruction->op == OP_U || instruction->op == OP_AR || !programs->parts[part].backward) continue;
+            if (instruction->op == OP_SW && !needed(pass, programs, *instruction)) continue;
             struct reading reading = reading_of(pass, programs, instruction);
-            struct reading_context now =
-                version_table_context(&pass->versions, programs, instruction->stage, instruction->micro_batch, pass->flush);
-            int newest = instruction->op == OP_F ? now.forward_version : now.backward_version;
+            int newest = newest_of(pass, programs, instruction);
             char text[96];
             if (reading.version < 0 || reading.version > newest || reading.ahead < 0)
                 return error_set(error, PS_USAGE,
                                  "weights %s: %s would read version %d when only %d updates are done: use more micro-batches",
                                  programs->policy, instruction_text(instruction, text), reading.version, newest);
-            pass->parts[programs_part(programs, worker, instruction->stage)].last_reader[reading.version] = i;
+            pass->parts[part].last_reader[reading.version] = i;
         }
     }
     return PS_OK;
@@ -134,7 +184,7 @@ static void weights_free(struct weights_pass *pass, int parts) {
 }
 
 static enum ps_status weights_start(struct weights_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
-    size_t versions = (size_t)programs->batches + 1, slots = versions + 1;
+    size_t versions = (size_t)programs->batches + 1, slots = versions + 3;
     pass->parts = calloc((size_t)programs->part_count, sizeof *pass->parts);
     if (!pass->parts) return error_memory(error, "weights pass", (size_t)programs->part_count * sizeof *pass->parts);
     for (int part = 0; part < programs->part_count; part++) {
@@ -148,7 +198,7 @@ static enum ps_status weights_start(struct weights_pass *pass, const struct ps_p
             weights->version_slot[version] = NO_SLOT;
             weights->last_reader[version] = -1;
         }
-        weights->predicted_slot = NO_SLOT;
+        weights->predicted_slot = weights->handed_slot[0] = weights->handed_slot[1] = NO_SLOT;
         weights->newest_slot = weights->version_slot[0] = take_slot(weights);
     }
     TRY(version_table_count(programs, &pass->versions, error));

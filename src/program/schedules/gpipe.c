@@ -19,6 +19,7 @@ const struct schedule schedule_gpipe = {
     .summary = "all forwards of a mini-batch, then all backwards",
     .flush = true,
     .replicas = true,
+    .split = true,
     .micro_batches = straight_micro_batches,
     .write = write,
 };

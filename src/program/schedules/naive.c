@@ -20,6 +20,7 @@ const struct schedule schedule_naive = {
     .summary = "one micro-batch at a time through all stages: no pipelining",
     .flush = true,
     .replicas = true,
+    .split = true,
     .micro_batches = one,
     .write = write,
 };

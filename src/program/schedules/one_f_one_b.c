@@ -7,7 +7,7 @@
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int part = straight_part(programs, worker);
     for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
-        int m = programs_share(programs, part, batch), ahead = straight_ahead(programs, programs->parts[part].stage);
+        int m = programs_share(programs, part, batch), ahead = straight_ahead(programs, part);
         TRY(straight_one_forward_one_backward(programs, part, program, batch * m, m, ahead, error));
     }
     return PS_OK;
@@ -18,6 +18,7 @@ const struct schedule schedule_1f1b = {
     .summary = "one forward, one backward in turn, drained at each update (DAPPLE, 1F1B-SNO)",
     .flush = true,
     .replicas = true,
+    .split = true,
     .micro_batches = straight_micro_batches,
     .write = write,
 };

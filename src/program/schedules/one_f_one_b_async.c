@@ -12,7 +12,7 @@ static int one(int workers) {
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int part = straight_part(programs, worker);
     if (part == NO_PART) return PS_OK;
-    int ahead = straight_ahead(programs, programs->parts[part].stage);
+    int ahead = straight_ahead(programs, part);
     return straight_one_forward_one_backward(programs, part, program, 0, programs_taken(programs, part), ahead, error);
 }
 
@@ -21,6 +21,7 @@ const struct schedule schedule_1f1b_async = {
     .summary = "one forward, one backward in turn, never drained within a segment (PipeDream)",
     .flush = false,
     .replicas = true,
+    .split = true,
     .micro_batches = one,
     .write = write,
 };

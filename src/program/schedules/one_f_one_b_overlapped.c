@@ -7,7 +7,7 @@
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int part = straight_part(programs, worker);
     for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
-        int m = programs_share(programs, part, batch), ahead = straight_ahead(programs, programs->parts[part].stage);
+        int m = programs_share(programs, part, batch), ahead = straight_ahead(programs, part);
         TRY(straight_one_forward_one_backward(programs, part, program, batch * m, m, 2 * (ahead + 1) - 1, error));
     }
     return PS_OK;

@@ -52,7 +52,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
         if (part == NO_PART) return PS_OK;
         if (programs->stages > programs->workers)
             return error_set(error, PS_USAGE, "pattern: the plan has none, and several stages on a worker need one");
-        return straight_one_forward_one_backward(programs, part, program, 0, count, straight_ahead(programs, programs->parts[part].stage),
+        return straight_one_forward_one_backward(programs, part, program, 0, count, straight_ahead(programs, part),
                                                  error);
     }
     TRY(check(programs->plan, error));

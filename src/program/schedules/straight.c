@@ -13,10 +13,35 @@ int straight_part(const struct ps_programs *programs, int worker) {
     return part < programs->part_count ? part : NO_PART;
 }
 
+static bool any_split(const struct ps_programs *programs) {
+    for (int stage = 0; stage < programs->stages && programs->part_count > programs->stages; stage++)
+        if (programs_split(programs, stage)) return true;
+    return false;
+}
+
+/* The first stage that a worker has anything of. */
+static int first_stage(const struct ps_programs *programs, int worker) {
+    int part = straight_part(programs, worker);
+    return part == NO_PART ? programs->stages : programs->parts[part].stage;
+}
+
+/* The workers behind this one: those that begin later, of those that begin with the same stage (one has its forward, the other its
+ * backward) the one that runs the backward. */
+static int workers_behind(const struct ps_programs *programs, int part) {
+    int worker = programs->parts[part].worker, stage = programs->parts[part].stage, behind = 0;
+    for (int other = 0; other < programs->workers; other++) {
+        int first = first_stage(programs, other);
+        if (other == worker || first == programs->stages) continue;
+        behind += first > stage || (first == stage && programs->parts[part].forward);
+    }
+    return behind;
+}
+
 /* `under_way`: how many the later stages hold. Where whole mini-batches go to replicas in turn, from the last stage with replicas
  * backwards it is mini-batches that are counted. */
-int straight_ahead(const struct ps_programs *programs, int stage) {
-    int under_way = 0, held = 0, unit = 1;
+int straight_ahead(const struct ps_programs *programs, int part) {
+    int stage = programs->parts[part].stage, under_way = 0, held = 0, unit = 1;
+    if (any_split(programs)) return workers_behind(programs, part);
     for (int s = programs->stages - 1; s >= stage; s--) {
         int replicas = programs_replicas(programs, s);
         if (replicas > 1 && unit == 1 && !programs->flush) {
@@ -31,7 +56,15 @@ int straight_ahead(const struct ps_programs *programs, int stage) {
 
 enum ps_status straight_append(const struct ps_programs *programs, int part, enum opcode op, int n, struct program *program,
                                struct ps_error *error) {
-    return straight_compute(program, op, programs->parts[part].stage, programs_nth(programs, part, n), error);
+    int micro_batch = programs_nth(programs, part, n), stages = programs->stages;
+    bool forward = op == OP_F;
+    if (!any_split(programs)) return straight_compute(program, op, programs->parts[part].stage, micro_batch, error);
+    for (int i = 0; i < stages; i++) {
+        int stage = forward ? i : stages - 1 - i, own = programs_part(programs, programs->parts[part].worker, stage);
+        if (own == NO_PART || !(forward ? programs->parts[own].forward : programs->parts[own].backward)) continue;
+        TRY(straight_compute(program, op, stage, micro_batch, error));
+    }
+    return PS_OK;
 }
 
 enum ps_status straight_compute(struct program *program, enum opcode op, int stage, int micro_batch, struct ps_error *error) {

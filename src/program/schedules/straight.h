@@ -1,4 +1,4 @@
-/* What schedules with one stage per worker share. */
+/* What schedules with one stage per worker share, also where Bi-Partition cuts the two directions in different places. */
 #ifndef PENSTOCK_PROGRAM_SCHEDULES_STRAIGHT_H
 #define PENSTOCK_PROGRAM_SCHEDULES_STRAIGHT_H
 
@@ -10,9 +10,10 @@ int straight_stage(const struct ps_programs *programs, int worker);
 int straight_part(const struct ps_programs *programs, int worker);
 enum ps_status straight_compute(struct program *program, enum opcode op, int stage, int micro_batch, struct ps_error *error);
 /* The forwards that 1F1B runs ahead on each part of a stage: so many that all which the later stages hold can have come from here
- * while one more is at hand. On worker p of P workers with one stage each, P-1-p. */
-int straight_ahead(const struct ps_programs *programs, int stage);
-/* One computation of the part's n-th micro-batch. */
+ * while one more is at hand. On worker p of P workers with one stage each, P-1-p; so too where stages are split. */
+int straight_ahead(const struct ps_programs *programs, int part);
+/* One computation of the part's n-th micro-batch; where stages are split, of all stages whose forwards (backwards) its worker runs,
+ * one after the other. */
 enum ps_status straight_append(const struct ps_programs *programs, int part, enum opcode op, int n, struct program *program,
                                struct ps_error *error);
 /* `warm_up` forwards, then one forward and one backward in turn, then the remaining backwards, over the part's micro-batches

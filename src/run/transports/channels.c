@@ -58,17 +58,11 @@ struct channels {
     struct channel *channel; /* per route */
     int started;             /* channels whose lock and condition exist */
     int part_count;
-    struct place *(*places)[BLOCK_KINDS]; /* by part, kind and slot */
+    struct place *(*places)[BLOCK_PLACES]; /* by part, kind and slot */
     struct meeting *meetings;             /* per stage */
     int stages;
     struct attendance *attendances; /* per part */
 };
-
-static int end_of(enum block_kind kind) { return kind == BLOCK_OUTPUT || kind == BLOCK_INPUT_GRADIENT ? SENDER : RECEIVER; }
-
-static enum traffic traffic_of(enum block_kind kind) {
-    return kind == BLOCK_INPUT || kind == BLOCK_OUTPUT ? TRAFFIC_ACTIVATION : TRAFFIC_GRADIENT;
-}
 
 static struct place *place_of(const struct transport *transport, int part, enum block_kind kind, int slot) {
     const struct channels *channels = (const struct channels *)transport;
@@ -82,8 +76,8 @@ static enum ps_status start_channel(struct channels *channels, const struct tran
     pthread_mutex_init(&channel->lock, NULL);
     pthread_cond_init(&channel->changed, NULL);
     channels->started++;
-    int senders = stage_slots_of(&options->slots[of->from], route_sent(of->traffic));
-    int receivers = stage_slots_of(&options->slots[of->to], route_received(of->traffic));
+    int senders = stage_slots_of(&options->slots[of->from], traffic_table[of->traffic].sent);
+    int receivers = stage_slots_of(&options->slots[of->to], traffic_table[of->traffic].received);
     channel->capacity = (senders > receivers ? senders : receivers) + 1;
     channel->queue = calloc((size_t)channel->capacity, sizeof(*channel->queue));
     return channel->queue ? PS_OK : error_memory(error, "transport", (size_t)channel->capacity * sizeof(*channel->queue));
@@ -91,7 +85,7 @@ static enum ps_status start_channel(struct channels *channels, const struct tran
 
 static enum ps_status make_places(struct channels *channels, const struct transport_options *options, struct ps_error *error) {
     for (int part = 0; part < channels->part_count; part++)
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        for (int kind = 0; kind < BLOCK_PLACES; kind++) {
             size_t slots = (size_t)stage_slots_of(&options->slots[part], (enum block_kind)kind);
             channels->places[part][kind] = calloc(slots + 1, sizeof **channels->places[part]);
             if (!channels->places[part][kind]) return error_memory(error, "transport", slots * sizeof **channels->places[part]);
@@ -154,7 +148,7 @@ void channels_destroy(struct transport *transport) {
         free(channel->queue);
     }
     for (int part = 0; channels->places && part < channels->part_count; part++)
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(channels->places[part][kind]);
+        for (int kind = 0; kind < BLOCK_PLACES; kind++) free(channels->places[part][kind]);
     for (int stage = 0; stage < channels->stages; stage++) {
         pthread_mutex_destroy(&channels->meetings[stage].lock);
         pthread_cond_destroy(&channels->meetings[stage].changed);
@@ -180,8 +174,8 @@ static void hand_over(struct channel *channel, struct place *one, struct place *
 
 void channels_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when) {
     struct channels *channels = (struct channels *)transport;
-    int end = end_of(kind), from = end == SENDER ? part : other, to = end == SENDER ? other : part;
-    int route = routes_find(&channels->routes, from, to, traffic_of(kind));
+    bool sends = false;
+    int route = routes_between(&channels->routes, part, other, kind, &sends), end = sends ? SENDER : RECEIVER;
     struct place *place = place_of(transport, part, kind, slot);
     assert(route != NO_ROUTE && !place->pending);
     struct channel *channel = &channels->channel[route];

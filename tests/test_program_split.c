@@ -1,0 +1,174 @@
+/*
+ * Stages whose forwards and backwards run on different workers: every schedule that knows them with every policy, over random cuts of
+ * the two directions, gives programs that the verifier accepts and that read back; each forward reads what its policy asks for; what
+ * cannot be is refused, and broken programs are found out.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/lower.h"
+#include "program/verify.h"
+#include "split_support.h"
+
+static void check_round_trip(const struct ps_programs *programs) {
+    struct ps_programs *again;
+    char *text = ps_programs_print(programs);
+    assert_non_null(text);
+    assert_ok(ps_programs_parse(text, &again, &test_error));
+    assert_ok(ps_programs_verify(again, &test_error));
+    char *second = ps_programs_print(again);
+    assert_string_equal(text, second);
+    free(text);
+    free(second);
+    ps_programs_destroy(again);
+}
+
+static const char *refusal(const struct schedule *schedule, const struct weight_policy *policy, const struct ps_plan *plan) {
+    if (policy->needs_flush && !schedule->flush) return "flush";
+    if (policy->group_of_workers && plan->micro_batches < plan->stage_count) return "micro-batches";
+    return schedule->split ? NULL : "no such stages";
+}
+
+static void test_every_combination_verifies(void **state) {
+    (void)state;
+    struct random_key key = test_key(1);
+    uint64_t drawn = 0;
+    int lowered = 0, refused = 0;
+    for (int s = 0; schedule_table[s]; s++)
+        for (int p = 0; policy_table[p]; p++)
+            for (int trial = 0; trial < 80; trial++) {
+                struct split_case split = split_draw(key, &drawn, 9, 5);
+                struct ps_plan *plan = split_plan(&split, schedule_table[s]->name, policy_table[p]->name,
+                                                  1 + (int)random_below(key, drawn++, 12));
+                int batches = 1 + (int)random_below(key, drawn++, 9);
+                for (int i = 0; i < plan->stage_count; i++) plan->stages[i].recompute = trial % 3 == 0;
+                struct ps_programs *programs, *evaluation;
+                const char *reason = refusal(schedule_table[s], policy_table[p], plan);
+                if (!split_any(plan)) {
+                    ps_plan_destroy(plan);
+                    continue;
+                }
+                enum ps_status status = lower_plan(plan, batches, &programs, &test_error);
+                if (reason) {
+                    assert_int_equal(status, PS_USAGE);
+                    refused++;
+                } else {
+                    if (status != PS_OK) {
+                        for (int l = 0; l < split.layers; l++) print_message("%d/%d ", split.forward[l], split.backward[l]);
+                        print_message("%s %s M %d, %d batches: %s\n", plan->schedule, plan->weights, plan->micro_batches, batches,
+                                      test_error.message);
+                    }
+                    assert_int_equal(status, PS_OK);
+                    if (trial % 5 == 0) check_round_trip(programs);
+                    assert_ok(lower_evaluation(programs, 1 + trial % 9, &evaluation, &test_error));
+                    ps_programs_destroy(evaluation);
+                    ps_programs_destroy(programs);
+                    lowered++;
+                }
+                ps_plan_destroy(plan);
+            }
+    print_message("%d combinations verified, %d refused\n", lowered, refused);
+    assert_true(lowered > 800);
+}
+
+static struct instruction *nth(struct ps_programs *programs, int worker, enum opcode op, int n) {
+    struct program *program = &programs->worker[worker];
+    for (int i = 0; i < program->count; i++)
+        if (program->code[i].op == op && n-- == 0) return &program->code[i];
+    fail_msg("no such instruction");
+    return NULL;
+}
+
+static int count(const struct ps_programs *programs, int worker, enum opcode op) {
+    int found = 0;
+    for (int i = 0; i < programs->worker[worker].count; i++) found += programs->worker[worker].code[i].op == op;
+    return found;
+}
+
+static struct ps_programs *lower_ok(const char *schedule, const char *policy, int micro_batches, int batches) {
+    /* The middle layer goes forwards on worker 0 and backwards on worker 1. */
+    static const struct split_case split = {.layers = 3, .workers = 2, .forward = {0, 0, 1}, .backward = {0, 1, 1}};
+    struct ps_programs *programs;
+    struct ps_plan *plan = split_plan(&split, schedule, policy, micro_batches);
+    assert_int_equal(plan->stage_count, 3);
+    assert_ok(lower_plan(plan, batches, &programs, &test_error));
+    ps_plan_destroy(plan);
+    return programs;
+}
+
+/* The forward's worker holds one copy and nothing that an optimizer needs; the backward's two more than it would alone, from which
+ * weights travel. With a flush they travel once a mini-batch. */
+static void test_what_is_held(void **state) {
+    (void)state;
+    struct ps_programs *programs = lower_ok("1f1b", "sync", 4, 5);
+    int forward = programs_forward_part(programs, 1, 0), backward = programs_backward_part(programs, 1, 0);
+    assert_int_not_equal(forward, backward);
+    assert_int_equal(programs->slots[forward].weights, 1);
+    assert_true(programs->slots[forward].forward_only);
+    assert_true(programs->slots[backward].weights <= 3);
+    assert_false(programs->slots[backward].forward_only);
+    assert_int_equal(count(programs, 1, OP_SW), 5);
+    assert_int_equal(count(programs, 0, OP_RW), 5);
+    assert_int_equal(count(programs, 0, OP_SS), 20);
+    ps_programs_destroy(programs);
+}
+
+static void remove_instruction(struct program *program, struct instruction *instruction) {
+    ptrdiff_t index = instruction - program->code;
+    memmove(instruction, instruction + 1, (size_t)(program->count - index - 1) * sizeof *instruction);
+    program->count--;
+}
+
+static void expect_refused(struct ps_programs *programs, const char *part) {
+    assert_status(ps_programs_verify(programs, &test_error), PS_BAD_INPUT, part);
+    ps_programs_destroy(programs);
+}
+
+static void test_broken_programs_are_refused(void **state) {
+    (void)state;
+    struct ps_programs *programs = lower_ok("1f1b-async", "pipeoptim", 1, 8);
+    remove_instruction(&programs->worker[0], nth(programs, 0, OP_RW, 1));
+    expect_refused(programs, "worker");
+
+    programs = lower_ok("1f1b-async", "pipeoptim", 1, 8);
+    remove_instruction(&programs->worker[0], nth(programs, 0, OP_SS, 2));
+    expect_refused(programs, "another micro-batch");
+
+    programs = lower_ok("1f1b", "sync", 2, 3);
+    remove_instruction(&programs->worker[0], nth(programs, 0, OP_RW, 2));
+    remove_instruction(&programs->worker[1], nth(programs, 1, OP_SW, 2));
+    expect_refused(programs, "stage 1: worker 0 does not end with the newest weights");
+
+    programs = lower_ok("1f1b", "sync", 2, 3);
+    remove_instruction(&programs->worker[0], nth(programs, 0, OP_RW, 0));
+    remove_instruction(&programs->worker[1], nth(programs, 1, OP_SW, 0));
+    expect_refused(programs, "an update falls between");
+
+    programs = lower_ok("1f1b-async", "latest", 1, 8);
+    nth(programs, 1, OP_SW, 1)->slot = 0;
+    expect_refused(programs, "worker 1");
+
+    programs = lower_ok("1f1b-async", "latest", 1, 8);
+    struct instruction *forward = nth(programs, 1, OP_F, 3);
+    forward->stage = 1;
+    expect_refused(programs, "runs only the stage's backwards");
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct split_case split = {.layers = 3, .workers = 2, .forward = {0, 0, 1}, .backward = {0, 1, 1}};
+    struct ps_programs *programs;
+    struct ps_plan *plan = split_plan(&split, "hanayo", "sync", 4);
+    assert_status(lower_plan(plan, 2, &programs, &test_error), PS_USAGE, "stages[1].backward: runs on another worker than the forward");
+    ps_plan_destroy(plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_combination_verifies),
+        cmocka_unit_test(test_what_is_held),
+        cmocka_unit_test(test_broken_programs_are_refused),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
