@@ -15,6 +15,10 @@
  * computation that makes the block, as far as the receiver's block and the link are free then, and ends no earlier than that
  * computation. The receiver waits for the whole block: it does not begin with the first part.
  *
+ * Schedules may say that their devices stream, whatever the cluster says, and that they run forwards beside backwards (BaPipe's
+ * FBP; simulate/lanes.c). Such a worker has two lanes that share it; what is said here of a worker that waits is then said of the
+ * lanes, and the worker waits as long as both do.
+ *
  * Without overlap (cluster.overlap false) transfers take the workers' own time: the sender is held up at its SEND, whether or
  * not the other end has come, and the receiver as long when it first needs the block, from the later of its own time and the
  * sender's start. With cluster.cores set, only so many workers compute at a moment; the others queue in order of arrival.
