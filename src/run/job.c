@@ -208,6 +208,8 @@ static enum ps_status open_job(struct job *job, struct ps_error *error) {
                          job->device->name);
     if (job->device->real && !options->data) return error_set(error, PS_USAGE, "--data: what to train on must be said");
     if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
+    if (job->profile && job->profile->other_device)
+        return error_set(error, PS_USAGE, "--profile: a run has one type of device; several are for planning and simulating");
     if (options->plan_path) TRY(read_plan(job, error));
     if (!job->device->real) return PS_OK;
     const char *model = options->model ? options->model : job->plan ? job->plan->model : job->profile->model;
@@ -229,7 +231,9 @@ struct dataset_shape job_data_shape(const struct ps_model *model) {
     return (struct dataset_shape){.channels = model->input_shape[0],
                                   .height = model->input_shape[1],
                                   .width = model->input_shape[2],
-                                  .classes = model->classes};
+                                  .classes = model->classes,
+                                  .labels = model->labels,
+                                  .vocabulary = model->vocabulary};
 }
 
 void job_free(struct job *job) {

@@ -9,10 +9,10 @@
 #define PENSTOCK_COMPUTE_CPU_CPU_H
 
 #include "compute/cpu/dnnl.h"
+#include "compute/token.h"
 
 extern const struct kernel_class cpu_convolution, cpu_linear, cpu_max_pool, cpu_average_pool, cpu_relu, cpu_batch_norm, cpu_add,
-    cpu_concat, cpu_dropout, cpu_cross_entropy, cpu_lstm,
-    cpu_additive_attention;
+    cpu_concat, cpu_dropout, cpu_cross_entropy, cpu_embedding, cpu_slice, cpu_lstm, cpu_additive_attention;
 
 /* What the kernels that do without oneDNN know of themselves. */
 struct plain_kernel {
@@ -22,7 +22,7 @@ struct plain_kernel {
     const struct node *node;
 };
 
-/* Their `create`, where nothing is to be added. */
+/* Their `create`, where nothing is to be added: parameters in canonical order. */
 enum ps_status plain_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                             bool relu_follows, struct kernel **kernel, struct ps_error *error);
 void plain_destroy(struct kernel *kernel);

@@ -5,7 +5,7 @@
 
 extern const struct kernel_class reference_convolution, reference_linear, reference_max_pool, reference_average_pool,
     reference_relu, reference_batch_norm, reference_add, reference_concat, reference_dropout, reference_cross_entropy,
-    reference_lstm, reference_additive_attention;
+    reference_embedding, reference_slice, reference_lstm, reference_additive_attention;
 
 enum ps_status reference_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                                 bool relu_follows, struct kernel **kernel, struct ps_error *error) {
@@ -69,6 +69,8 @@ const struct device_class device_reference = {
             [OPERATOR_CONCAT] = &reference_concat,
             [OPERATOR_DROPOUT] = &reference_dropout,
             [OPERATOR_CROSS_ENTROPY] = &reference_cross_entropy,
+            [OPERATOR_EMBEDDING] = &reference_embedding,
+            [OPERATOR_SLICE] = &reference_slice,
             [OPERATOR_LSTM] = &reference_lstm,
             [OPERATOR_ADDITIVE_ATTENTION] = &reference_additive_attention,
         },
