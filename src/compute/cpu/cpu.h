@@ -11,8 +11,10 @@
 #include "compute/cpu/dnnl.h"
 #include "compute/token.h"
 
-extern const struct kernel_class cpu_convolution, cpu_linear, cpu_max_pool, cpu_average_pool, cpu_relu, cpu_batch_norm, cpu_add,
-    cpu_concat, cpu_dropout, cpu_cross_entropy, cpu_embedding, cpu_slice, cpu_lstm, cpu_additive_attention;
+/* The kernels, `cpu_<operator>`: those that the device has. */
+#define OPERATOR(NAME, name) extern const struct kernel_class cpu_##name;
+#include "graph/operators.def"
+#undef OPERATOR
 
 /* What the kernels that do without oneDNN know of themselves. */
 struct plain_kernel {

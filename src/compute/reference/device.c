@@ -3,9 +3,9 @@
 
 #include "compute/reference/reference.h"
 
-extern const struct kernel_class reference_convolution, reference_linear, reference_max_pool, reference_average_pool,
-    reference_relu, reference_batch_norm, reference_add, reference_concat, reference_dropout, reference_cross_entropy,
-    reference_embedding, reference_slice, reference_lstm, reference_additive_attention;
+#define OPERATOR(NAME, name) extern const struct kernel_class reference_##name;
+#include "graph/operators.def"
+#undef OPERATOR
 
 enum ps_status reference_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                                 bool relu_follows, struct kernel **kernel, struct ps_error *error) {
