@@ -8,7 +8,7 @@
  *               before and the attention's answer, and from layer 2 on add their input to their output; linear layer to tokens
  *
  * with dropout on what a layer gets from the one before (not on the embeddings, nor on the answer). With hidden 1024 and 32,320
- * tokens 193,807,936 parameters of 8 layers, 277,719,616 of 16, 445.5 million of 32 (BaPipe: 445.6).
+ * tokens 193,766,977 parameters of 8 layers, 277,718,593 of 16, 445,621,825 of 32 (BaPipe: 445.6 million).
  *
  * A sample holds `seq` tokens of the source, padding behind, then `target` tokens that the decoder reads; its labels are the
  * tokens that should follow each of them. Encoder output and attention answer cross all the cuts up to their last reader.
