@@ -154,8 +154,9 @@ struct ps_profile_options {
  * for a board that is not at hand. */
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
-/* Reads a Penstock profile (JSON), the CSV form, or PipeDream's graph.txt; told apart by content. Several paths with commas
- * between them: the same network on several types of devices, of which a cluster's devices take theirs. */
+/* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content.
+ * Several paths with commas between them: the same network on several types of devices, of which a cluster's devices take
+ * theirs. */
 enum ps_status ps_profile_read(const char *paths, struct ps_profile **profile, struct ps_error *error);
 enum ps_status ps_profile_write(const struct ps_profile *profile, const char *path, struct ps_error *error);
 char *ps_profile_json(const struct ps_profile *profile);

@@ -52,7 +52,8 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
 
 static int64_t slot_bytes(const struct worker_stage *stage, enum block_kind kind) {
     const int64_t bytes[BLOCK_KINDS] = {
-        [BLOCK_STASH] = stage->sizes.stash_bytes,          [BLOCK_INPUT] = stage->sizes.input_bytes,
+        [BLOCK_STASH] = stage->sizes.stash_bytes,          [BLOCK_DELTA] = stage->sizes.delta_bytes,
+        [BLOCK_INPUT] = stage->sizes.input_bytes,
         [BLOCK_OUTPUT] = stage->sizes.output_bytes,        [BLOCK_OUTPUT_GRADIENT] = stage->sizes.output_bytes,
         [BLOCK_INPUT_GRADIENT] = stage->sizes.input_bytes,
     };
