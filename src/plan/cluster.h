@@ -33,5 +33,7 @@ const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster
 
 /* Seconds that `bytes` take from one worker to another; 0 within a worker. */
 double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes);
+/* A cluster from the text of its file, as another process sends it. */
+enum ps_status cluster_parse(const char *text, size_t size, struct ps_cluster **cluster, struct ps_error *error);
 
 #endif

@@ -47,6 +47,9 @@ enum ps_status profile_create(int table_count, int layer_count, struct ps_profil
 /* What every source must keep: tables in ascending order, the same layers in all, some time spent, sums within the limits. */
 enum ps_status profile_check(const struct ps_profile *profile, struct ps_error *error);
 
+/* A profile from the text of its file, as another process sends it. */
+enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **profile, struct ps_error *error);
+
 /* The table for a micro-batch size; 0: the largest. A size that was not measured is PS_USAGE and lists those that were. */
 enum ps_status profile_table(const struct ps_profile *profile, int micro_batch, const struct cost_table **table,
                              struct ps_error *error);

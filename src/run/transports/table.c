@@ -1,13 +1,32 @@
 /* All transports. */
 #include <string.h>
 
+#include "run/launch.h"
 #include "run/transport.h"
 
-extern const struct transport_class transport_threads, transport_serial;
+extern const struct transport_class transport_threads, transport_serial, transport_mpi;
 
-const struct transport_class *const transport_table[] = {&transport_threads, &transport_serial, NULL};
+const struct transport_class *const transport_table[] = {&transport_threads, &transport_serial,
+#if PENSTOCK_MPI
+                                                         &transport_mpi,
+#endif
+                                                         NULL};
+
+/* The first that makes each worker a process, where several were started; else the first of all. */
+static enum ps_status transport_choose(const struct transport_class **transport, struct ps_error *error) {
+    struct launch launch = launch_find();
+    bool several = launch.count > 1;
+    for (int t = 0; transport_table[t]; t++) {
+        if (several != (transport_table[t]->processes != NULL)) continue;
+        *transport = transport_table[t];
+        return PS_OK;
+    }
+    return error_set(error, PS_USAGE, "%s started %d processes, but this program was built without MPI", launch.launcher,
+                     launch.count);
+}
 
 enum ps_status transport_find(const char *name, const struct transport_class **transport, struct ps_error *error) {
+    if (!name) return transport_choose(transport, error);
     const char *names[8];
     size_t count = 0;
     for (; transport_table[count]; count++) {
@@ -16,5 +35,6 @@ enum ps_status transport_find(const char *name, const struct transport_class **t
         *transport = transport_table[count];
         return PS_OK;
     }
+    if (strcmp(name, "mpi") == 0) return error_set(error, PS_USAGE, "--transport: this program was built without MPI");
     return error_unknown(error, PS_USAGE, "--transport", name, names, count);
 }
