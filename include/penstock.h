@@ -96,6 +96,7 @@ enum ps_table {
     PS_TABLE_METHODS,
     PS_TABLE_OPTIMIZERS,
     PS_TABLE_DEVICES,
+    PS_TABLE_PROFILE_DEVICES, /* those, and the boards whose costs are worked out */
     PS_TABLE_TRANSPORTS,
     PS_TABLE_DATASETS,
     PS_TABLE_LEARNING_RATES,
@@ -144,18 +145,20 @@ struct ps_layer_info ps_model_layer(const struct ps_model *model, int layer); /*
 struct ps_profile;
 
 struct ps_profile_options {
-    const char *device;        /* NULL: "cpu" */
+    const char *device;        /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
     int threads;               /* per worker; 0: 1 */
     const int *micro_batches;  /* sizes to measure at */
     int micro_batch_count;
     int warmup, repeats;       /* 0: 2 and 9 */
 };
 
-/* Measures every layer's forward, backward by input and by weights, and update on a device of this machine. */
+/* Measures every layer's forward, backward by input and by weights, and update on a device of this machine, or works them out
+ * for a board that is not at hand. */
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
-/* Reads a Penstock profile (JSON), the CSV form, or PipeDream's graph.txt; told apart by content. */
-enum ps_status ps_profile_read(const char *path, struct ps_profile **profile, struct ps_error *error);
+/* Reads a Penstock profile (JSON), the CSV form, or PipeDream's graph.txt; told apart by content. Several paths with commas
+ * between them: the same network on several types of devices, of which a cluster's devices take theirs. */
+enum ps_status ps_profile_read(const char *paths, struct ps_profile **profile, struct ps_error *error);
 enum ps_status ps_profile_write(const struct ps_profile *profile, const char *path, struct ps_error *error);
 char *ps_profile_json(const struct ps_profile *profile);
 char *ps_profile_table(const struct ps_profile *profile);

@@ -139,6 +139,21 @@ static int case_cross_entropy(struct builder *b, struct draw *d) {
     return add_one(b, OPERATOR_CROSS_ENTROPY, &a, build_input(b, draw(d, 2, 30), 0, 0));
 }
 
+static int add_lstm(struct builder *b, struct draw *d, const int *inputs, int count) {
+    struct attributes a = {.channels = draw(d, 1, 20), .reverse = draw(d, 0, 1) == 1};
+    return graph_add(b->graph, OPERATOR_LSTM, "node", &a, inputs, count, b->error);
+}
+
+static int case_lstm(struct builder *b, struct draw *d) {
+    return add_lstm(b, d, (const int[]){build_input(b, draw(d, 1, 20), draw(d, 1, 7), 1)}, 1);
+}
+
+/* The tokens are the input; a layer makes features of them. */
+static int case_lstm_padded(struct builder *b, struct draw *d) {
+    int tokens = build_input(b, 1, draw(d, 1, 7), 1), x = build_convolution(b, tokens, "x", draw(d, 1, 9), 1, 1, 0, true);
+    return add_lstm(b, d, (const int[]){x, tokens}, 2);
+}
+
 struct test_case {
     const char *name;
     int (*build)(struct builder *b, struct draw *d); /* returns the node to test */
@@ -166,6 +181,8 @@ static const struct test_case cases[] = {
     {"dropout", case_dropout, false},
     {"dropout in place", case_dropout_in_place, false},
     {"cross entropy", case_cross_entropy, false},
+    {"lstm", case_lstm, false},
+    {"lstm with padding", case_lstm_padded, false},
 };
 
 /* ----------------------------------------------- one kernel and its memory */
@@ -223,6 +240,9 @@ static float *spread_floats(struct random_key key, int64_t count) {
     return floats;
 }
 
+/* Inputs that only say where a sequence is padding. */
+static bool is_mask(const struct node *node, int input) { return node->id == OPERATOR_LSTM && input == 1; }
+
 static struct problem make_problem(const struct test_case *which, uint64_t number) {
     struct draw d = {test_key(number), 0};
     struct builder b = {graph_create(), &test_error};
@@ -240,6 +260,7 @@ static struct problem make_problem(const struct test_case *which, uint64_t numbe
         struct random_key key = random_key(number, RANDOM_TEST, test_seed(), (uint64_t)i + 10);
         p.inputs[i] = p.samples * shape_elements(&g->nodes[node->inputs[i]].shape);
         p.input[i] = which->spread ? spread_floats(key, p.inputs[i]) : random_floats(key, p.inputs[i]);
+        for (int64_t e = 0; e < p.inputs[i] && is_mask(node, i); e++) p.input[i][e] = p.input[i][e] < 0 ? 0 : 5;
         /* Channels whose values are all but equal have derivatives without bound: every second position is moved away. */
         int64_t channels = node->id == OPERATOR_BATCH_NORM ? node->shape.dim[0] : INT64_MAX;
         for (int64_t e = channels; e < p.inputs[i]; e++) p.input[i][e] += e / channels % 2 == 1 ? 3.0f : 0;
@@ -369,6 +390,7 @@ static void run_backward(struct bench *bench, const struct problem *p, struct an
     hide_unread(bench, flags);
     float *output_gradient = take_copy(bench, p->output_gradient, p->output);
     if (!(flags & OPERATOR_LOSS)) call->output_gradient = output_gradient;
+    if (class->backward_shared != NULL) assert_ok(class->backward_shared(bench->kernel, call, &test_error));
     if (class->backward_weight != NULL) {
         memcpy(call->gradients, bench->gradient, sizeof call->gradients);
         assert_ok(class->backward_weight(bench->kernel, call, &test_error));
@@ -529,6 +551,7 @@ static void test_finite_differences(void **state) {
             struct answer answer = solve(reference, &p);
             struct draw d = {test_key(c * 100 + r + 50), 0};
             for (int i = 0; i < p.node->input_count; i++) {
+                if (is_mask(p.node, i)) continue;
                 check_derivatives(reference, &p, cases[c].name, p.input[i], answer.input_gradient[i], p.inputs[i], &d);
             }
             for (int i = 0; i < p.node->parameter_count; i++) {
@@ -559,6 +582,10 @@ static void test_unwanted_gradients(void **state) {
                 hide_unread(&bench, operator_get(p.node->id)->flags);
                 bench.call.output_gradient = take_copy(&bench, p.output_gradient, p.output);
                 bench.call.input_gradient[last] = take(&bench, p.inputs[last] * 4);
+                const struct kernel_class *class = bench.kernel->class;
+                if (class->backward_shared != NULL) {
+                    assert_ok(class->backward_shared(bench.kernel, &bench.call, &test_error));
+                }
                 assert_ok(bench.kernel->class->backward_input(bench.kernel, &bench.call, &test_error));
                 assert_memory_equal(bench.call.input_gradient[last], all.input_gradient[last], (size_t)p.inputs[last] * 4);
             }

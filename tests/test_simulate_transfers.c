@@ -200,6 +200,7 @@ static void test_directions_do_not_disturb_each_other(void **state) {
 static void append(struct program *program, enum opcode op, int stage) {
     struct instruction instruction = instruction_make(op, stage, 0);
     enum action action = opcode_table[op].action;
+    instruction.peer = (int16_t)(1 - stage % 2);
     if (action == ACTION_FORWARD || action == ACTION_RECEIVE) instruction.block[BLOCK_INPUT] = 0;
     if (action == ACTION_FORWARD || action == ACTION_SEND) instruction.block[BLOCK_OUTPUT] = 0;
     assert_ok(program_append(program, &instruction, &test_error));
@@ -214,7 +215,7 @@ static void test_stages_share_a_link(void **state) {
     assert_ok(programs_create(2, 4, &pipeline.programs, &test_error));
     strcpy(pipeline.programs->schedule, "naive");
     pipeline.programs->micro_batches = pipeline.programs->batches = 1;
-    for (int stage = 0; stage < 4; stage++) pipeline.programs->stage_worker[stage] = stage % 2;
+    for (int stage = 0; stage < 4; stage++) pipeline.programs->parts[stage].worker = stage % 2;
     struct program *sender = &pipeline.programs->worker[0], *receiver = &pipeline.programs->worker[1];
     for (int stage = 0; stage < 4; stage += 2) {
         append(sender, OP_F, stage);

@@ -30,10 +30,10 @@ static const struct argument rows[] = {
      .high = 1 << 20},
     {.name = "device",
      .value = "NAME",
-     .help = "what computes",
+     .help = "what computes, or whose costs are worked out",
      .offset = OF(options.device),
      .read = argument_read_name,
-     .table = PS_TABLE_DEVICES},
+     .table = PS_TABLE_PROFILE_DEVICES},
     {.name = "threads",
      .value = "N",
      .help = "threads of a worker",
@@ -90,7 +90,8 @@ const struct command command_profile = {
     .usage = "--model NAME [--micro-batch N[,N...]] [-o FILE]",
     .description = "Measures the forward, both halves of the backward and the update of every layer on this machine, and\n"
                    "counts the bytes of parameters, of what crosses the cut after the layer and of what the backward\n"
-                   "needs. The profile is what plans are made from.",
+                   "needs. For a board (fpga:...) the times are worked out from the arithmetic instead. The profile is\n"
+                   "what plans are made from.",
     .example = "  penstock profile --model vgg16,input=32 --micro-batch 8,16 -o vgg16.json",
     .size = sizeof(struct profile_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},

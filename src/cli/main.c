@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "cli/command.h"
 #include "cli/output.h"
@@ -108,7 +108,8 @@ int main(int argc, char **argv) {
         message_print(&error);
     } else {
         /* Launchers end all processes as soon as one ends badly: the one that speaks goes first. */
-        sleep(1);
+        struct timespec moment = {.tv_nsec = 500000000};
+        nanosleep(&moment, NULL);
     }
     return (int)status;
 }

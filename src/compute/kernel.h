@@ -54,6 +54,9 @@ struct kernel_class {
     /* NULL: the operator has no such part. */
     enum ps_status (*backward_input)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
     enum ps_status (*backward_weight)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+    /* What both halves of the backward need, computed once: runs before them, also where only one of them follows, and what it
+     * leaves in the workspace is there for both. NULL: there is nothing to share. */
+    enum ps_status (*backward_shared)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
     /* Between canonical (PyTorch) order and the kernel's layout; padding becomes zeros. NULL: they are the same. */
     enum ps_status (*import)(struct kernel *kernel, int parameter, const float *canonical, float *own, struct ps_error *error);
     enum ps_status (*export)(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error);

@@ -191,6 +191,9 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
     struct action weight = {.run = action_backward_weight, .node = node, .half = STAGE_WEIGHTS};
     if (index > planner->first_weighted) input.half = STAGE_BOTH;
     bool has_weight = kernels->backward_weight != NULL, has_input = kernels->backward_input != NULL && wanted;
+    if (kernels->backward_shared != NULL && (has_weight || has_input)) {
+        push(planner, &stage->backward, (struct action){.run = action_backward_shared, .node = node, .half = STAGE_BOTH});
+    }
     if (has_weight && in_place) push(planner, &stage->backward, weight);
     if (has_input) push(planner, &stage->backward, input);
     plan_additions(planner, node, input.half, temporary);

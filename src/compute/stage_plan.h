@@ -50,7 +50,7 @@ struct action {
     int64_t bytes;
 };
 
-action_function action_forward, action_backward_input, action_backward_weight, action_copy, action_add;
+action_function action_forward, action_backward_shared, action_backward_input, action_backward_weight, action_copy, action_add;
 
 struct action_list {
     struct action *actions;

@@ -65,6 +65,11 @@ static struct kernel_call prepare_backward(const struct stage_run *run, const st
     return call;
 }
 
+enum ps_status action_backward_shared(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    struct kernel_call call = prepare_backward(run, action->node);
+    return action->node->kernel->class->backward_shared(action->node->kernel, &call, error);
+}
+
 enum ps_status action_backward_input(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     const struct stage_node *node = action->node;
     struct kernel_call call = prepare_backward(run, node);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMATS_MAX 32
+#include "base/table.h"
 
 struct range {
     bool given;
@@ -62,20 +62,12 @@ static enum ps_status cut_part(char *rest, const char *spec, enum dataset_part *
     return status;
 }
 
+static TABLE_FIND(find_class, dataset_class, dataset_table, "data format")
+
 static enum ps_status find_format(const char *spec, const char *name, const struct dataset_class **class,
                                   struct ps_error *error) {
-    const char *names[FORMATS_MAX];
-    size_t count = 0;
-    for (; dataset_table[count]; count++) {
-        if (strcmp(name, dataset_table[count]->name) == 0) {
-            *class = dataset_table[count];
-            return PS_OK;
-        }
-        assert(count < FORMATS_MAX);
-        names[count] = dataset_table[count]->name;
-    }
-    enum ps_status status = error_unknown(error, PS_USAGE, "data format", name, names, count);
-    error_prefix(error, "data '%s'", spec);
+    enum ps_status status = find_class(name, class, error);
+    if (status != PS_OK) error_prefix(error, "data '%s'", spec);
     return status;
 }
 

@@ -64,7 +64,7 @@ static enum ps_status add_parameters(struct graph *graph, struct node *node, con
                              (long long)ELEMENTS_MAX);
         }
         char name[sizeof parameters->name];
-        snprintf(name, sizeof name, "%s.%s", node->name, parameters[p].name);
+        snprintf(name, sizeof name, "%.*s.%s", (int)strcspn(node->name, "/"), node->name, parameters[p].name);
         memcpy(parameters[p].name, name, sizeof name);
         graph->parameters[graph->parameter_count++] = parameters[p];
     }

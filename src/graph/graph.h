@@ -47,7 +47,10 @@ struct graph {
 struct graph *graph_create(void);
 void graph_destroy(struct graph *graph);
 
-/* Adds a node and returns its number, or -1 with `error` set. Once something failed, further calls return -1 and touch nothing,
+/* What follows a '/' in a node's name is left out of its parameters' names: so the nodes that make up one module of PyTorch
+ * keep its parameters' names.
+ *
+ * Adds a node and returns its number, or -1 with `error` set. Once something failed, further calls return -1 and touch nothing,
  * so a network is written without a check at each line and checked at the end by graph_finish. The first node is the data. */
 int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes,
               const int *inputs, int input_count, struct ps_error *error);

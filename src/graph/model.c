@@ -4,23 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "graph/split.h"
 
 static const char *const common_keys[] = {"input", "channels", "classes", "split"};
 enum { COMMON_KEYS = sizeof common_keys / sizeof *common_keys };
 
-static enum ps_status find_entry(const char *name, const struct model **entry, struct ps_error *error) {
-    const char *names[64];
-    size_t count = 0;
-    for (; model_table[count] != NULL && count < 64; count++) {
-        names[count] = model_table[count]->name;
-        if (strcmp(names[count], name) == 0) {
-            *entry = model_table[count];
-            return PS_OK;
-        }
-    }
-    return error_unknown(error, PS_USAGE, "model", name, names, count);
-}
+static TABLE_FIND(find_entry, model, model_table, "model")
 
 /* Every option was read by the network or by us. */
 static enum ps_status check_options(const struct model *entry, const struct options *options, struct ps_error *error) {

@@ -31,7 +31,7 @@ int64_t shape_elements(const struct shape *shape);
 
 /* One flat struct for all operators; each documents what it reads. */
 struct attributes {
-    int channels;                              /* convolution: output channels; linear: output features */
+    int channels;                              /* convolution: output channels; linear: output features; lstm: hidden size */
     int kernel_h, kernel_w, stride_h, stride_w; /* convolution, pooling */
     int pad_h, pad_w, groups;                  /* convolution, pooling (groups: convolution) */
     bool bias;                                 /* convolution, linear */
@@ -39,6 +39,7 @@ struct attributes {
     float rate;                                /* dropout: probability of zeroing */
     float epsilon, momentum;                   /* batch_norm: PyTorch's meaning of momentum */
     float smoothing;                           /* cross_entropy: label smoothing */
+    bool reverse;                              /* lstm: from the last position to the first */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     double forward_s, backward_input_s, backward_weight_s, update_s;
     int64_t value_bytes, parameter_bytes, inner_bytes;

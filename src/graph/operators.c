@@ -53,6 +53,20 @@ enum ps_status require_vector(const struct shape *input, struct ps_error *error)
                      shape_text(input, text));
 }
 
+enum ps_status require_sequence(const struct shape *input, struct ps_error *error) {
+    if (input->rank == 3 && input->dim[2] == 1) return PS_OK;
+    char text[96];
+    return error_set(error, PS_USAGE, "its input must be a sequence (features x positions x 1), and is %s",
+                     shape_text(input, text));
+}
+
+enum ps_status require_tokens_of(const struct shape *sequence, const struct shape *tokens, struct ps_error *error) {
+    if (tokens->rank == 3 && tokens->dim[0] == 1 && tokens->dim[1] == sequence->dim[1] && tokens->dim[2] == 1) return PS_OK;
+    char a[96], b[96];
+    return error_set(error, PS_USAGE, "the tokens of a sequence of %s must be 1x%lldx1, and are %s", shape_text(sequence, a),
+                     (long long)sequence->dim[1], shape_text(tokens, b));
+}
+
 /* Positions of a window along one side. */
 static int64_t window_positions(int64_t size, int kernel, int stride, int pad) {
     int64_t room = size + 2 * (int64_t)pad - kernel;

@@ -90,6 +90,24 @@ double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, in
     return link->latency_s + (link->bandwidth_bytes_per_s > 0 ? (double)bytes / link->bandwidth_bytes_per_s : 0);
 }
 
+enum ps_status cluster_check_types(const struct ps_cluster *cluster, const struct cost_table *costs, struct ps_error *error) {
+    for (int w = 0; costs->other_device && w < cluster->workers; w++) {
+        const struct cluster_device *device = &cluster->devices[w];
+        if (strcmp(cost_table_on(costs, device->type)->device, device->type) == 0) continue;
+        error_set(error, PS_USAGE, "devices[%d].type: '%s' has no profile", w, device->type);
+        error_hint(error, "the type of a device is the name that its profile has in `device`: '%s', '%s', ...", costs->device,
+                   costs->other_device->device);
+        return PS_USAGE;
+    }
+    return PS_OK;
+}
+
+bool cluster_one_type(const struct ps_cluster *cluster, const struct cost_table *costs) {
+    for (int w = 1; w < cluster->workers; w++)
+        if (cost_table_on(costs, cluster->devices[w].type) != cost_table_on(costs, cluster->devices[0].type)) return false;
+    return true;
+}
+
 /* ----------------------------------------------------------------- reading */
 
 static enum ps_status read_text(const struct json_place *place, const char *field, bool required, char out[64],

@@ -6,12 +6,17 @@
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static void add_times(struct layer_times *sum, const struct layer_times *times) {
+    sum->forward_s += times->forward_s;
+    sum->backward_input_s += times->backward_input_s;
+    sum->backward_weight_s += times->backward_weight_s;
+    sum->update_s += times->update_s;
+}
+
 static void take_in(struct stage_walk *walk, int layer) {
     const struct layer_cost *cost = &walk->table->layers[layer];
-    walk->time.forward_s += cost->time.forward_s;
-    walk->time.backward_input_s += cost->time.backward_input_s;
-    walk->time.backward_weight_s += cost->time.backward_weight_s;
-    walk->time.update_s += cost->time.update_s;
+    add_times(&walk->time, &cost->time);
+    add_times(&walk->spill, &cost->spill);
     walk->parameter_bytes += cost->size.parameter_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
     walk->stash_bytes += cost->size.stash_bytes;
@@ -30,6 +35,18 @@ void stage_walk_grow(struct stage_walk *walk) {
     walk->inner_cut_bytes = larger(walk->inner_cut_bytes, walk->table->layers[walk->first].size.output_bytes);
 }
 
+/* Weights and gradients share the fast memory, where there is one. */
+static bool spills(const struct stage_walk *walk) {
+    int64_t fast = walk->table->fast_memory_bytes;
+    return fast > 0 && 2 * walk->parameter_bytes > fast;
+}
+
+struct layer_times stage_walk_times(const struct stage_walk *walk) {
+    struct layer_times times = walk->time;
+    if (spills(walk)) add_times(&times, &walk->spill);
+    return times;
+}
+
 struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
     const struct cost_table *table = walk->table;
     const struct layer_sizes *before = walk->first > 0 ? &table->layers[walk->first - 1].size : NULL;
@@ -37,7 +54,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
     int64_t arriving_value = before ? before->value_bytes : table->input_bytes;
     int gradient_blocks = walk->last - walk->first < 2 ? walk->last - walk->first : 2;
     return (struct stage_cost){
-        .time = walk->time,
+        .time = stage_walk_times(walk),
         .size = {.parameter_bytes = walk->parameter_bytes,
                  .statistics_bytes = walk->statistics_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,

@@ -15,6 +15,8 @@
     { #member, offsetof(struct layer_cost, time.member), need }
 #define SPREAD_FIELD(member)                                                                                                   \
     { #member "_spread", offsetof(struct layer_cost, spread.member), false }
+#define SPILL_FIELD(member)                                                                                                    \
+    { #member "_spill", offsetof(struct layer_cost, spill.member), false }
 #define SIZE_FIELD(member, need)                                                                                               \
     { #member, offsetof(struct layer_cost, size.member), need }
 
@@ -28,6 +30,8 @@ static const struct cost_field time_fields[] = {TIME_FIELD(forward_s, true), TIM
                                                 TIME_FIELD(backward_weight_s, true), TIME_FIELD(update_s, false)};
 static const struct cost_field spread_fields[] = {SPREAD_FIELD(forward_s), SPREAD_FIELD(backward_input_s),
                                                   SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s)};
+static const struct cost_field spill_fields[] = {SPILL_FIELD(forward_s), SPILL_FIELD(backward_input_s),
+                                                 SPILL_FIELD(backward_weight_s), SPILL_FIELD(update_s)};
 static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false),
                                                 SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),
                                                 SIZE_FIELD(stash_bytes, true),     SIZE_FIELD(tail_bytes, false),
@@ -50,10 +54,11 @@ static enum ps_status read_name(const struct json_place *place, const char *fiel
 }
 
 static enum ps_status read_layer(const struct json_place *place, struct layer_cost *layer, struct ps_error *error) {
-    const char *fields[2 + 2 * TIMES + SIZES] = {"name", "kind"};
+    const char *fields[2 + 3 * TIMES + SIZES] = {"name", "kind"};
     size_t count = 2;
     for (int f = 0; f < TIMES; f++) fields[count++] = time_fields[f].name;
     for (int f = 0; f < TIMES; f++) fields[count++] = spread_fields[f].name;
+    for (int f = 0; f < TIMES; f++) fields[count++] = spill_fields[f].name;
     for (int f = 0; f < SIZES; f++) fields[count++] = size_fields[f].name;
     TRY(json_object_fields(place, fields, count, error));
     TRY(read_name(place, "name", true, layer->name, sizeof layer->name, error));
@@ -64,6 +69,8 @@ static enum ps_status read_layer(const struct json_place *place, struct layer_co
                             (double *)(base + time_fields[f].offset), error));
         TRY(json_get_number(place, spread_fields[f].name, false, 0, PROFILE_TIME_MAX,
                             (double *)(base + spread_fields[f].offset), error));
+        TRY(json_get_number(place, spill_fields[f].name, false, 0, PROFILE_TIME_MAX, (double *)(base + spill_fields[f].offset),
+                            error));
     }
     layer->size.value_bytes = -1;
     for (int f = 0; f < SIZES; f++)
@@ -74,11 +81,12 @@ static enum ps_status read_layer(const struct json_place *place, struct layer_co
 }
 
 static enum ps_status read_table(const struct json_place *place, struct cost_table *table, struct ps_error *error) {
-    static const char *const fields[] = {"micro_batch", "input_bytes", "layers"};
+    static const char *const fields[] = {"micro_batch", "input_bytes", "fast_memory_bytes", "layers"};
     struct json_place layers, layer;
-    TRY(json_object_fields(place, fields, 3, error));
+    TRY(json_object_fields(place, fields, sizeof fields / sizeof fields[0], error));
     TRY(json_get_int(place, "micro_batch", true, 0, PROFILE_MICRO_BATCH_MAX, &table->micro_batch, error));
     TRY(json_get_integer(place, "input_bytes", false, 0, PROFILE_BYTES_MAX, &table->input_bytes, error));
+    TRY(json_get_integer(place, "fast_memory_bytes", false, 0, PROFILE_BYTES_MAX, &table->fast_memory_bytes, error));
     TRY(json_field(place, "layers", true, &layers, error));
     for (int l = 0; l < table->layer_count; l++) {
         TRY(json_item(&layers, (size_t)l, &layer, error));
@@ -242,16 +250,19 @@ enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **
 
 /* ----------------------------------------------------------------- writing */
 
-static json_t *layer_json(const struct layer_cost *layer) {
+static void put_times(json_t *object, const struct layer_cost *layer, const struct cost_field fields[TIMES]) {
+    for (int f = 0; f < TIMES; f++)
+        json_object_set_new(object, fields[f].name, json_real(*(const double *)((const char *)layer + fields[f].offset)));
+}
+
+static json_t *layer_json(const struct layer_cost *layer, bool spills) {
     json_t *object = json_pack("{s:s, s:s}", "name", layer->name, "kind", layer->kind);
     const char *base = (const char *)layer;
     bool measured = layer->spread.forward_s > 0 || layer->spread.backward_input_s > 0 || layer->spread.backward_weight_s > 0 ||
                     layer->spread.update_s > 0;
-    for (int f = 0; f < TIMES; f++) {
-        json_object_set_new(object, time_fields[f].name, json_real(*(const double *)(base + time_fields[f].offset)));
-        if (measured)
-            json_object_set_new(object, spread_fields[f].name, json_real(*(const double *)(base + spread_fields[f].offset)));
-    }
+    put_times(object, layer, time_fields);
+    if (measured) put_times(object, layer, spread_fields);
+    if (spills) put_times(object, layer, spill_fields);
     for (int f = 0; f < SIZES; f++)
         json_object_set_new(object, size_fields[f].name, json_integer(*(const int64_t *)(base + size_fields[f].offset)));
     return object;
@@ -267,10 +278,12 @@ static json_t *whole(json_t *array, int count) {
 
 static json_t *table_json(const struct cost_table *table) {
     json_t *layers = json_array();
-    for (int l = 0; l < table->layer_count; l++) json_array_append_new(layers, layer_json(&table->layers[l]));
-    layers = whole(layers, table->layer_count);
-    return json_pack("{s:i, s:I, s:o}", "micro_batch", table->micro_batch, "input_bytes", (json_int_t)table->input_bytes,
-                     "layers", layers);
+    bool spills = table->fast_memory_bytes > 0;
+    for (int l = 0; l < table->layer_count; l++) json_array_append_new(layers, layer_json(&table->layers[l], spills));
+    json_t *object = json_pack("{s:i, s:I, s:o}", "micro_batch", table->micro_batch, "input_bytes", (json_int_t)table->input_bytes,
+                               "layers", whole(layers, table->layer_count));
+    if (spills) json_object_set_new(object, "fast_memory_bytes", json_integer(table->fast_memory_bytes));
+    return object;
 }
 
 static json_t *graph_json(const struct costgraph *graph) {

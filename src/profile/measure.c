@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "compute/stage.h"
 #include "graph/model.h"
-#include "profile/profile.h"
+#include "profile/modelled.h"
 
 enum { DEFAULT_WARMUP = 2, DEFAULT_REPEATS = 9, REPEATS_MAX = 10000 };
 enum timing { TIME_FORWARD, TIME_BACKWARD, TIME_BACKWARD_INPUT, TIME_UPDATE, TIMINGS };
@@ -224,7 +224,6 @@ static enum ps_status measure_size(struct bench *bench, int classes, int warmup,
                                    struct ps_error *error) {
     enum ps_status status;
     int rounds = warmup + bench->repeats;
-    table->micro_batch = bench->samples;
     TRY_OUT(bench_open(bench, classes, error));
     TRY_OUT(record_sizes(bench, table, error));
     for (int r = 0; r < rounds; r++) {
@@ -268,37 +267,54 @@ static void name_layers(const struct graph *graph, struct cost_table *table) {
     }
 }
 
-static enum ps_status measure(const struct ps_model *model, const struct ps_profile_options *options, const int *sizes,
-                              struct ps_profile *profile, struct ps_error *error) {
-    struct device *device = NULL;
-    const struct optimizer *rule;
-    const char *name = options->device ? options->device : "cpu";
-    int threads = options->threads ? options->threads : 1, warmup = options->warmup ? options->warmup : DEFAULT_WARMUP;
-    enum ps_status status;
-    TRY(optimizer_find("sgdm", &rule, error));
+static enum ps_status open_device(const char *name, int threads, struct device **out, struct ps_error *error) {
+    struct device *device;
     TRY(device_open(name, &(struct device_options){.threads = threads}, &device, error));
     if (!device->class->real) {
-        status = error_set(error, PS_USAGE, "device '%s' computes nothing that could be measured", name);
-        goto out;
+        device_close(device);
+        return error_set(error, PS_USAGE, "device '%s' computes nothing that could be measured", name);
     }
     if (device->class->attach) device->class->attach(device);
-    snprintf(profile->model, sizeof profile->model, "%s", model->name);
-    snprintf(profile->device, sizeof profile->device, "%s", name);
-    profile->threads = threads;
-    for (int i = 0; i < profile->table_count; i++) {
+    *out = device;
+    return PS_OK;
+}
+
+static enum ps_status measure(const struct ps_model *model, const struct ps_profile_options *options, struct ps_profile *profile,
+                              struct ps_error *error) {
+    struct device *device;
+    const struct optimizer *rule;
+    int warmup = options->warmup ? options->warmup : DEFAULT_WARMUP;
+    TRY(optimizer_find("sgdm", &rule, error));
+    TRY(open_device(profile->device, profile->threads, &device, error));
+    enum ps_status status = PS_OK;
+    for (int i = 0; status == PS_OK && i < profile->table_count; i++) {
         struct bench bench = {.graph = model->graph,
                               .device = device,
                               .rule = rule,
-                              .samples = sizes[i],
+                              .samples = profile->tables[i].micro_batch,
                               .layer_count = model->graph->layer_count,
                               .repeats = options->repeats ? options->repeats : DEFAULT_REPEATS};
-        name_layers(model->graph, &profile->tables[i]);
-        TRY_OUT(measure_size(&bench, model->classes, warmup, &profile->tables[i], error));
+        status = measure_size(&bench, model->classes, warmup, &profile->tables[i], error);
     }
-    status = profile_check(profile, error);
-out:
     device_close(device);
     return status;
+}
+
+/* Measures the costs or works them out. */
+static enum ps_status fill(const struct ps_model *model, const struct ps_profile_options *options, const int *sizes,
+                           struct ps_profile *profile, struct ps_error *error) {
+    snprintf(profile->model, sizeof profile->model, "%s", model->name);
+    snprintf(profile->device, sizeof profile->device, "%s", options->device ? options->device : "cpu");
+    profile->threads = options->threads ? options->threads : 1;
+    for (int i = 0; i < profile->table_count; i++) {
+        profile->tables[i].micro_batch = sizes[i];
+        name_layers(model->graph, &profile->tables[i]);
+    }
+    const struct modelled_device *modelled = modelled_find(profile->device);
+    if (!modelled) TRY(measure(model, options, profile, error));
+    for (int i = 0; modelled && i < profile->table_count; i++)
+        TRY(modelled_fill(modelled, model->graph, &profile->tables[i], error));
+    return profile_check(profile, error);
 }
 
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
@@ -310,7 +326,7 @@ enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_
     if (!sizes) return error_memory(error, "profiling", (size_t)options->micro_batch_count * sizeof *sizes);
     enum ps_status status = check_options(options, sizes, error);
     if (status == PS_OK) status = profile_create(options->micro_batch_count, model->graph->layer_count, &made, error);
-    if (status == PS_OK) status = measure(model, options, sizes, made, error);
+    if (status == PS_OK) status = fill(model, options, sizes, made, error);
     free(sizes);
     if (status != PS_OK) {
         ps_profile_destroy(made);

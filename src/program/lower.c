@@ -5,34 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 
 enum { SEGMENT_MICRO_BATCHES_MAX = 1 << 24, STAGES_MAX = 1 << 14 };
 
-enum ps_status schedule_find(const char *name, const struct schedule **schedule, struct ps_error *error) {
-    const char *names[32];
-    size_t count = 0;
-    for (; schedule_table[count]; count++) {
-        names[count] = schedule_table[count]->name;
-        if (strcmp(name, names[count]) == 0) {
-            *schedule = schedule_table[count];
-            return PS_OK;
-        }
-    }
-    return error_unknown(error, PS_USAGE, "schedule", name, names, count);
-}
-
-enum ps_status policy_find(const char *name, const struct weight_policy **policy, struct ps_error *error) {
-    const char *names[32];
-    size_t count = 0;
-    for (; policy_table[count]; count++) {
-        names[count] = policy_table[count]->name;
-        if (strcmp(name, names[count]) == 0) {
-            *policy = policy_table[count];
-            return PS_OK;
-        }
-    }
-    return error_unknown(error, PS_USAGE, "weights", name, names, count);
-}
+TABLE_FIND(schedule_find, schedule, schedule_table, "schedule")
+TABLE_FIND(policy_find, weight_policy, policy_table, "weights")
 
 enum ps_status lower_check(const char *schedule_name, const char *policy_name, int stages, int micro_batches, struct ps_error *error) {
     const struct schedule *schedule;
@@ -71,10 +49,11 @@ static enum ps_status lower(const struct ps_plan *plan, const char *schedule, co
     TRY(programs_create(workers, stages, &programs, error));
     snprintf(programs->schedule, sizeof programs->schedule, "%s", schedule);
     snprintf(programs->policy, sizeof programs->policy, "%s", policy);
+    programs->flush = found->flush;
     programs->micro_batches = micro_batches;
     programs->batches = batches;
     for (int stage = 0; stage < stages; stage++) {
-        programs->stage_worker[stage] = stage_worker[stage];
+        programs->parts[stage].worker = stage_worker[stage];
         programs->recompute[stage] = recompute && recompute[stage];
     }
     programs->plan = plan;
@@ -153,7 +132,7 @@ static enum ps_status write_evaluation(struct ps_programs *programs, struct ps_e
             if (moment < stage || moment - stage >= micro_batches) continue;
             struct instruction instruction = instruction_make(OP_F, stage, moment - stage);
             instruction.slot = 0;
-            TRY(program_append(&programs->worker[programs->stage_worker[stage]], &instruction, error));
+            TRY(program_append(&programs->worker[programs_worker(programs, stage)], &instruction, error));
         }
     return PS_OK;
 }
@@ -167,11 +146,8 @@ enum ps_status lower_evaluation(const struct ps_programs *training, int micro_ba
     programs->evaluation = true;
     programs->micro_batches = 1;
     programs->batches = micro_batches;
-    enum ps_status status = PS_OK;
-    for (int stage = 0; stage < training->stages; stage++) {
-        programs->stage_worker[stage] = training->stage_worker[stage];
-        programs->slots[stage].weights = 1;
-    }
+    enum ps_status status = programs_set_parts(programs, training->parts, training->part_count, error);
+    for (int part = 0; status == PS_OK && part < programs->part_count; part++) programs->slots[part].weights = 1;
     if (status == PS_OK) status = write_evaluation(programs, error);
     for (int i = 0; status == PS_OK && pass_table[i]; i++)
         if (pass_table[i]->evaluation) status = pass_table[i]->run(programs, error);
@@ -186,9 +162,9 @@ enum ps_status lower_evaluation(const struct ps_programs *training, int micro_ba
 
 struct worker_memory programs_memory(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes, int moments) {
     struct worker_memory total = {0};
-    for (int stage = 0; stage < programs->stages; stage++) {
-        if (programs->stage_worker[stage] != worker) continue;
-        struct worker_memory memory = stage_memory(&sizes[stage], &programs->slots[stage], moments);
+    for (int part = 0; part < programs->part_count; part++) {
+        if (programs->parts[part].worker != worker) continue;
+        struct worker_memory memory = stage_memory(&sizes[programs->parts[part].stage], &programs->slots[part], moments);
         worker_memory_add(&total, &memory);
     }
     return total;

@@ -17,6 +17,11 @@ struct instruction instruction_make(enum opcode op, int stage, int micro_batch) 
     return instruction;
 }
 
+int instruction_other_stage(const struct instruction *instruction) {
+    bool onward = instruction->op == OP_SA || instruction->op == OP_RG;
+    return instruction->stage + (onward ? 1 : -1);
+}
+
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind) {
     const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
                                      [BLOCK_INPUT] = slots->input,
@@ -43,13 +48,20 @@ enum ps_status programs_create(int workers, int stages, struct ps_programs **out
     if (!programs) return error_memory(error, "programs", sizeof *programs);
     programs->workers = workers;
     programs->stages = stages;
-    programs->stage_worker = calloc((size_t)stages, sizeof *programs->stage_worker);
+    programs->first_part = calloc((size_t)stages + 1, sizeof *programs->first_part);
     programs->recompute = calloc((size_t)stages, sizeof *programs->recompute);
-    programs->slots = calloc((size_t)stages, sizeof *programs->slots);
     programs->worker = calloc((size_t)workers, sizeof *programs->worker);
-    if (!programs->stage_worker || !programs->recompute || !programs->slots || !programs->worker) {
+    struct part *parts = calloc((size_t)stages, sizeof *parts);
+    enum ps_status status = PS_OK;
+    if (!programs->first_part || !programs->recompute || !programs->worker || !parts)
+        status = error_memory(error, "programs", (size_t)workers * sizeof *programs->worker);
+    for (int stage = 0; status == PS_OK && stage < stages; stage++)
+        parts[stage] = (struct part){.stage = stage, .forward = true, .backward = true, .replicas = 1};
+    if (status == PS_OK) status = programs_set_parts(programs, parts, stages, error);
+    free(parts);
+    if (status != PS_OK) {
         ps_programs_destroy(programs);
-        return error_memory(error, "programs", (size_t)workers * sizeof *programs->worker);
+        return status;
     }
     *out = programs;
     return PS_OK;
@@ -62,6 +74,7 @@ void ps_programs_destroy(struct ps_programs *programs) {
     free(programs->worker);
     free(programs->slots);
     free(programs->recompute);
-    free(programs->stage_worker);
+    free(programs->parts);
+    free(programs->first_part);
     free(programs);
 }

@@ -48,20 +48,38 @@ struct program {
     int count, capacity;
 };
 
+/*
+ * What one worker holds of a stage: all of it, one of several replicas, or of a replica the half that runs its forwards or its
+ * backwards. A worker may hold parts of several stages, but of one stage only one. Blocks, weight slots and all else that is
+ * counted by stage belong to a part.
+ */
+struct part {
+    int stage, worker;
+    bool forward, backward; /* what it runs */
+    int replica, replicas;  /* the first of them is 0; they share the micro-batches */
+};
+
 struct ps_programs {
     char schedule[32], policy[32];
     int workers, stages;
     int micro_batches; /* per mini-batch */
     int batches;       /* mini-batches in the segment */
-    int *stage_worker; /* per stage */
+    bool flush;        /* the schedule is synchronous; false in evaluation, whose mini-batches are micro-batches */
+    struct part *parts; /* by stage, then in the order of the plan's forward and backward workers; where every stage has one
+                           part, part s is stage s */
+    int part_count;
+    int *first_part;   /* per stage and one more at the end: its parts begin there */
     const struct ps_plan *plan; /* borrowed, while it is lowered; else NULL */
     bool evaluation;   /* forwards only, one block of each kind: no update, no look-ahead */
     bool *recompute;   /* per stage */
-    struct stage_slots *slots; /* per stage; filled by allocate */
+    struct stage_slots *slots; /* per part; filled by allocate */
     struct program *worker;    /* per worker */
 };
 
+/* Every stage has one part, on worker 0. */
 enum ps_status programs_create(int workers, int stages, struct ps_programs **programs, struct ps_error *error);
+/* Other parts (copied; in the order that struct ps_programs says, at least one per stage), without slots. */
+enum ps_status programs_set_parts(struct ps_programs *programs, const struct part *parts, int count, struct ps_error *error);
 enum ps_status program_append(struct program *program, const struct instruction *instruction, struct ps_error *error);
 /* An instruction with no operands set. */
 struct instruction instruction_make(enum opcode op, int stage, int micro_batch);
@@ -75,6 +93,22 @@ static inline bool instruction_takes_gradient(const struct instruction *instruct
 enum block_kind operand_block(char letter);
 /* How many blocks of a kind a stage has. */
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);
+
+enum { NO_PART = -1 };
+/* The part of a stage that a worker holds, or NO_PART. */
+int programs_part(const struct ps_programs *programs, int worker, int stage);
+/* The part that runs the forward, the backward of a micro-batch. Of a stage with r replicas replica k mod r takes mini-batch k, or
+ * where the schedule flushes micro-batch k of each mini-batch. */
+int programs_forward_part(const struct ps_programs *programs, int stage, int micro_batch);
+int programs_backward_part(const struct ps_programs *programs, int stage, int micro_batch);
+/* Does the part's replica work on this micro-batch? */
+bool programs_takes(const struct ps_programs *programs, int part, int micro_batch);
+/* The worker of a stage that has one part. */
+static inline int programs_worker(const struct ps_programs *programs, int stage) {
+    return programs->parts[programs->first_part[stage]].worker;
+}
+/* The stage at the other end of a transfer. */
+int instruction_other_stage(const struct instruction *instruction);
 
 /* Micro-batches in the segment. */
 static inline int programs_micro_batches(const struct ps_programs *programs) { return programs->micro_batches * programs->batches; }

@@ -9,7 +9,8 @@
  *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0
  *     worker 0: 0F0@0,s0,i0,o0 0SA0>1,o0 ...
  *
- * '#' begins a comment.
+ * A stage has a line for each of its parts. `replica 1/2` after the worker: it is replica 1 of 2, counted from 0; `forward` or
+ * `backward`: it runs only those. '#' begins a comment.
  */
 #include "base/text.h"
 
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/program.h"
+#include "program/lower.h"
 
 static const char block_letters[BLOCK_KINDS] = {
     [BLOCK_STASH] = 's', [BLOCK_INPUT] = 'i', [BLOCK_OUTPUT] = 'o', [BLOCK_OUTPUT_GRADIENT] = 'g', [BLOCK_INPUT_GRADIENT] = 'd'};
@@ -44,18 +45,21 @@ const char *instruction_text(const struct instruction *instruction, char out[96]
     return out;
 }
 
-static void print_stage(struct text *text, const struct ps_programs *programs, int stage) {
-    const struct stage_slots *slots = &programs->slots[stage];
-    text_add(text, "stage %d worker %d slots @%d s%d i%d o%d g%d d%d%s\n", stage, programs->stage_worker[stage], slots->weights,
-             slots->stash, slots->input, slots->output, slots->output_gradient, slots->input_gradient,
-             programs->recompute[stage] ? " recompute" : "");
+static void print_part(struct text *text, const struct ps_programs *programs, int part) {
+    const struct stage_slots *slots = &programs->slots[part];
+    const struct part *of = &programs->parts[part];
+    text_add(text, "stage %d worker %d", of->stage, of->worker);
+    if (of->replicas > 1) text_add(text, " replica %d/%d", of->replica, of->replicas);
+    if (!of->forward || !of->backward) text_add(text, " %s", of->forward ? "forward" : "backward");
+    text_add(text, " slots @%d s%d i%d o%d g%d d%d%s\n", slots->weights, slots->stash, slots->input, slots->output,
+             slots->output_gradient, slots->input_gradient, programs->recompute[of->stage] ? " recompute" : "");
 }
 
 char *ps_programs_print(const struct ps_programs *programs) {
     struct text text = {0};
     text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d\n", programs->schedule,
              programs->policy, programs->micro_batches, programs->batches, programs->workers);
-    for (int stage = 0; stage < programs->stages; stage++) print_stage(&text, programs, stage);
+    for (int part = 0; part < programs->part_count; part++) print_part(&text, programs, part);
     for (int worker = 0; worker < programs->workers; worker++) {
         text_add(&text, "worker %d:", worker);
         for (int i = 0; i < programs->worker[worker].count; i++) {
@@ -177,17 +181,10 @@ static bool read_instruction(const char *word, struct instruction *out) {
     return true;
 }
 
-static enum ps_status read_stage(struct reader *reader, struct ps_programs *programs, int stage) {
-    long number, worker;
-    char word[96];
-    TRY(expect(reader, "stage"));
-    TRY(read_field(reader, "stage", stage, stage, &number));
-    TRY(expect(reader, "worker"));
-    TRY(read_field(reader, "worker", 0, programs->workers - 1, &worker));
-    programs->stage_worker[stage] = (int)worker;
-    TRY(expect(reader, "slots"));
-    struct stage_slots *slots = &programs->slots[stage];
+/* "slots @2 s2 ...", with the word "slots" read already. */
+static enum ps_status read_slots(struct reader *reader, struct stage_slots *slots) {
     int *counts[BLOCK_KINDS] = {&slots->stash, &slots->input, &slots->output, &slots->output_gradient, &slots->input_gradient};
+    char word[96];
     for (int i = -1; i < BLOCK_KINDS; i++) {
         char letter = i < 0 ? '@' : block_letters[i];
         long value;
@@ -197,10 +194,63 @@ static enum ps_status read_stage(struct reader *reader, struct ps_programs *prog
             return bad(reader, "slots", word, "a letter of @siogd, in that order, and a number");
         *(i < 0 ? &slots->weights : counts[i]) = (int)value;
     }
+    return PS_OK;
+}
+
+/* What may stand between the worker and the slots. */
+static enum ps_status read_share(struct reader *reader, struct part *part) {
+    char word[96];
+    long replica, replicas;
+    next_word(reader, word);
+    if (strcmp(word, "replica") == 0) {
+        next_word(reader, word);
+        const char *at = word;
+        bool good = read_number(&at, INT16_MAX, &replica) && *at++ == '/' && read_number(&at, INT16_MAX, &replicas) && !*at;
+        if (!good || replica >= replicas) return bad(reader, "replica", word, "of the form 0/2");
+        part->replica = (int)replica;
+        part->replicas = (int)replicas;
+        next_word(reader, word);
+    }
+    if (strcmp(word, "forward") == 0 || strcmp(word, "backward") == 0) {
+        *(word[0] == 'f' ? &part->backward : &part->forward) = false;
+        next_word(reader, word);
+    }
+    return strcmp(word, "slots") == 0 ? PS_OK : bad(reader, "stage", word, "'slots'");
+}
+
+static enum ps_status read_part(struct reader *reader, struct ps_programs *programs, int before, struct part *part,
+                                struct stage_slots *slots) {
+    long stage, worker;
+    char word[96];
+    *part = (struct part){.forward = true, .backward = true, .replicas = 1};
+    TRY(expect(reader, "stage"));
+    TRY(read_field(reader, "stage", before < 0 ? 0 : before, before < programs->stages - 1 ? before + 1 : before, &stage));
+    part->stage = (int)stage;
+    TRY(expect(reader, "worker"));
+    TRY(read_field(reader, "worker", 0, programs->workers - 1, &worker));
+    part->worker = (int)worker;
+    TRY(read_share(reader, part));
+    TRY(read_slots(reader, slots));
     next_word(reader, word);
     if (word[0] && strcmp(word, "recompute") != 0) return bad(reader, "stage", word, "'recompute'");
     programs->recompute[stage] = word[0] != 0;
     return PS_OK;
+}
+
+static enum ps_status read_parts(struct reader *reader, struct ps_programs *programs, int count) {
+    struct part *parts = calloc((size_t)count, sizeof *parts);
+    struct stage_slots *slots = calloc((size_t)count, sizeof *slots);
+    enum ps_status status = parts && slots ? PS_OK : error_memory(reader->error, "program", (size_t)count * sizeof *parts);
+    for (int part = 0; status == PS_OK && part < count; part++) {
+        status = next_line(reader) ? PS_OK : bad(reader, "program", "the end", "a stage line");
+        if (status == PS_OK)
+            status = read_part(reader, programs, part > 0 ? parts[part - 1].stage : -1, &parts[part], &slots[part]);
+    }
+    if (status == PS_OK) status = programs_set_parts(programs, parts, count, reader->error);
+    if (status == PS_OK) memcpy(programs->slots, slots, (size_t)count * sizeof *slots);
+    free(parts);
+    free(slots);
+    return status;
 }
 
 static enum ps_status read_worker(struct reader *reader, struct ps_programs *programs, int worker) {
@@ -236,21 +286,21 @@ static enum ps_status read_count(struct reader *reader, const char *name, long h
     return PS_OK;
 }
 
-/* Stages are counted before they are read: one line each, before the first worker's. */
-static int count_stages(const char *text) {
-    int stages = 0;
+/* Parts are counted before they are read: one line each, before the first worker's. The last is of the last stage. */
+static int count_parts(const char *text, int *stages) {
+    int parts = 0;
     for (const char *at = text; at; at = strchr(at, '\n')) {
         if (*at == '\n') at++;
-        if (strncmp(at, "stage ", 6) == 0) stages++;
+        if (strncmp(at, "stage ", 6) != 0) continue;
+        long last = strtol(at + 6, NULL, 10);
+        *stages = last >= 0 && last < INT16_MAX ? (int)last + 1 : 1;
+        parts++;
     }
-    return stages;
+    return parts;
 }
 
-static enum ps_status read_body(struct reader *reader, struct ps_programs *programs) {
-    for (int stage = 0; stage < programs->stages; stage++) {
-        if (!next_line(reader)) return bad(reader, "program", "the end", "a stage line");
-        TRY(read_stage(reader, programs, stage));
-    }
+static enum ps_status read_body(struct reader *reader, struct ps_programs *programs, int parts) {
+    TRY(read_parts(reader, programs, parts));
     for (int worker = 0; worker < programs->workers; worker++) {
         if (!next_line(reader)) return bad(reader, "program", "the end", "a worker line");
         TRY(read_worker(reader, programs, worker));
@@ -261,7 +311,7 @@ static enum ps_status read_body(struct reader *reader, struct ps_programs *progr
 enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, struct ps_error *error) {
     struct reader reader = {.at = text, .line = 1, .error = error};
     struct ps_programs head = {0}, *programs;
-    int stages = count_stages(text);
+    int stages = 0, parts = count_parts(text, &stages);
     TRY(expect(&reader, "penstock-program"));
     TRY(expect(&reader, "1"));
     TRY(read_name(&reader, "schedule", head.schedule, sizeof head.schedule));
@@ -269,13 +319,15 @@ enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, str
     TRY(read_count(&reader, "micro-batches", 1 << 24, &head.micro_batches));
     TRY(read_count(&reader, "batches", (1 << 24) / head.micro_batches, &head.batches));
     TRY(read_count(&reader, "workers", INT16_MAX, &head.workers));
-    if (stages == 0) return error_set(error, PS_BAD_INPUT, "line %d: program has no stage lines", reader.line);
+    if (parts == 0) return error_set(error, PS_BAD_INPUT, "line %d: program has no stage lines", reader.line);
     TRY(programs_create(head.workers, stages, &programs, error));
     memcpy(programs->schedule, head.schedule, sizeof head.schedule);
     memcpy(programs->policy, head.policy, sizeof head.policy);
     programs->micro_batches = head.micro_batches;
     programs->batches = head.batches;
-    enum ps_status status = read_body(&reader, programs);
+    for (int s = 0; schedule_table[s]; s++)
+        if (strcmp(schedule_table[s]->name, head.schedule) == 0) programs->flush = schedule_table[s]->flush;
+    enum ps_status status = read_body(&reader, programs, parts);
     if (status != PS_OK) {
         ps_programs_destroy(programs);
         return status;

@@ -15,6 +15,7 @@
 
 #include "program/interpreter.h"
 #include "program/lower.h"
+#include "program/routes.h"
 #include "program/verify_static.h"
 
 enum { EMPTY = -1 };
@@ -28,20 +29,19 @@ struct block_content {
     bool travels;
 };
 
-/* The ends of transfers over one cut in one direction that wait for their other end; all sends or all receives. */
+/* The ends of transfers on one route that wait for their other end; all sends or all receives. */
 struct channel {
     const struct instruction **waiting; /* a micro-batch is sent once at most, so there is room for all */
     int first, count, capacity;
 };
 
-struct verified_stage {
+struct verified_part {
     struct weight_content *weights;
     struct block_content *blocks[BLOCK_KINDS];
     int forwards;  /* done */
     bool *forward; /* by micro-batch: done */
     int newest;    /* updates done */
     int gradients; /* backwards since the last update */
-    struct channel arriving, leaving; /* activations from the stage before; gradients to it */
 };
 
 struct verifier {
@@ -49,12 +49,18 @@ struct verifier {
     const struct weight_policy *policy;
     bool flush;
     struct version_table versions;
-    struct verified_stage *stages;
+    struct verified_part *parts;
+    struct routes routes;
+    struct channel *channels; /* per route */
 };
+
+static struct verified_part *part_of(const struct verifier *verifier, int worker, const struct instruction *instruction) {
+    return &verifier->parts[programs_part(verifier->programs, worker, instruction->stage)];
+}
 
 /* ------------------------------------------------------------- what is read */
 
-static const char *check_reading(const struct verifier *verifier, const struct instruction *instruction) {
+static const char *check_reading(const struct verifier *verifier, int worker, const struct instruction *instruction) {
     struct reading_context context = version_table_context(&verifier->versions, verifier->programs, instruction->stage,
                                                            instruction->micro_batch, verifier->flush);
     if (verifier->programs->evaluation) return instruction->slot == 0 ? NULL : "does not read the newest weights";
@@ -62,14 +68,15 @@ static const char *check_reading(const struct verifier *verifier, const struct i
         return "an update falls between this micro-batch's forward and its backward";
     struct reading wanted =
         instruction->op == OP_F ? verifier->policy->forward(&context) : verifier->policy->backward(&context);
-    const struct weight_content *content = &verifier->stages[instruction->stage].weights[instruction->slot];
+    const struct weight_content *content = &part_of(verifier, worker, instruction)->weights[instruction->slot];
     if (content->version == EMPTY) return "reads a weight slot that nothing has filled";
     if (content->version != wanted.version) return "reads weights of another version than its policy says";
     return content->ahead == wanted.ahead ? NULL : "reads weights predicted for another number of updates than its policy says";
 }
 
 /* The block holds this micro-batch, and it has arrived. */
-static const char *check_holds(const struct verifier *verifier, const struct instruction *instruction, enum block_kind kind) {
+static const char *check_holds(const struct verifier *verifier, int worker, const struct instruction *instruction,
+                               enum block_kind kind) {
     static const char *const reasons[BLOCK_KINDS] = {
         [BLOCK_STASH] = "its stash block does not hold this micro-batch",
         [BLOCK_INPUT] = "its input block does not hold this micro-batch",
@@ -78,11 +85,12 @@ static const char *check_holds(const struct verifier *verifier, const struct ins
         [BLOCK_INPUT_GRADIENT] = "its input-gradient block does not hold this micro-batch"};
     int slot = instruction->block[kind];
     if (slot == NO_SLOT) return NULL;
-    const struct block_content *block = &verifier->stages[instruction->stage].blocks[kind][slot];
+    const struct block_content *block = &part_of(verifier, worker, instruction)->blocks[kind][slot];
     return block->micro_batch == instruction->micro_batch && !block->travels ? NULL : reasons[kind];
 }
 
-static const char *check_empty(const struct verifier *verifier, const struct instruction *instruction, enum block_kind kind) {
+static const char *check_empty(const struct verifier *verifier, int worker, const struct instruction *instruction,
+                               enum block_kind kind) {
     static const char *const reasons[BLOCK_KINDS] = {
         [BLOCK_STASH] = "overwrites a stash that is still needed",
         [BLOCK_INPUT] = "overwrites an input that is still needed",
@@ -91,21 +99,20 @@ static const char *check_empty(const struct verifier *verifier, const struct ins
         [BLOCK_INPUT_GRADIENT] = "overwrites an input gradient that was not sent"};
     int slot = instruction->block[kind];
     if (slot == NO_SLOT) return NULL;
-    const struct block_content *block = &verifier->stages[instruction->stage].blocks[kind][slot];
+    const struct block_content *block = &part_of(verifier, worker, instruction)->blocks[kind][slot];
     return block->micro_batch == EMPTY && !block->travels ? NULL : reasons[kind];
 }
 
-static void put(struct verifier *verifier, const struct instruction *instruction, enum block_kind kind, int micro_batch) {
+static void put(struct verifier *verifier, int worker, const struct instruction *instruction, enum block_kind kind, int micro_batch) {
     int slot = instruction->block[kind];
-    if (slot != NO_SLOT) verifier->stages[instruction->stage].blocks[kind][slot].micro_batch = micro_batch;
+    if (slot != NO_SLOT) part_of(verifier, worker, instruction)->blocks[kind][slot].micro_batch = micro_batch;
 }
 
 /* ------------------------------------------------------------- the environment */
 
 static bool settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct verifier *verifier = context;
-    (void)worker;
-    return !verifier->stages[stage].blocks[kind][slot].travels;
+    return !verifier->parts[programs_part(verifier->programs, worker, stage)].blocks[kind][slot].travels;
 }
 
 static enum ps_status verdict(const char *reason, int worker, const struct instruction *instruction, struct ps_error *error) {
@@ -114,110 +121,105 @@ static enum ps_status verdict(const char *reason, int worker, const struct instr
 
 static enum ps_status forward(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct verifier *verifier = context;
-    struct verified_stage *stage = &verifier->stages[instruction->stage];
+    struct verified_part *part = part_of(verifier, worker, instruction);
     bool evaluation = verifier->programs->evaluation;
     bool keeps_stash = !evaluation && !verifier->programs->recompute[instruction->stage];
-    const char *reason = stage->forward[instruction->micro_batch] ? "runs a second time" : NULL;
-    if (!reason) reason = (instruction->stage == 0 ? check_empty : check_holds)(verifier, instruction, BLOCK_INPUT);
-    if (!reason) reason = check_empty(verifier, instruction, BLOCK_STASH);
-    if (!reason) reason = check_empty(verifier, instruction, BLOCK_OUTPUT);
-    if (!reason) reason = check_reading(verifier, instruction);
-    stage->forward[instruction->micro_batch] = true;
-    stage->forwards++;
-    put(verifier, instruction, BLOCK_INPUT, evaluation ? EMPTY : instruction->micro_batch);
-    if (keeps_stash) put(verifier, instruction, BLOCK_STASH, instruction->micro_batch);
-    put(verifier, instruction, BLOCK_OUTPUT, instruction->micro_batch);
+    const char *reason = part->forward[instruction->micro_batch] ? "runs a second time" : NULL;
+    if (!reason) reason = (instruction->stage == 0 ? check_empty : check_holds)(verifier, worker, instruction, BLOCK_INPUT);
+    if (!reason) reason = check_empty(verifier, worker, instruction, BLOCK_STASH);
+    if (!reason) reason = check_empty(verifier, worker, instruction, BLOCK_OUTPUT);
+    if (!reason) reason = check_reading(verifier, worker, instruction);
+    part->forward[instruction->micro_batch] = true;
+    part->forwards++;
+    put(verifier, worker, instruction, BLOCK_INPUT, evaluation ? EMPTY : instruction->micro_batch);
+    if (keeps_stash) put(verifier, worker, instruction, BLOCK_STASH, instruction->micro_batch);
+    put(verifier, worker, instruction, BLOCK_OUTPUT, instruction->micro_batch);
     return verdict(reason, worker, instruction, error);
 }
 
 static enum ps_status backward(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct verifier *verifier = context;
-    struct verified_stage *stage = &verifier->stages[instruction->stage];
+    struct verified_part *part = part_of(verifier, worker, instruction);
     const char *reason = NULL;
-    if (instruction->micro_batch != stage->newest * verifier->programs->micro_batches + stage->gradients)
+    if (instruction->micro_batch != part->newest * verifier->programs->micro_batches + part->gradients)
         reason = "gradients are not added in the order of the micro-batches, one mini-batch between updates";
-    if (!reason) reason = check_holds(verifier, instruction, BLOCK_STASH);
-    if (!reason) reason = check_holds(verifier, instruction, BLOCK_INPUT);
-    if (!reason) reason = check_holds(verifier, instruction, BLOCK_OUTPUT_GRADIENT);
-    if (!reason) reason = check_empty(verifier, instruction, BLOCK_INPUT_GRADIENT);
-    if (!reason) reason = check_reading(verifier, instruction);
-    stage->gradients++;
-    put(verifier, instruction, BLOCK_STASH, EMPTY);
-    put(verifier, instruction, BLOCK_INPUT, EMPTY);
-    put(verifier, instruction, BLOCK_OUTPUT_GRADIENT, EMPTY);
-    put(verifier, instruction, BLOCK_INPUT_GRADIENT, instruction->micro_batch);
+    if (!reason) reason = check_holds(verifier, worker, instruction, BLOCK_STASH);
+    if (!reason) reason = check_holds(verifier, worker, instruction, BLOCK_INPUT);
+    if (!reason) reason = check_holds(verifier, worker, instruction, BLOCK_OUTPUT_GRADIENT);
+    if (!reason) reason = check_empty(verifier, worker, instruction, BLOCK_INPUT_GRADIENT);
+    if (!reason) reason = check_reading(verifier, worker, instruction);
+    part->gradients++;
+    put(verifier, worker, instruction, BLOCK_STASH, EMPTY);
+    put(verifier, worker, instruction, BLOCK_INPUT, EMPTY);
+    put(verifier, worker, instruction, BLOCK_OUTPUT_GRADIENT, EMPTY);
+    put(verifier, worker, instruction, BLOCK_INPUT_GRADIENT, instruction->micro_batch);
     return verdict(reason, worker, instruction, error);
 }
 
 static enum ps_status recompute(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct verifier *verifier = context;
     const char *reason = verifier->programs->recompute[instruction->stage] ? NULL : "the stage keeps its stash";
-    if (!reason) reason = check_holds(verifier, instruction, BLOCK_INPUT);
-    if (!reason) reason = check_empty(verifier, instruction, BLOCK_STASH);
-    if (!reason) reason = check_empty(verifier, instruction, BLOCK_OUTPUT);
-    if (!reason) reason = check_reading(verifier, instruction);
-    put(verifier, instruction, BLOCK_STASH, instruction->micro_batch);
+    if (!reason) reason = check_holds(verifier, worker, instruction, BLOCK_INPUT);
+    if (!reason) reason = check_empty(verifier, worker, instruction, BLOCK_STASH);
+    if (!reason) reason = check_empty(verifier, worker, instruction, BLOCK_OUTPUT);
+    if (!reason) reason = check_reading(verifier, worker, instruction);
+    put(verifier, worker, instruction, BLOCK_STASH, instruction->micro_batch);
     return verdict(reason, worker, instruction, error);
 }
 
 static enum ps_status update(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct verifier *verifier = context;
-    struct verified_stage *stage = &verifier->stages[instruction->stage];
-    const struct weight_content *from = &stage->weights[instruction->slot];
+    struct verified_part *part = part_of(verifier, worker, instruction);
+    const struct weight_content *from = &part->weights[instruction->slot];
     const char *reason = NULL;
-    if (instruction->micro_batch != stage->newest) reason = "updates are not in the order of the mini-batches";
-    else if (stage->gradients != verifier->programs->micro_batches) reason = "the mini-batch's gradients are not complete";
-    else if (from->version != stage->newest || from->ahead != 0) reason = "updates other weights than the newest";
-    stage->newest++;
-    stage->gradients = 0;
-    stage->weights[instruction->to] = (struct weight_content){.version = stage->newest};
+    if (instruction->micro_batch != part->newest) reason = "updates are not in the order of the mini-batches";
+    else if (part->gradients != verifier->programs->micro_batches) reason = "the mini-batch's gradients are not complete";
+    else if (from->version != part->newest || from->ahead != 0) reason = "updates other weights than the newest";
+    part->newest++;
+    part->gradients = 0;
+    part->weights[instruction->to] = (struct weight_content){.version = part->newest};
     if (instruction->predict_to != NO_SLOT)
-        stage->weights[instruction->predict_to] = (struct weight_content){.version = stage->newest, .ahead = instruction->ahead};
+        part->weights[instruction->predict_to] = (struct weight_content){.version = part->newest, .ahead = instruction->ahead};
     return verdict(reason, worker, instruction, error);
 }
 
 static enum ps_status predict(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct verifier *verifier = context;
-    struct verified_stage *stage = &verifier->stages[instruction->stage];
-    const struct weight_content *from = &stage->weights[instruction->slot];
+    struct verified_part *part = part_of(verifier, worker, instruction);
+    const struct weight_content *from = &part->weights[instruction->slot];
     const char *reason = from->version == EMPTY || from->ahead != 0 ? "predicts from a slot that holds no version" : NULL;
-    stage->weights[instruction->predict_to] = (struct weight_content){.version = from->version, .ahead = instruction->ahead};
+    part->weights[instruction->predict_to] = (struct weight_content){.version = from->version, .ahead = instruction->ahead};
     return verdict(reason, worker, instruction, error);
 }
 
 /* ----------------------------------------------------------------- transfers */
 
-static struct channel *channel_of(struct verifier *verifier, const struct instruction *instruction) {
-    bool activation = instruction->op == OP_SA || instruction->op == OP_RA;
-    bool from_upstream = instruction->op == OP_SA || instruction->op == OP_RG;
-    struct verified_stage *below_cut = &verifier->stages[instruction->stage + (from_upstream ? 1 : 0)];
-    return activation ? &below_cut->arriving : &below_cut->leaving;
-}
-
-static struct block_content *block_of(struct verifier *verifier, const struct instruction *instruction) {
+static struct block_content *block_of(const struct verifier *verifier, int worker, const struct instruction *instruction) {
     int kind = 0;
     while (instruction->block[kind] == NO_SLOT) kind++;
-    return &verifier->stages[instruction->stage].blocks[kind][instruction->block[kind]];
+    return &part_of(verifier, worker, instruction)->blocks[kind][instruction->block[kind]];
 }
 
 /* Both ends have come: the block is handed over. */
 static enum ps_status meet(struct verifier *verifier, int worker, const struct instruction *one, const struct instruction *other,
                            struct ps_error *error) {
-    bool sends = opcode_table[one->op].action == ACTION_SEND;
-    struct block_content *from = block_of(verifier, sends ? one : other), *to = block_of(verifier, sends ? other : one);
+    struct block_content *own = block_of(verifier, worker, one), *their = block_of(verifier, one->peer, other);
+    struct block_content *from = opcode_table[one->op].action == ACTION_SEND ? own : their;
     if (one->micro_batch != other->micro_batch) {
         char text[96], reason[160];
         snprintf(reason, sizeof reason, "meets %s at the other end, which is of another micro-batch", instruction_text(other, text));
         return verify_refuse(one, worker, error, reason);
     }
     from->micro_batch = EMPTY;
-    from->travels = to->travels = false;
+    own->travels = their->travels = false;
     return PS_OK;
 }
 
 static enum ps_status offer(struct verifier *verifier, int worker, const struct instruction *instruction, struct ps_error *error) {
-    struct channel *channel = channel_of(verifier, instruction);
-    block_of(verifier, instruction)->travels = true;
+    int route = routes_of(&verifier->routes, verifier->programs, worker, instruction);
+    if (route == NO_ROUTE) return verify_refuse(instruction, worker, error, "names a worker that never works on the same micro-batch");
+    struct channel *channel = &verifier->channels[route];
+    block_of(verifier, worker, instruction)->travels = true;
     if (channel->first < channel->count && channel->waiting[channel->first]->op != instruction->op)
         return meet(verifier, worker, instruction, channel->waiting[channel->first++], error);
     if (channel->first == channel->count) channel->first = channel->count = 0;
@@ -228,14 +230,14 @@ static enum ps_status offer(struct verifier *verifier, int worker, const struct 
 
 static enum ps_status send(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     enum block_kind kind = instruction->op == OP_SA ? BLOCK_OUTPUT : BLOCK_INPUT_GRADIENT;
-    TRY(verdict(check_holds(context, instruction, kind), worker, instruction, error));
+    TRY(verdict(check_holds(context, worker, instruction, kind), worker, instruction, error));
     return offer(context, worker, instruction, error);
 }
 
 static enum ps_status receive(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     enum block_kind kind = instruction->op == OP_RA ? BLOCK_INPUT : BLOCK_OUTPUT_GRADIENT;
-    TRY(verdict(check_empty(context, instruction, kind), worker, instruction, error));
-    put(context, instruction, kind, instruction->micro_batch);
+    TRY(verdict(check_empty(context, worker, instruction, kind), worker, instruction, error));
+    put(context, worker, instruction, kind, instruction->micro_batch);
     return offer(context, worker, instruction, error);
 }
 
@@ -287,58 +289,79 @@ static enum ps_status run_all(struct verifier *verifier, struct interpreter *int
 
 static enum ps_status check_complete(const struct verifier *verifier, struct ps_error *error) {
     const struct ps_programs *programs = verifier->programs;
-    for (int s = 0; s < programs->stages; s++) {
-        const struct verified_stage *stage = &verifier->stages[s];
-        if (stage->forwards != programs_micro_batches(programs))
-            return error_set(error, PS_BAD_INPUT, "stage %d: runs %d forwards, not %d", s, stage->forwards,
+    for (int p = 0; p < programs->part_count; p++) {
+        const struct verified_part *part = &verifier->parts[p];
+        int s = programs->parts[p].stage;
+        if (part->forwards != programs_micro_batches(programs))
+            return error_set(error, PS_BAD_INPUT, "stage %d: runs %d forwards, not %d", s, part->forwards,
                              programs_micro_batches(programs));
-        if (!programs->evaluation && (stage->newest != programs->batches || stage->gradients != 0))
-            return error_set(error, PS_BAD_INPUT, "stage %d: makes %d updates, not %d", s, stage->newest, programs->batches);
-        if (stage->arriving.first < stage->arriving.count || stage->leaving.first < stage->leaving.count)
-            return error_set(error, PS_BAD_INPUT, "stage %d: a transfer before it has only one end", s);
+        if (!programs->evaluation && (part->newest != programs->batches || part->gradients != 0))
+            return error_set(error, PS_BAD_INPUT, "stage %d: makes %d updates, not %d", s, part->newest, programs->batches);
     }
+    for (int route = 0; route < verifier->routes.count; route++)
+        if (verifier->channels[route].first < verifier->channels[route].count)
+            return error_set(error, PS_BAD_INPUT, "stage %d: a transfer from it has only one end",
+                             programs->parts[verifier->routes.list[route].from].stage);
     return PS_OK;
 }
 
 /* ----------------------------------------------------------------- accounting */
 
-static void stage_free(struct verified_stage *stage) {
-    for (int kind = 0; kind < BLOCK_KINDS; kind++) free(stage->blocks[kind]);
-    free(stage->weights);
-    free(stage->forward);
-    free(stage->arriving.waiting);
-    free(stage->leaving.waiting);
+static void part_free(struct verified_part *part) {
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) free(part->blocks[kind]);
+    free(part->weights);
+    free(part->forward);
 }
 
-static bool stage_start(struct verified_stage *stage, const struct stage_slots *slots, int micro_batches) {
+static bool part_start(struct verified_part *part, const struct stage_slots *slots, int micro_batches) {
     bool ok = true;
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int count = stage_slots_of(slots, (enum block_kind)kind);
-        stage->blocks[kind] = malloc(((size_t)count + 1) * sizeof *stage->blocks[kind]);
-        for (int slot = 0; stage->blocks[kind] && slot < count; slot++)
-            stage->blocks[kind][slot] = (struct block_content){.micro_batch = EMPTY};
-        ok = ok && stage->blocks[kind];
+        part->blocks[kind] = malloc(((size_t)count + 1) * sizeof *part->blocks[kind]);
+        for (int slot = 0; part->blocks[kind] && slot < count; slot++)
+            part->blocks[kind][slot] = (struct block_content){.micro_batch = EMPTY};
+        ok = ok && part->blocks[kind];
     }
-    stage->weights = malloc(((size_t)slots->weights + 1) * sizeof *stage->weights);
-    for (int slot = 0; stage->weights && slot < slots->weights; slot++)
-        stage->weights[slot] = (struct weight_content){.version = slot == 0 ? 0 : EMPTY};
-    stage->forward = calloc((size_t)micro_batches, sizeof *stage->forward);
-    stage->arriving.capacity = stage->leaving.capacity = micro_batches;
-    stage->arriving.waiting = malloc((size_t)micro_batches * sizeof *stage->arriving.waiting);
-    stage->leaving.waiting = malloc((size_t)micro_batches * sizeof *stage->leaving.waiting);
-    return ok && stage->weights && stage->forward && stage->arriving.waiting && stage->leaving.waiting;
+    part->weights = malloc(((size_t)slots->weights + 1) * sizeof *part->weights);
+    for (int slot = 0; part->weights && slot < slots->weights; slot++)
+        part->weights[slot] = (struct weight_content){.version = slot == 0 ? 0 : EMPTY};
+    part->forward = calloc((size_t)micro_batches, sizeof *part->forward);
+    return ok && part->weights && part->forward;
+}
+
+static bool start(struct verifier *verifier) {
+    const struct ps_programs *programs = verifier->programs;
+    int micro_batches = programs_micro_batches(programs);
+    verifier->parts = calloc((size_t)programs->part_count, sizeof *verifier->parts);
+    verifier->channels = calloc((size_t)verifier->routes.count + 1, sizeof *verifier->channels);
+    bool ok = verifier->parts && verifier->channels;
+    for (int part = 0; verifier->parts && part < programs->part_count; part++)
+        ok = part_start(&verifier->parts[part], &programs->slots[part], micro_batches) && ok;
+    for (int route = 0; verifier->channels && route < verifier->routes.count; route++) {
+        struct channel *channel = &verifier->channels[route];
+        channel->capacity = micro_batches;
+        channel->waiting = malloc((size_t)micro_batches * sizeof *channel->waiting);
+        ok = ok && channel->waiting;
+    }
+    return ok;
+}
+
+static void verifier_free(struct verifier *verifier) {
+    for (int part = 0; verifier->parts && part < verifier->programs->part_count; part++) part_free(&verifier->parts[part]);
+    for (int route = 0; verifier->channels && route < verifier->routes.count; route++) free(verifier->channels[route].waiting);
+    free(verifier->parts);
+    free(verifier->channels);
+    routes_free(&verifier->routes);
+    version_table_free(&verifier->versions);
 }
 
 static enum ps_status verify_together(struct verifier *verifier, struct ps_error *error) {
     const struct ps_programs *programs = verifier->programs;
     struct interpreter *interpreters = calloc((size_t)programs->workers, sizeof *interpreters);
-    bool ok = interpreters != NULL;
-    for (int stage = 0; stage < programs->stages; stage++)
-        ok = stage_start(&verifier->stages[stage], &programs->slots[stage], programs_micro_batches(programs)) && ok;
-    enum ps_status status = ok ? PS_OK : error_memory(error, "verifier", sizeof *verifier->stages);
+    bool ok = interpreters && start(verifier);
+    enum ps_status status = ok ? PS_OK : error_memory(error, "verifier", sizeof *verifier->parts);
     if (status == PS_OK) status = run_all(verifier, interpreters, error);
     if (status == PS_OK) status = check_complete(verifier, error);
-    for (int stage = 0; stage < programs->stages; stage++) stage_free(&verifier->stages[stage]);
     free(interpreters);
     return status;
 }
@@ -350,12 +373,10 @@ enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_
     TRY(policy_find(programs->policy, &verifier.policy, error));
     verifier.flush = schedule->flush;
     TRY(verify_each(programs, error));
-    TRY(version_table_count(programs, &verifier.versions, error));
-    verifier.stages = calloc((size_t)programs->stages, sizeof *verifier.stages);
-    enum ps_status status = verifier.stages ? verify_together(&verifier, error)
-                                            : error_memory(error, "verifier", (size_t)programs->stages * sizeof *verifier.stages);
-    free(verifier.stages);
-    version_table_free(&verifier.versions);
+    TRY(routes_create(programs, &verifier.routes, error));
+    enum ps_status status = version_table_count(programs, &verifier.versions, error);
+    if (status == PS_OK) status = verify_together(&verifier, error);
+    verifier_free(&verifier);
     return status;
 }
 

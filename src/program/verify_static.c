@@ -15,9 +15,9 @@ static bool block_belongs(const struct ps_programs *programs, int stage, enum bl
     return true;
 }
 
-static const char *check_weights(const struct ps_programs *programs, const struct instruction *instruction) {
+static const char *check_weights(const struct stage_slots *slots, const struct instruction *instruction) {
     const char *operands = opcode_table[instruction->op].operands;
-    int weights = programs->slots[instruction->stage].weights;
+    int weights = slots->weights;
     if (strchr(operands, '@') && (instruction->slot < 0 || instruction->slot >= weights))
         return "reads a weight slot that the stage does not have";
     if (strchr(operands, ':') && (instruction->to < 0 || instruction->to >= weights))
@@ -30,14 +30,15 @@ static const char *check_weights(const struct ps_programs *programs, const struc
     return instruction->ahead >= 1 ? NULL : "predicts fewer than one update ahead";
 }
 
-static const char *check_blocks(const struct ps_programs *programs, const struct instruction *instruction) {
+static const char *check_blocks(const struct ps_programs *programs, const struct stage_slots *slots,
+                                const struct instruction *instruction) {
     for (const char *operand = opcode_table[instruction->op].operands; *operand; operand++) {
         enum block_kind kind = operand_block(*operand);
         if (kind == BLOCK_KINDS) continue;
         int slot = instruction->block[kind];
         if (!block_belongs(programs, instruction->stage, kind)) {
             if (slot != NO_SLOT) return "names a block towards a stage that does not exist";
-        } else if (slot < 0 || slot >= stage_slots_of(&programs->slots[instruction->stage], kind)) {
+        } else if (slot < 0 || slot >= stage_slots_of(slots, kind)) {
             return "names a block that the stage does not have";
         }
     }
@@ -47,23 +48,49 @@ static const char *check_blocks(const struct ps_programs *programs, const struct
 static const char *check_peer(const struct ps_programs *programs, const struct instruction *instruction) {
     enum action action = opcode_table[instruction->op].action;
     if (action != ACTION_SEND && action != ACTION_RECEIVE) return NULL;
-    bool downstream = instruction->op == OP_SA || instruction->op == OP_RG;
-    int other = instruction->stage + (downstream ? 1 : -1);
+    int other = instruction_other_stage(instruction);
     if (other < 0 || other >= programs->stages) return "has no stage at the other end";
-    return instruction->peer == programs->stage_worker[other] ? NULL : "names a worker that does not hold the stage at the other end";
+    bool held = programs_part(programs, instruction->peer, other) != NO_PART;
+    return held ? NULL : "names a worker that does not hold the stage at the other end";
 }
 
 static const char *check(const struct ps_programs *programs, int worker, const struct instruction *instruction) {
     if (instruction->stage < 0 || instruction->stage >= programs->stages) return "names a stage that does not exist";
-    if (programs->stage_worker[instruction->stage] != worker) return "is on a worker that does not hold the stage";
+    int part = programs_part(programs, worker, instruction->stage);
+    if (part == NO_PART) return "is on a worker that does not hold the stage";
     int limit = instruction->op == OP_U ? programs->batches : programs_micro_batches(programs);
     if (instruction->micro_batch < 0 || instruction->micro_batch >= limit) return "is outside the segment";
-    const char *reason = check_weights(programs, instruction);
-    if (!reason) reason = check_blocks(programs, instruction);
+    const char *reason = check_weights(&programs->slots[part], instruction);
+    if (!reason) reason = check_blocks(programs, &programs->slots[part], instruction);
     return reason ? reason : check_peer(programs, instruction);
 }
 
+/* Of each stage every replica has one part that runs its forwards and one that runs its backwards, each on a worker of its own. */
+static enum ps_status check_parts(const struct ps_programs *programs, int stage, struct ps_error *error) {
+    int first = programs->first_part[stage], end = programs->first_part[stage + 1];
+    int replicas = programs->parts[first].replicas, forwards = 0, backwards = 0;
+    for (int a = first; a < end; a++) {
+        const struct part *part = &programs->parts[a];
+        forwards += part->forward;
+        backwards += part->backward;
+        if (part->replicas != replicas)
+            return error_set(error, PS_BAD_INPUT, "stage %d: is said to have %d replicas and %d", stage, replicas, part->replicas);
+        for (int b = first; b < a; b++) {
+            const struct part *other = &programs->parts[b];
+            if (part->worker == other->worker)
+                return error_set(error, PS_BAD_INPUT, "stage %d: worker %d holds two parts of it", stage, part->worker);
+            if (part->replica == other->replica && ((part->forward && other->forward) || (part->backward && other->backward)))
+                return error_set(error, PS_BAD_INPUT, "stage %d: replica %d is on workers %d and %d", stage, part->replica,
+                                 other->worker, part->worker);
+        }
+    }
+    if (forwards == replicas && backwards == replicas) return PS_OK;
+    return error_set(error, PS_BAD_INPUT, "stage %d: %d replicas, but parts for %d forwards and %d backwards", stage, replicas, forwards,
+                     backwards);
+}
+
 enum ps_status verify_each(const struct ps_programs *programs, struct ps_error *error) {
+    for (int stage = 0; stage < programs->stages; stage++) TRY(check_parts(programs, stage, error));
     for (int worker = 0; worker < programs->workers; worker++) {
         const struct program *program = &programs->worker[worker];
         for (int i = 0; i < program->count; i++) {

@@ -99,8 +99,8 @@ static enum step run_until_waiting(struct crew *crew, int number) {
 static void run_on_own_thread(struct crew *crew, int number) {
     const struct interpreter *interpreter = &crew->interpreters[number];
     while (run_until_waiting(crew, number) == STEP_WAITING) {
-        int stage = interpreter->program->code[interpreter->next].stage;
-        if (!crew->transport_class->wait(crew->transport, stage, interpreter->waiting_kind, interpreter->waiting_slot)) return;
+        int part = programs_part(crew->segment.programs, number, interpreter->program->code[interpreter->next].stage);
+        if (!crew->transport_class->wait(crew->transport, part, interpreter->waiting_kind, interpreter->waiting_slot)) return;
     }
 }
 
@@ -231,11 +231,8 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
             crew->sizes[crew->workers[number].stages[i].number] = crew->workers[number].stages[i].sizes;
     }
     if (crew->real) TRY(initialize_weights(crew, error));
-    struct transport_options options = {.stages = worker->plan->stage_count,
-                                        .slots = worker->slots,
-                                        .processes = crew->processes,
-                                        .stage_worker = worker->programs->stage_worker,
-                                        .sizes = crew->sizes};
+    struct transport_options options = {
+        .programs = worker->programs, .slots = worker->slots, .processes = crew->processes, .sizes = crew->sizes};
     TRY(crew->transport_class->create(&options, &crew->transport, error));
     crew->environment = crew_environment(crew);
     return crew->transport_class->own_threads ? start_threads(crew, error) : PS_OK;

@@ -108,12 +108,13 @@ static struct stage_step step_of(struct crew *crew, const struct worker_stage *s
 }
 
 /* Tells a device that keeps its own time from when on the instruction could have run: when its blocks were there. */
-static void note_arrivals(struct crew *crew, struct worker *worker, const struct instruction *instruction) {
+static void note_arrivals(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                          const struct instruction *instruction) {
     if (!worker->device->class->not_before) return;
     for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
-        double time = crew->transport_class->settled_at(crew->transport, instruction->stage, (enum block_kind)kind, slot);
+        double time = crew->transport_class->settled_at(crew->transport, stage->part, (enum block_kind)kind, slot);
         worker->device->class->not_before(worker->device, time);
     }
 }
@@ -157,7 +158,7 @@ static enum ps_status forward(void *context, int number, const struct instructio
     int counted = 0;
     if (crew->real && first) TRY(load_images(crew, worker, stage, instruction, error));
     if (crew->real && last) TRY(load_labels(crew, worker, stage, instruction, &counted, error));
-    note_arrivals(crew, worker, instruction);
+    note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     step.update_statistics = crew->segment.training;
@@ -184,7 +185,7 @@ static enum ps_status backward(void *context, int number, const struct instructi
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    note_arrivals(crew, worker, instruction);
+    note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     step.accumulate = stage->accumulating;
@@ -230,20 +231,19 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     const struct device_class *device = worker->device->class;
+    int other = programs_part(crew->segment.programs, instruction->peer, instruction_other_stage(instruction));
     double when = device->done_at ? device->done_at(worker->device) : clock_now();
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
-        crew->transport_class->post(crew->transport, instruction->stage, (enum block_kind)kind, slot, &stage->block[kind][slot],
-                                    when);
+        crew->transport_class->post(crew->transport, stage->part, (enum block_kind)kind, slot, other, &stage->block[kind][slot], when);
     }
     return PS_OK;
 }
 
 static bool settled(void *context, int number, int stage, enum block_kind kind, int slot) {
-    (void)number;
     const struct crew *crew = context;
-    return crew->transport_class->settled(crew->transport, stage, kind, slot);
+    return crew->transport_class->settled(crew->transport, programs_part(crew->segment.programs, number, stage), kind, slot);
 }
 
 /* --------------------------------------------------------------------- watching */

@@ -78,18 +78,6 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
     return PS_OK;
 }
 
-static enum ps_status find_device(const char *name, const struct device_class **device, struct ps_error *error) {
-    const char *names[16];
-    size_t count = 0;
-    for (; device_table[count]; count++) {
-        names[count] = device_table[count]->name;
-        if (strcmp(names[count], name) != 0) continue;
-        *device = device_table[count];
-        return PS_OK;
-    }
-    return error_unknown(error, PS_USAGE, "--device", name, names, count);
-}
-
 /* ---------------------------------------------------------- plan, profile, cluster */
 
 static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
@@ -212,7 +200,7 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
 enum ps_status job_begin(const struct ps_train_options *options, struct job *job, struct ps_error *error) {
     *job = (struct job){.options = options, .processes = 1};
     TRY(check_options(options, error));
-    TRY(find_device(options->device ? options->device : "cpu", &job->device, error));
+    TRY(device_find(options->device ? options->device : "cpu", &job->device, error));
     TRY(transport_find(options->transport, &job->transport, error));
     job->threads = options->threads > 0 ? options->threads : 1;
     if (!job->device->real && !options->profile_path)
@@ -232,6 +220,8 @@ static enum ps_status open_model(struct job *job, struct ps_error *error) {
 enum ps_status job_open(struct job *job, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
+    if (job->profile && job->profile->other_device)
+        return error_set(error, PS_USAGE, "--profile: a run has one type of device; several are for planning and simulating");
     if (options->plan_path) TRY(read_plan(job, error));
     return open_model(job, error);
 }

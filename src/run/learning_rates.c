@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "run/learning_rate.h"
 
 #define WHAT "--lr-schedule"
@@ -104,27 +105,16 @@ static const struct learning_rate_class cosine = {
 
 const struct learning_rate_class *const learning_rate_table[] = {&constant, &step, &poly, &cosine, NULL};
 
-static enum ps_status find_class(const char *spec, size_t length, const struct learning_rate_class **class,
-                                 struct ps_error *error) {
-    const char *names[8];
-    size_t count = 0;
-    for (; learning_rate_table[count]; count++) {
-        names[count] = learning_rate_table[count]->name;
-        if (strlen(names[count]) != length || strncmp(names[count], spec, length) != 0) continue;
-        *class = learning_rate_table[count];
-        return PS_OK;
-    }
-    char word[64];
-    snprintf(word, sizeof word, "%.*s", (int)(length < 60 ? length : 60), spec);
-    return error_unknown(error, PS_USAGE, WHAT, word, names, count);
-}
+static TABLE_FIND(find_class, learning_rate_class, learning_rate_table, WHAT)
 
 enum ps_status learning_rate_parse(const char *spec, double base, int64_t warmup, int64_t total, int64_t steps_per_epoch,
                                    struct learning_rate *out, struct ps_error *error) {
     if (!spec) spec = "constant";
     const char *colon = strchr(spec, ':');
     struct learning_rate rate = {.base = base, .warmup = warmup, .total = total, .steps_per_epoch = steps_per_epoch};
-    TRY(find_class(spec, colon ? (size_t)(colon - spec) : strlen(spec), &rate.class, error));
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - spec) : (int)strlen(spec), spec);
+    TRY(find_class(name, &rate.class, error));
     TRY(rate.class->parse(colon ? colon + 1 : NULL, &rate, error));
     *out = rate;
     return PS_OK;

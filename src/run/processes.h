@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 
-/* A message between two ranks: made once for a road (peer, tag, direction), started again and again. */
+/* A message between two ranks: made once, started again and again. */
 struct message;
 
 /* What starts processes and carries blocks between them. All may be called from any thread. */
@@ -30,13 +30,12 @@ struct processes_class {
     void (*end)(void);
     /* Of one that did not: when this process exits, the launcher ends all others, too, and has `status` for its own. */
     void (*give_up)(enum ps_status status);
-    /* Messages of one road arrive in the order in which they were started; both ends give the same size. */
-    enum ps_status (*message_create)(int peer, int tag, bool outgoing, size_t size, struct message **message,
-                                     struct ps_error *error);
+    enum ps_status (*message_create)(size_t size, struct message **message, struct ps_error *error);
     /* A message that is under way is left to itself: only after a failure. */
     void (*message_destroy)(struct message *message);
-    /* Never blocks. `block` belongs to the message until it is done. */
-    void (*message_start)(struct message *message, void *block);
+    /* Never blocks. `block` belongs to the message until it is done. Messages of one road (peer, tag and direction) meet in the
+     * order in which they are started; both ends give the same size. */
+    void (*message_start)(struct message *message, int peer, int tag, bool outgoing, void *block);
     /* Never blocks, and moves all messages along. */
     bool (*message_done)(struct message *message);
     void (*progress)(void);

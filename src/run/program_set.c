@@ -28,7 +28,7 @@ static void grow_slots(struct stage_slots *most, const struct stage_slots *slots
 }
 
 static void count_slots(struct program_set *set, const struct ps_programs *programs) {
-    for (int stage = 0; stage < programs->stages; stage++) grow_slots(&set->slots[stage], &programs->slots[stage]);
+    for (int part = 0; part < programs->part_count; part++) grow_slots(&set->slots[part], &programs->slots[part]);
 }
 
 static enum ps_status add_lengths(const struct ps_plan *plan, const struct segment_lengths *lengths, struct program_set *set,
@@ -46,6 +46,8 @@ static enum ps_status add_lengths(const struct ps_plan *plan, const struct segme
         *entry = (struct program_set_entry){.batches = batches, .uses = 1};
         TRY(lower_plan(plan, batches, &entry->programs, error));
         set->count++;
+        if (!set->slots) set->slots = calloc((size_t)entry->programs->part_count, sizeof *set->slots);
+        if (!set->slots) return error_memory(error, "programs", (size_t)entry->programs->part_count * sizeof *set->slots);
         count_slots(set, entry->programs);
     }
     return PS_OK;
@@ -53,8 +55,7 @@ static enum ps_status add_lengths(const struct ps_plan *plan, const struct segme
 
 enum ps_status program_set_create(const struct ps_plan *plan, const struct segment_lengths *lengths, int64_t evaluation_batches,
                                   struct program_set *out, struct ps_error *error) {
-    struct program_set set = {.slots = calloc((size_t)plan->stage_count, sizeof *set.slots)};
-    if (!set.slots) return error_memory(error, "programs", (size_t)plan->stage_count * sizeof *set.slots);
+    struct program_set set = {0};
     enum ps_status status = PS_OK;
     if (evaluation_batches > 1 << 24)
         status =

@@ -31,7 +31,7 @@ struct program_set {
     } entries[PROGRAM_SET_MAX];
     int count;
     struct ps_programs *evaluation; /* NULL: none */
-    struct stage_slots *slots;      /* per stage: the most that any of the programs uses */
+    struct stage_slots *slots;      /* per part: the most that any of the programs uses */
 };
 
 /* `evaluation_batches` micro-batches in an evaluation; 0: there is none. */

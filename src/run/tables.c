@@ -5,6 +5,7 @@
 #include "graph/model.h"
 #include "plan/partitioner.h"
 #include "plan/planner.h"
+#include "profile/modelled.h"
 #include "program/lower.h"
 #include "run/learning_rate.h"
 #include "run/transport.h"
@@ -24,16 +25,21 @@ VIEW(view_partitioner, partitioner_table)
 VIEW(view_planner, planner_table)
 VIEW(view_optimizer, optimizer_table)
 VIEW(view_device, device_table)
+VIEW(view_modelled, modelled_table)
 VIEW(view_transport, transport_table)
 VIEW(view_dataset, dataset_table)
 VIEW(view_learning_rate, learning_rate_table)
 
-/* Partitioners, then planners. */
-static bool view_method(size_t index, struct ps_entry *entry) {
-    size_t partitioners = 0;
-    while (partitioner_table[partitioners]) partitioners++;
-    return index < partitioners ? view_partitioner(index, entry) : view_planner(index - partitioners, entry);
-}
+/* One table after the other. */
+#define VIEW_BOTH(function, first, first_table, second)                                                                        \
+    static bool function(size_t index, struct ps_entry *entry) {                                                               \
+        size_t count = 0;                                                                                                      \
+        while (first_table[count]) count++;                                                                                    \
+        return index < count ? first(index, entry) : second(index - count, entry);                                             \
+    }
+
+VIEW_BOTH(view_method, view_partitioner, partitioner_table, view_planner)
+VIEW_BOTH(view_profile_device, view_device, device_table, view_modelled)
 
 /* False past the table's end. */
 static bool (*const views[PS_TABLE_COUNT])(size_t index, struct ps_entry *entry) = {
@@ -43,6 +49,7 @@ static bool (*const views[PS_TABLE_COUNT])(size_t index, struct ps_entry *entry)
     [PS_TABLE_METHODS] = view_method,
     [PS_TABLE_OPTIMIZERS] = view_optimizer,
     [PS_TABLE_DEVICES] = view_device,
+    [PS_TABLE_PROFILE_DEVICES] = view_profile_device,
     [PS_TABLE_TRANSPORTS] = view_transport,
     [PS_TABLE_DATASETS] = view_dataset,
     [PS_TABLE_LEARNING_RATES] = view_learning_rate,

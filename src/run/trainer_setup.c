@@ -113,9 +113,11 @@ struct worker_options trainer_worker_options(const struct trainer *trainer) {
 static int64_t planned_bytes(const struct trainer *trainer, int number) {
     const struct job *job = &trainer->job;
     struct worker_memory total = {0};
-    for (int stage = 0; job->sizes && stage < job->plan->stage_count; stage++) {
-        if (trainer->programs.entries[0].programs->stage_worker[stage] != number) continue;
-        struct worker_memory memory = stage_memory(&job->sizes[stage], &trainer->programs.slots[stage], trainer->rule.moments);
+    const struct ps_programs *programs = trainer->programs.entries[0].programs;
+    for (int p = 0; job->sizes && p < programs->part_count; p++) {
+        if (programs->parts[p].worker != number) continue;
+        struct worker_memory memory =
+            stage_memory(&job->sizes[programs->parts[p].stage], &trainer->programs.slots[p], trainer->rule.moments);
         worker_memory_add(&total, &memory);
     }
     if (!job->sizes) total = trainer->needed[number];
@@ -181,8 +183,8 @@ static enum ps_status give_loaders(const struct trainer *trainer, bool images, s
 
 /* Images for the first stage's worker, labels for the last stage's. */
 static enum ps_status give_data(struct trainer *trainer, struct ps_error *error) {
-    const int *stage_worker = trainer->programs.entries[0].programs->stage_worker;
-    int first = stage_worker[0], last = stage_worker[trainer->job.plan->stage_count - 1];
+    const struct ps_programs *programs = trainer->programs.entries[0].programs;
+    int first = programs_worker(programs, 0), last = programs_worker(programs, programs->stages - 1);
     if (crew_has(trainer->crew, first)) TRY(give_loaders(trainer, true, trainer->crew->workers[first].images, error));
     if (crew_has(trainer->crew, last)) TRY(give_loaders(trainer, false, trainer->crew->workers[last].labels, error));
     return PS_OK;

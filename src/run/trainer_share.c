@@ -103,7 +103,7 @@ struct record_head {
 /* Rank 0 has what the last stage saw if it runs there. */
 static bool last_stage_here(const struct trainer *trainer) {
     const struct ps_programs *programs = trainer->crew->segment.programs;
-    return crew_has(trainer->crew, programs->stage_worker[programs->stages - 1]);
+    return crew_has(trainer->crew, programs_worker(programs, programs->stages - 1));
 }
 
 static enum ps_status tell_records(struct trainer *trainer, struct ps_error *error) {
@@ -159,7 +159,7 @@ enum ps_status trainer_share_segment(struct trainer *trainer, struct ps_error *e
     enum ps_status status = processes_gather(processes, &crew->evaluation, sizeof crew->evaluation, all, error);
     if (status == PS_OK && processes->rank == 0) {
         const struct ps_programs *programs = crew->segment.programs;
-        crew->evaluation = all[programs->stage_worker[programs->stages - 1]];
+        crew->evaluation = all[programs_worker(programs, programs->stages - 1)];
         hear_records(trainer);
     }
     free(all);

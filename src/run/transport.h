@@ -1,12 +1,13 @@
 /*
  * Transports: how boundary blocks get from worker to worker.
  *
- * Each cut between two stages has two channels: activations forwards, gradients backwards. Both ends post blocks to their
- * channel: the sender a full one, the receiver an empty one; the n-th of one end meets the n-th of the other (the verifier has
- * proved that both programs name micro-batches in the same order). When both have come, the contents change hands.
+ * Each pair of parts of neighbouring stages (program/routes.h) has two channels: activations forwards, gradients backwards. Both
+ * ends post blocks to their channel: the sender a full one, the receiver an empty one; the n-th of one end meets the n-th of the
+ * other (the verifier has proved that both programs name micro-batches in the same order). When both have come, the contents
+ * change hands.
  *
- * A block is named by its place in a stage's slot table: (stage, kind, slot). A post gives the address of that table entry, so
- * that a transport may put another block there.
+ * A block is named by its place in the slot table of its part: (part, kind, slot). A post gives the address of that table entry,
+ * so that a transport may put another block there.
  */
 #ifndef PENSTOCK_RUN_TRANSPORT_H
 #define PENSTOCK_RUN_TRANSPORT_H
@@ -17,11 +18,10 @@
 struct transport;
 
 struct transport_options {
-    int stages;
-    const struct stage_slots *slots; /* per stage; borrowed for the call */
-    /* Where workers are processes: those of the run, who runs which stage, and what its blocks take; NULL: all are here. */
+    const struct ps_programs *programs; /* one of the run's: what parts there are; borrowed for the call */
+    const struct stage_slots *slots;    /* per part, the most that any program of the run uses; borrowed for the call */
+    /* Where workers are processes: those of the run, and what blocks take, per stage of those that run here; NULL: all are here. */
     struct processes *processes;
-    const int *stage_worker;
     const struct stage_sizes *sizes;
 };
 
@@ -37,18 +37,18 @@ struct transport_class {
     /* Only when no worker uses it any more; blocks still posted go back to who posted them, as they are. */
     void (*destroy)(struct transport *transport);
 
-    /* Posts a block: full where `kind` leaves the stage (output, input gradient), empty where it arrives. Never blocks; takes
-     * the channel's lock. From here until `settled` the entry *block and the block itself belong to the transport; then both
+    /* Posts a block to the channel with part `other`: full where `kind` leaves its own (output, input gradient), empty where it
+     * arrives. Never blocks; takes the channel's lock. From here until `settled` the entry *block and the block itself belong to the transport; then both
      * are the poster's again: a receiver's entry names a full block, a sender's one whose contents do not matter. A slot is
      * posted again only when it is settled. `when` (as clock_now counts) is the time by the poster's device. */
-    void (*post)(struct transport *transport, int stage, enum block_kind kind, int slot, float **block, double when);
-    /* Is the block's last post over (or was there none)? Never blocks; takes the channel's lock, so that what the other end
+    void (*post)(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when);
+    /* Is the block's last post over (or was there none)? Asked by the worker that posts it. Never blocks; takes the channel's lock, so that what the other end
      * wrote before its post may be read after the answer "yes". */
-    bool (*settled)(struct transport *transport, int stage, enum block_kind kind, int slot);
+    bool (*settled)(struct transport *transport, int part, enum block_kind kind, int slot);
     /* The later of the two posts' times; of a settled block that was posted. Never blocks. */
-    double (*settled_at)(struct transport *transport, int stage, enum block_kind kind, int slot);
+    double (*settled_at)(struct transport *transport, int part, enum block_kind kind, int slot);
     /* Blocks, asleep, until the block is settled; false: the transport was stopped. NULL where own_threads is false. */
-    bool (*wait)(struct transport *transport, int stage, enum block_kind kind, int slot);
+    bool (*wait)(struct transport *transport, int part, enum block_kind kind, int slot);
     /* After a failure: wakes all who wait, now and later. From any thread; posts still match afterwards. */
     void (*stop)(struct transport *transport);
     /* Moves transfers along; called by the worker now and then while it computes. NULL: they move by themselves. */

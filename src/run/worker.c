@@ -5,14 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int number,
+static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int part,
                                    struct ps_error *error) {
+    int number = options->programs->parts[part].stage;
     const struct plan_stage *plan = &options->plan->stages[number];
     struct worker_stage *stage = &worker->stages[worker->stage_count];
     TRY(stage_create(worker->device, options->graph, plan->first, plan->last, options->samples, &stage->stage, error));
     stage->number = number;
+    stage->part = part;
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
-    stage->slots = options->slots[number];
+    stage->slots = options->slots[part];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
     stage->update.seconds = stage_update_seconds(stage->stage);
     worker->stage_count++;
@@ -29,8 +31,8 @@ enum ps_status worker_create(const struct worker_options *options, struct worker
     enum ps_status status = device_open(options->device->name, &device, &worker.device, error);
     /* Kernels may be made for as many threads as the device will have. */
     if (status == PS_OK && options->device->attach) options->device->attach(worker.device);
-    for (int stage = 0; status == PS_OK && stage < options->plan->stage_count; stage++)
-        if (options->programs->stage_worker[stage] == options->number) status = create_stage(options, &worker, stage, error);
+    for (int part = 0; status == PS_OK && part < options->programs->part_count; part++)
+        if (options->programs->parts[part].worker == options->number) status = create_stage(options, &worker, part, error);
     if (status != PS_OK) {
         worker_destroy(&worker);
         return status;
@@ -48,11 +50,11 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
     return total;
 }
 
-static int64_t slot_bytes(const struct worker_stage *stage, enum block_kind kind) {
+int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind) {
     const int64_t bytes[BLOCK_KINDS] = {
-        [BLOCK_STASH] = stage->sizes.stash_bytes,          [BLOCK_INPUT] = stage->sizes.input_bytes,
-        [BLOCK_OUTPUT] = stage->sizes.output_bytes,        [BLOCK_OUTPUT_GRADIENT] = stage->sizes.output_bytes,
-        [BLOCK_INPUT_GRADIENT] = stage->sizes.input_bytes,
+        [BLOCK_STASH] = sizes->stash_bytes,          [BLOCK_INPUT] = sizes->input_bytes,
+        [BLOCK_OUTPUT] = sizes->output_bytes,        [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
+        [BLOCK_INPUT_GRADIENT] = sizes->input_bytes,
     };
     return bytes[kind];
 }
@@ -89,7 +91,7 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     for (int i = 0; i < options->moments; i++) stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind), slot_bytes(stage, (enum block_kind)kind),
+        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind), worker_block_bytes(&stage->sizes, (enum block_kind)kind),
                         &stage->block[kind], error));
     if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, options->samples, error));
     return PS_OK;

@@ -17,9 +17,10 @@
 #include "program/timeline.h"
 #include "run/update_rule.h"
 
-/* One stage on its worker. */
+/* What a worker holds of one stage. */
 struct worker_stage {
-    int number;
+    int number; /* of the stage */
+    int part;   /* of the programs */
     struct stage *stage;
     struct stage_sizes sizes;
     struct stage_slots slots;
@@ -70,8 +71,8 @@ struct worker_options {
     const struct ps_plan *plan;
     int samples;                        /* of a micro-batch, as the graph counts them */
     const struct stage_sizes *sizes;    /* per stage of the plan: what its blocks take; NULL: what its device says */
-    const struct stage_slots *slots;    /* per stage of the plan: the most that any program of the run uses */
-    const struct ps_programs *programs; /* one of the run's: who runs which stage */
+    const struct stage_slots *slots;    /* per part: the most that any program of the run uses */
+    const struct ps_programs *programs; /* one of the run's: what parts there are */
     int moments;
     int record; /* computations to remember; 0: none */
 };
@@ -84,6 +85,9 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
 enum ps_status worker_take_memory(struct worker *worker, const struct worker_options *options, struct ps_error *error);
 /* Frees everything, the loaders included; a zeroed worker is fine. */
 void worker_destroy(struct worker *worker);
+
+/* What a block of a stage takes. */
+int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind);
 
 /* The stage by its number in the plan; it is this worker's. */
 static inline struct worker_stage *worker_stage_find(struct worker *worker, int number) {

@@ -193,6 +193,10 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     struct search_choice choice;
     TRY(check_options(search, planner, error));
     TRY(profile_table(search->profile, options->micro_batch, &problem.costs, error));
+    if (!cluster_one_type(search->cluster, problem.costs))
+        return error_set(error, PS_USAGE, "--method %s: takes all devices to be of one type with a speed each, and the cluster has several",
+                         planner->name);
+    problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
     TRY(search_choose(options, workers, &choice, error));
     TRY(policy_moments(choice.policy->name, search->optimizer, &problem.moments, error));
     enum ps_status status;

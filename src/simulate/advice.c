@@ -31,14 +31,19 @@ static enum ps_status try_it(struct trials *trials, const struct advice *change,
     return PS_OK;
 }
 
+static const struct cost_table *table_of(const struct trials *trials, const struct plan_stage *stage) {
+    return cost_table_on(trials->table, trials->work.cluster->devices[stage->forward[0]].type);
+}
+
 static bool fits(const struct trials *trials, int worker) {
     int64_t limit = trials->work.cluster->devices[worker].memory_bytes;
     if (limit == 0) return true;
     struct worker_memory total = {0};
-    for (int s = 0; s < trials->plan->stage_count; s++) {
-        if (trials->work.programs->stage_worker[s] != worker) continue;
+    const struct ps_programs *programs = trials->work.programs;
+    for (int p = 0; p < programs->part_count; p++) {
+        if (programs->parts[p].worker != worker) continue;
         struct worker_memory memory =
-            stage_memory(&trials->costs[s].size, &trials->work.programs->slots[s], trials->work.moments);
+            stage_memory(&trials->costs[programs->parts[p].stage].size, &programs->slots[p], trials->work.moments);
         worker_memory_add(&total, &memory);
     }
     return worker_memory_total(&total) <= limit;
@@ -47,17 +52,17 @@ static bool fits(const struct trials *trials, int worker) {
 /* Moves the layer at the cut after stage `cut`: the last before it onward, or the first behind it back. */
 static enum ps_status try_layer(struct trials *trials, int cut, bool onward, struct ps_error *error) {
     const struct plan_stage *before = &trials->plan->stages[cut], *behind = &trials->plan->stages[cut + 1];
-    const int *worker = trials->work.programs->stage_worker;
+    int worker[2] = {programs_worker(trials->work.programs, cut), programs_worker(trials->work.programs, cut + 1)};
     const struct plan_stage *giver = onward ? before : behind;
-    if (giver->first == giver->last || worker[cut] == worker[cut + 1]) return PS_OK;
+    if (giver->first == giver->last || worker[0] == worker[1]) return PS_OK;
     struct stage_cost kept[2] = {trials->costs[cut], trials->costs[cut + 1]};
     int last = onward ? before->last - 1 : before->last + 1;
-    trials->costs[cut] = stage_cost(trials->table, before->first, last);
-    trials->costs[cut + 1] = stage_cost(trials->table, last + 1, behind->last);
+    trials->costs[cut] = stage_cost(table_of(trials, before), before->first, last);
+    trials->costs[cut + 1] = stage_cost(table_of(trials, behind), last + 1, behind->last);
     struct advice change = {.kind = ADVICE_MOVE_LAYER,
                             .layer = onward ? before->last : behind->first,
-                            .from = worker[onward ? cut : cut + 1],
-                            .to = worker[onward ? cut + 1 : cut]};
+                            .from = worker[!onward],
+                            .to = worker[onward]};
     enum ps_status status = fits(trials, change.to) ? try_it(trials, &change, error) : PS_OK;
     trials->costs[cut] = kept[0];
     trials->costs[cut + 1] = kept[1];
@@ -67,7 +72,7 @@ static enum ps_status try_layer(struct trials *trials, int cut, bool onward, str
 /* Doubles the bandwidth between the workers of two neighbouring stages, both ways. */
 static enum ps_status try_link(struct trials *trials, int cut, struct ps_error *error) {
     const struct ps_cluster *cluster = trials->work.cluster;
-    int one = trials->work.programs->stage_worker[cut], other = trials->work.programs->stage_worker[cut + 1];
+    int one = programs_worker(trials->work.programs, cut), other = programs_worker(trials->work.programs, cut + 1);
     trials->cluster.link_count = cluster->link_count;
     for (int way = 0; way < 2; way++) {
         int from = way ? other : one, to = way ? one : other;
@@ -94,15 +99,20 @@ static int busiest(const struct ps_simulation *simulation) {
     return most;
 }
 
+/* Does the worker hold a stage on one side of the cut? */
+static bool touches(const struct ps_programs *programs, int cut, int worker) {
+    return programs_part(programs, worker, cut) != NO_PART || programs_part(programs, worker, cut + 1) != NO_PART;
+}
+
 static enum ps_status try_all(struct trials *trials, const struct ps_simulation *simulation, struct ps_error *error) {
-    const int *worker = trials->work.programs->stage_worker;
+    const struct ps_programs *programs = trials->work.programs;
     int cuts = trials->plan->stage_count - 1, limiting = trials->best->limiting_worker, touching = 0;
-    for (int cut = 0; cut < cuts; cut++) touching += worker[cut] == limiting || worker[cut + 1] == limiting;
+    for (int cut = 0; cut < cuts; cut++) touching += touches(programs, cut, limiting);
     int64_t most = ADVICE_INSTRUCTIONS_MAX / (simulation->instructions > 0 ? simulation->instructions : 1);
     bool all = 3 * cuts <= most;
     if (!all && 3 * touching > most) return PS_OK;
     for (int cut = 0; cut < cuts; cut++) {
-        if (!all && worker[cut] != limiting && worker[cut + 1] != limiting) continue;
+        if (!all && !touches(programs, cut, limiting)) continue;
         TRY(try_layer(trials, cut, true, error));
         TRY(try_layer(trials, cut, false, error));
         TRY(try_link(trials, cut, error));

@@ -8,11 +8,11 @@
 
 static const char *const block_names[BLOCK_KINDS] = {"stash", "input", "output", "output gradient", "input gradient"};
 
-static int64_t duration_of(const struct engine *engine, const struct instruction *instruction) {
-    const struct engine_stage *stage = &engine->stages[instruction->stage];
+static int64_t duration_of(const struct engine *engine, int worker, const struct instruction *instruction) {
+    const struct engine_part *part = engine_part_of(engine, worker, instruction->stage);
     enum action action = opcode_table[instruction->op].action;
-    if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return stage->update_and_predict;
-    return stage->duration[action];
+    if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return part->update_and_predict;
+    return part->duration[action];
 }
 
 static void start_computing(struct engine *engine, int index) {
@@ -32,7 +32,7 @@ static enum ps_status execute_computation(void *context, int index, const struct
     struct engine_worker *worker = &engine->workers[index];
     worker->computing = instruction;
     worker->asked = engine->now;
-    worker->duration = duration_of(engine, instruction);
+    worker->duration = duration_of(engine, index, instruction);
     enum action action = opcode_table[instruction->op].action;
     if (worker->forwards == worker->window && worker->backwards == worker->window) worker->forwards = worker->backwards = 0;
     worker->forwards += action == ACTION_FORWARD;
@@ -108,8 +108,8 @@ static enum ps_status go_on(struct engine *engine, int index, struct ps_error *e
             return error ? error->status : PS_FAILED;
         case STEP_WAITING: {
             const struct instruction *instruction = &interpreter->program->code[interpreter->next];
-            const struct engine_stage *stage = &engine->stages[instruction->stage];
-            transfer_wanted(engine, index, stage->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
+            const struct engine_part *part = engine_part_of(engine, index, instruction->stage);
+            transfer_wanted(engine, index, part->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
             return PS_OK;
         }
         }

@@ -8,6 +8,7 @@
 #define PENSTOCK_SIMULATE_ENGINE_H
 
 #include "program/interpreter.h"
+#include "program/routes.h"
 #include "simulate/event.h"
 #include "simulate/simulate.h"
 
@@ -28,7 +29,7 @@ struct engine_worker {
     int64_t event_first, event_count;        /* its part of the timeline */
 };
 
-/* One slot of one kind of one stage. */
+/* One slot of one kind of one part. */
 struct engine_block {
     int worker;
     bool moving; /* a transfer was started on it that is not over */
@@ -39,14 +40,15 @@ struct engine_block {
     int next;       /* offered on the same side of the channel; NOBODY */
 };
 
-/* Activations or gradients across one boundary between stages: the blocks offered whose other end has not come. */
+/* One route: the blocks offered whose other end has not come. */
 struct engine_channel {
     int offered[2]; /* first of the list of senders, of receivers */
     int link;
     int64_t duration, bytes;
 };
 
-struct engine_stage {
+/* What one worker holds of a stage. */
+struct engine_part {
     int64_t duration[ACTION_COUNT], update_and_predict; /* ticks */
     int first_block[BLOCK_KINDS];                       /* into engine.blocks; stashes never travel and have none */
     int slots[BLOCK_KINDS];
@@ -59,8 +61,9 @@ struct engine {
     bool flush;
     struct event_heap heap; /* subjects: workers, then (as workers + block) receiving blocks whose transfer ends */
     struct engine_worker *workers;
-    struct engine_stage *stages;
-    struct engine_channel *channels; /* two to a boundary: activations, gradients */
+    struct engine_part *parts;
+    struct routes routes;
+    struct engine_channel *channels; /* per route */
     int64_t *link_free;              /* per link: when it has done with what is on it */
     struct engine_block *blocks;
     int block_count;
@@ -84,6 +87,11 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
 void transfer_end(struct engine *engine, int block);
 /* The worker has begun to wait for `block`. */
 void transfer_wanted(struct engine *engine, int worker, int block);
+
+/* Of the worker's part of a stage. */
+static inline struct engine_part *engine_part_of(const struct engine *engine, int worker, int stage) {
+    return &engine->parts[programs_part(engine->work->programs, worker, stage)];
+}
 
 static inline double engine_seconds(const struct engine *engine, int64_t ticks) { return (double)ticks * engine->tick_s; }
 

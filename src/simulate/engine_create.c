@@ -18,9 +18,9 @@ struct stage_seconds {
     double action[ACTION_COUNT], update_and_predict;
 };
 
-static struct stage_seconds stage_seconds(const struct simulation_work *work, int stage) {
-    const struct layer_times *time = &work->costs[stage].time;
-    double speed = work->cluster->devices[work->programs->stage_worker[stage]].speed;
+static struct stage_seconds part_seconds(const struct simulation_work *work, const struct part *part) {
+    const struct layer_times *time = &work->costs[part->stage].time;
+    double speed = work->cluster->devices[part->worker].speed;
     struct stage_seconds seconds = {
         .action = {[ACTION_FORWARD] = time->forward_s / speed,
                    [ACTION_BACKWARD] = (time->backward_input_s + time->backward_weight_s) / speed,
@@ -32,22 +32,22 @@ static struct stage_seconds stage_seconds(const struct simulation_work *work, in
     return seconds;
 }
 
-/* Activations cross the boundary after stage `channel / 2` forwards, gradients backwards. */
-static void channel_ends(const struct ps_programs *programs, int channel, int *from, int *to) {
-    int boundary = channel / 2, gradient = channel % 2;
-    *from = programs->stage_worker[boundary + gradient];
-    *to = programs->stage_worker[boundary + !gradient];
+static void channel_ends(const struct engine *engine, int channel, int *from, int *to) {
+    const struct route *route = &engine->routes.list[channel];
+    *from = engine->work->programs->parts[route->from].worker;
+    *to = engine->work->programs->parts[route->to].worker;
 }
 
-static int64_t channel_bytes(const struct simulation_work *work, int channel) {
-    int boundary = channel / 2;
-    return channel % 2 == 1 ? work->costs[boundary + 1].size.input_bytes : work->costs[boundary].size.output_bytes;
+static int64_t channel_bytes(const struct engine *engine, int channel) {
+    const struct route *route = &engine->routes.list[channel];
+    const struct stage_sizes *size = &engine->work->costs[engine->work->programs->parts[route->from].stage].size;
+    return route->traffic == TRAFFIC_GRADIENT ? size->input_bytes : size->output_bytes;
 }
 
-static double channel_seconds(const struct simulation_work *work, int channel) {
+static double channel_seconds(const struct engine *engine, int channel) {
     int from, to;
-    channel_ends(work->programs, channel, &from, &to);
-    return cluster_transfer_s(work->cluster, from, to, channel_bytes(work, channel));
+    channel_ends(engine, channel, &from, &to);
+    return cluster_transfer_s(engine->work->cluster, from, to, channel_bytes(engine, channel));
 }
 
 /* Counts an instruction that runs `times` times. */
@@ -75,7 +75,7 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
     if (work->folded) survey_folded(work->folded, index, survey, &forwards);
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
-        int *slots = engine->stages[instruction->stage].slots;
+        int *slots = engine_part_of(engine, index, instruction->stage)->slots;
         for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
             if (instruction->block[kind] >= slots[kind]) slots[kind] = instruction->block[kind] + 1;
         survey_instruction((enum opcode)instruction->op, 1, survey, &forwards);
@@ -86,9 +86,9 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
 
 /* Folded programs number their blocks by the slots that are theirs. */
 static void survey_slots(struct engine *engine) {
-    for (int s = 0; s < engine->work->programs->stages; s++) {
-        const struct stage_slots *slots = &engine->work->programs->slots[s];
-        int *counts = engine->stages[s].slots;
+    for (int p = 0; p < engine->work->programs->part_count; p++) {
+        const struct stage_slots *slots = &engine->work->programs->slots[p];
+        int *counts = engine->parts[p].slots;
         counts[BLOCK_INPUT] = slots->input;
         counts[BLOCK_OUTPUT] = slots->output;
         counts[BLOCK_OUTPUT_GRADIENT] = slots->output_gradient;
@@ -97,14 +97,15 @@ static void survey_slots(struct engine *engine) {
 }
 
 /* An upper bound, from counts and the dearest of each: exactness does not matter. */
-static double longest_run(const struct simulation_work *work, const struct survey *survey) {
+static double longest_run(const struct engine *engine, const struct survey *survey) {
+    const struct ps_programs *programs = engine->work->programs;
     double computation = 0, transfer = 0;
-    for (int s = 0; s < work->programs->stages; s++) {
-        struct stage_seconds seconds = stage_seconds(work, s);
+    for (int p = 0; p < programs->part_count; p++) {
+        struct stage_seconds seconds = part_seconds(engine->work, &programs->parts[p]);
         for (int action = 0; action < ACTION_COUNT; action++) computation = fmax(computation, seconds.action[action]);
         computation = fmax(computation, seconds.update_and_predict);
     }
-    for (int c = 0; c < 2 * (work->programs->stages - 1); c++) transfer = fmax(transfer, channel_seconds(work, c));
+    for (int c = 0; c < engine->routes.count; c++) transfer = fmax(transfer, channel_seconds(engine, c));
     return (double)survey->events * computation + 2.0 * (double)survey->sends * transfer;
 }
 
@@ -117,26 +118,26 @@ static double choose_tick(double longest_s) {
 
 static int64_t ticks(const struct engine *engine, double seconds) { return llround(seconds / engine->tick_s); }
 
-static void lay_out_stage(struct engine *engine, int index) {
-    struct engine_stage *stage = &engine->stages[index];
-    struct stage_seconds seconds = stage_seconds(engine->work, index);
-    for (int action = 0; action < ACTION_COUNT; action++) stage->duration[action] = ticks(engine, seconds.action[action]);
-    stage->update_and_predict = ticks(engine, seconds.update_and_predict);
+static void lay_out_part(struct engine *engine, int index) {
+    struct engine_part *part = &engine->parts[index];
+    struct stage_seconds seconds = part_seconds(engine->work, &engine->work->programs->parts[index]);
+    for (int action = 0; action < ACTION_COUNT; action++) part->duration[action] = ticks(engine, seconds.action[action]);
+    part->update_and_predict = ticks(engine, seconds.update_and_predict);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
-        stage->first_block[kind] = engine->block_count;
-        engine->block_count += stage->slots[kind];
+        part->first_block[kind] = engine->block_count;
+        engine->block_count += part->slots[kind];
     }
 }
 
 /* Do two channels take turns? Those between the same two workers in the same direction do, in both directions where either is
  * half duplex, and all whose links name the same medium. */
-static bool share_link(const struct simulation_work *work, int channel, int other) {
+static bool share_link(const struct engine *engine, int channel, int other) {
     int from, to, other_from, other_to;
-    channel_ends(work->programs, channel, &from, &to);
-    channel_ends(work->programs, other, &other_from, &other_to);
+    channel_ends(engine, channel, &from, &to);
+    channel_ends(engine, other, &other_from, &other_to);
     if (from == other_from && to == other_to) return true;
-    const struct cluster_link *link = cluster_link_between(work->cluster, from, to);
-    const struct cluster_link *other_link = cluster_link_between(work->cluster, other_from, other_to);
+    const struct cluster_link *link = cluster_link_between(engine->work->cluster, from, to);
+    const struct cluster_link *other_link = cluster_link_between(engine->work->cluster, other_from, other_to);
     if (!link || !other_link) return false;
     if (from == other_to && to == other_from && (link->half_duplex || other_link->half_duplex)) return true;
     return link->medium[0] && strcmp(link->medium, other_link->medium) == 0;
@@ -144,35 +145,35 @@ static bool share_link(const struct simulation_work *work, int channel, int othe
 
 static void lay_out_channel(struct engine *engine, int index) {
     int link = 0;
-    while (link < index && !share_link(engine->work, index, link)) link++;
+    while (link < index && !share_link(engine, index, link)) link++;
     engine->channels[index] = (struct engine_channel){
         .offered = {NOBODY, NOBODY},
         .link = link < index ? engine->channels[link].link : index,
-        .duration = ticks(engine, channel_seconds(engine->work, index)),
-        .bytes = channel_bytes(engine->work, index),
+        .duration = ticks(engine, channel_seconds(engine, index)),
+        .bytes = channel_bytes(engine, index),
     };
 }
 
 static void lay_out_blocks(struct engine *engine) {
-    for (int s = 0; s < engine->work->programs->stages; s++)
+    for (int p = 0; p < engine->work->programs->part_count; p++)
         for (int kind = 0; kind < BLOCK_KINDS; kind++)
-            for (int slot = 0; slot < engine->stages[s].slots[kind]; slot++)
-                engine->blocks[engine->stages[s].first_block[kind] + slot] =
-                    (struct engine_block){.worker = engine->work->programs->stage_worker[s], .partner = NOBODY, .next = NOBODY};
+            for (int slot = 0; slot < engine->parts[p].slots[kind]; slot++)
+                engine->blocks[engine->parts[p].first_block[kind] + slot] =
+                    (struct engine_block){.worker = engine->work->programs->parts[p].worker, .partner = NOBODY, .next = NOBODY};
 }
 
 /* Zeroed; at least one element, so that NULL always means failure. */
 static void *take(int count, size_t size) { return calloc((size_t)(count > 0 ? count : 1), size); }
 
 static bool take_fixed(struct engine *engine) {
-    int workers = engine->work->programs->workers, stages = engine->work->programs->stages, channels = 2 * (stages - 1);
+    int workers = engine->work->programs->workers, channels = engine->routes.count;
     engine->workers = take(workers, sizeof *engine->workers);
-    engine->stages = take(stages, sizeof *engine->stages);
+    engine->parts = take(engine->work->programs->part_count, sizeof *engine->parts);
     engine->channels = take(channels, sizeof *engine->channels);
     engine->link_free = take(channels, sizeof *engine->link_free);
     engine->queue = take(workers, sizeof *engine->queue);
     engine->completed = take(engine->work->programs->batches, sizeof *engine->completed);
-    return engine->workers && engine->stages && engine->channels && engine->link_free && engine->queue && engine->completed;
+    return engine->workers && engine->parts && engine->channels && engine->link_free && engine->queue && engine->completed;
 }
 
 static bool take_windows(struct engine *engine) {
@@ -208,14 +209,15 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     TRY(schedule_find(programs->schedule, &schedule, error));
     engine->flush = schedule->flush;
     engine->free_cores = engine->work->cluster->cores > 0 ? engine->work->cluster->cores : programs->workers;
+    TRY(routes_create(programs, &engine->routes, error));
     if (!take_fixed(engine))
         return error_memory(error, "simulated workers", (size_t)programs->workers * sizeof *engine->workers);
     struct survey survey = {0};
     for (int w = 0; w < programs->workers; w++) survey_program(engine, w, &survey);
     if (engine->work->folded) survey_slots(engine);
-    engine->tick_s = choose_tick(longest_run(engine->work, &survey));
-    for (int s = 0; s < programs->stages; s++) lay_out_stage(engine, s);
-    for (int c = 0; c < 2 * (programs->stages - 1); c++) lay_out_channel(engine, c);
+    engine->tick_s = choose_tick(longest_run(engine, &survey));
+    for (int p = 0; p < programs->part_count; p++) lay_out_part(engine, p);
+    for (int c = 0; c < engine->routes.count; c++) lay_out_channel(engine, c);
     if (!take_surveyed(engine, &survey)) {
         size_t bytes = (size_t)survey.events * sizeof *engine->timeline.events;
         return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);
@@ -236,7 +238,8 @@ void engine_free(struct engine *engine) {
     timeline_free(&engine->timeline);
     for (int w = 0; engine->workers && w < engine->work->programs->workers; w++) free(engine->workers[w].page.code);
     free(engine->workers);
-    free(engine->stages);
+    free(engine->parts);
+    routes_free(&engine->routes);
     free(engine->channels);
     free(engine->link_free);
     free(engine->blocks);

@@ -50,11 +50,12 @@ static bool same(struct folded_instruction a, struct folded_instruction b) {
  * blocks in another order. */
 static enum ps_status check_turns(const struct ps_programs *programs, bool *in_turn, struct ps_error *error) {
     size_t widest = 1;
-    for (int s = 0; s < programs->stages; s++)
+    for (int p = 0; p < programs->part_count; p++)
         for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
-            if ((size_t)stage_slots_of(&programs->slots[s], (enum block_kind)kind) > widest) widest = (size_t)stage_slots_of(&programs->slots[s], (enum block_kind)kind);
-    size_t cells = (size_t)programs->stages * BLOCK_KINDS * widest;
-    int16_t *slot = malloc(cells * sizeof *slot); /* by stage, kind and micro-batch modulo slots */
+            if ((size_t)stage_slots_of(&programs->slots[p], (enum block_kind)kind) > widest)
+                widest = (size_t)stage_slots_of(&programs->slots[p], (enum block_kind)kind);
+    size_t cells = (size_t)programs->part_count * BLOCK_KINDS * widest;
+    int16_t *slot = malloc(cells * sizeof *slot); /* by part, kind and micro-batch modulo slots */
     if (!slot) return error_memory(error, "folded programs", cells * sizeof *slot);
     for (size_t i = 0; i < cells; i++) slot[i] = NO_SLOT;
     *in_turn = true;
@@ -62,10 +63,11 @@ static enum ps_status check_turns(const struct ps_programs *programs, bool *in_t
         for (int i = 0; i < programs->worker[w].count; i++) {
             const struct instruction *instruction = &programs->worker[w].code[i];
             if (opcode_table[instruction->op].action == ACTION_RECOMPUTE) continue;
+            int part = programs_part(programs, w, instruction->stage);
             for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++) {
                 if (instruction->block[kind] == NO_SLOT) continue;
-                int turn = instruction->micro_batch % stage_slots_of(&programs->slots[instruction->stage], (enum block_kind)kind);
-                int16_t *known = &slot[((size_t)instruction->stage * BLOCK_KINDS + (size_t)kind) * widest + (size_t)turn];
+                int turn = instruction->micro_batch % stage_slots_of(&programs->slots[part], (enum block_kind)kind);
+                int16_t *known = &slot[((size_t)part * BLOCK_KINDS + (size_t)kind) * widest + (size_t)turn];
                 if (*known == NO_SLOT) *known = instruction->block[kind];
                 *in_turn = *in_turn && *known == instruction->block[kind];
             }
@@ -117,7 +119,7 @@ static bool split(const struct folded *folded, struct folded_program *fewer, con
 }
 
 static bool same_slots(const struct ps_programs *a, const struct ps_programs *b) {
-    return memcmp(a->slots, b->slots, (size_t)a->stages * sizeof *a->slots) == 0;
+    return memcmp(a->slots, b->slots, (size_t)a->part_count * sizeof *a->slots) == 0;
 }
 
 static enum ps_status lower_code(fold_lower *lower, void *context, int micro_batches, int batches,
@@ -183,14 +185,17 @@ void fold_destroy(struct folded *folded) {
 
 /* ---------------------------------------------------------------- unfolding */
 
-static struct instruction unfold(const struct folded *folded, struct folded_instruction from, int repeat) {
+static struct instruction unfold(const struct folded *folded, int worker, struct folded_instruction from, int repeat) {
     int number = from.micro_batch + repeat * (counts_batches(&from) ? 1 : folded->programs->micro_batches);
     struct instruction instruction = instruction_make((enum opcode)from.op, from.stage, number);
-    const struct stage_slots *slots = &folded->programs->slots[from.stage];
+    const struct stage_slots *slots = &folded->programs->slots[programs_part(folded->programs, worker, from.stage)];
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         if (from.operands & (1 << kind))
             instruction.block[kind] = (int16_t)((number + (kind == BLOCK_OUTPUT ? from.spare : 0)) % stage_slots_of(slots, (enum block_kind)kind));
     if (from.operands & FOLDED_PREDICTS) instruction.predict_to = 0;
+    enum action action = opcode_table[from.op].action;
+    if (action == ACTION_SEND || action == ACTION_RECEIVE)
+        instruction.peer = (int16_t)programs_worker(folded->programs, instruction_other_stage(&instruction));
     return instruction;
 }
 
@@ -200,7 +205,7 @@ int fold_next(const struct folded *folded, int worker, struct folded_cursor *cur
     int count = 0;
     while (count < most && cursor->repeat < folded->repeats) {
         if (cursor->turn == 0 && cursor->at < program->head) {
-            out[count++] = unfold(folded, program->code[cursor->at++], cursor->repeat);
+            out[count++] = unfold(folded, worker, program->code[cursor->at++], cursor->repeat);
         } else if (cursor->turn < folded->turns) {
             int at = cursor->at - program->head;
             if (at == program->turn) {
@@ -208,10 +213,10 @@ int fold_next(const struct folded *folded, int worker, struct folded_cursor *cur
                 cursor->at = program->head;
                 continue;
             }
-            out[count++] = unfold(folded, moved(folded, turn[at], cursor->turn), cursor->repeat);
+            out[count++] = unfold(folded, worker, moved(folded, turn[at], cursor->turn), cursor->repeat);
             cursor->at++;
         } else if (cursor->at < program->head + program->tail) {
-            out[count++] = unfold(folded, moved(folded, program->code[cursor->at++], folded->turns), cursor->repeat);
+            out[count++] = unfold(folded, worker, moved(folded, program->code[cursor->at++], folded->turns), cursor->repeat);
         } else {
             *cursor = (struct folded_cursor){.repeat = cursor->repeat + 1};
         }

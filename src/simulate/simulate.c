@@ -71,8 +71,8 @@ static void attribute(const struct engine *engine, int index, int64_t most_busy,
 
 static int weight_copies(const struct ps_programs *programs, int worker) {
     int copies = 0;
-    for (int s = 0; s < programs->stages; s++)
-        if (programs->stage_worker[s] == worker) copies = larger(copies, programs->slots[s].weights);
+    for (int p = 0; p < programs->part_count; p++)
+        if (programs->parts[p].worker == worker) copies = larger(copies, programs->slots[p].weights);
     return copies;
 }
 
@@ -168,7 +168,10 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     TRY(plan_moments(plan, &work.moments, error));
     struct stage_cost *costs = calloc((size_t)plan->stage_count, sizeof *costs);
     if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
-    for (int s = 0; s < plan->stage_count; s++) costs[s] = stage_cost(table, plan->stages[s].first, plan->stages[s].last);
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        costs[s] = stage_cost(cost_table_on(table, cluster->devices[stage->forward[0]].type), stage->first, stage->last);
+    }
     work.costs = costs;
     struct ps_simulation *made = NULL;
     enum ps_status status = simulate_programs(&work, &made, error);
@@ -192,6 +195,7 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
     TRY(profile_table(profile, plan->micro_batch, &table, error));
     TRY(plan_check(plan, table->layer_count, error));
     TRY(plan_check_order(plan, table, error));
+    TRY(cluster_check_types(cluster, table, error));
     if (strcmp(plan->model, profile->model) != 0)
         log_warn("the plan is for %s, the profile of %s", plan->model, profile->model);
     TRY(lower(plan, batches, &lowered, error));

@@ -7,9 +7,10 @@
 
 enum side { SENDER, RECEIVER };
 
-static int block_index(const struct engine *engine, int stage, enum block_kind kind, int slot) {
-    assert(slot >= 0 && slot < engine->stages[stage].slots[kind]);
-    return engine->stages[stage].first_block[kind] + slot;
+static int block_index(const struct engine *engine, int worker, int stage, enum block_kind kind, int slot) {
+    const struct engine_part *part = engine_part_of(engine, worker, stage);
+    assert(slot >= 0 && slot < part->slots[kind]);
+    return part->first_block[kind] + slot;
 }
 
 /* Time spent waiting: before the other end came for the stage there, after it for the transfer. */
@@ -31,9 +32,8 @@ static void settle(struct engine *engine, int index) {
 
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct engine *engine = context;
-    (void)worker;
     if (kind == BLOCK_STASH) return true;
-    return !engine->blocks[block_index(engine, stage, kind, slot)].moving;
+    return !engine->blocks[block_index(engine, worker, stage, kind, slot)].moving;
 }
 
 /* Takes the worker's own time for a transfer, from now on. */
@@ -58,15 +58,15 @@ static void receive_in_own_time(struct engine *engine, int index) {
 static void record(struct engine *engine, const struct engine_block *sender, const struct engine_block *receiver, int64_t start,
                    int64_t end) {
     const struct engine_channel *channel = &engine->channels[sender->channel];
-    bool gradient = sender->channel % 2 == 1;
+    const struct route *route = &engine->routes.list[sender->channel];
     if (!engine->recording) return;
     assert(engine->timeline.transfer_count < engine->timeline.transfer_capacity);
     engine->timeline.transfers[engine->timeline.transfer_count++] = (struct timeline_transfer){
         .from = sender->worker,
         .to = receiver->worker,
-        .stage = sender->channel / 2 + gradient,
+        .stage = engine->work->programs->parts[route->from].stage,
         .micro_batch = sender->micro_batch,
-        .gradient = gradient,
+        .gradient = route->traffic == TRAFFIC_GRADIENT,
         .bytes = channel->bytes,
         .start_s = engine_seconds(engine, start),
         .end_s = engine_seconds(engine, end),
@@ -143,9 +143,7 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     (void)error;
     enum block_kind kind = moved_block(instruction->op);
     enum side side = opcode_table[instruction->op].action == ACTION_SEND ? SENDER : RECEIVER;
-    bool gradient = kind == BLOCK_INPUT_GRADIENT || kind == BLOCK_OUTPUT_GRADIENT;
-    bool before_stage = kind == BLOCK_INPUT || kind == BLOCK_INPUT_GRADIENT;
-    int index = block_index(engine, instruction->stage, kind, instruction->block[kind]);
+    int index = block_index(engine, worker, instruction->stage, kind, instruction->block[kind]);
     struct engine_block *block = &engine->blocks[index];
     assert(!block->moving);
     block->moving = true;
@@ -153,7 +151,8 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     block->micro_batch = instruction->micro_batch;
     block->posted = engine->now;
     block->begun = engine->workers[worker].started;
-    block->channel = 2 * (instruction->stage - before_stage) + gradient;
+    block->channel = routes_of(&engine->routes, engine->work->programs, worker, instruction);
+    assert(block->channel != NO_ROUTE);
     offer(engine, index, side);
     if (side == SENDER && !engine->work->cluster->overlap) occupy(engine, worker, engine->channels[block->channel].duration);
     return PS_OK;

@@ -11,7 +11,7 @@
 #include "compute/cpu/dnnl.h"
 
 extern const struct kernel_class cpu_convolution, cpu_linear, cpu_max_pool, cpu_average_pool, cpu_relu, cpu_batch_norm, cpu_add,
-    cpu_concat, cpu_dropout, cpu_cross_entropy;
+    cpu_concat, cpu_dropout, cpu_cross_entropy, cpu_lstm;
 
 /* What the kernels that do without oneDNN know of themselves. */
 struct plain_kernel {

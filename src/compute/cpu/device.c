@@ -120,6 +120,7 @@ const struct device_class device_cpu = {
             [OPERATOR_CONCAT] = &cpu_concat,
             [OPERATOR_DROPOUT] = &cpu_dropout,
             [OPERATOR_CROSS_ENTROPY] = &cpu_cross_entropy,
+            [OPERATOR_LSTM] = &cpu_lstm,
         },
     .open = open_device,
     .close = close_device,

@@ -22,7 +22,7 @@ struct block_pool {
 };
 
 struct allocate_pass {
-    struct block_pool (*pools)[BLOCK_KINDS]; /* by stage */
+    struct block_pool (*pools)[BLOCK_KINDS]; /* by part */
 };
 
 static enum ps_status take(struct block_pool *pool, int micro_batch, struct instruction *instruction, enum block_kind kind,
@@ -97,7 +97,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
                             struct ps_error *error) {
     const struct allocate_pass *pass = context;
     struct instruction instruction = programs->worker[worker].code[index];
-    struct block_pool *pools = pass->pools[instruction.stage];
+    struct block_pool *pools = pass->pools[programs_part(programs, worker, instruction.stage)];
     int k = instruction.micro_batch;
     switch ((enum opcode)instruction.op) {
     case OP_F: TRY(forward(programs, pools, &instruction, error)); break;
@@ -127,20 +127,20 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
 }
 
 static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
-    struct allocate_pass pass = {.pools = calloc((size_t)programs->stages, sizeof *pass.pools)};
-    if (!pass.pools) return error_memory(error, "allocate pass", (size_t)programs->stages * sizeof *pass.pools);
-    for (int stage = 0; stage < programs->stages; stage++)
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) pass.pools[stage][kind].sent = NO_SLOT;
+    struct allocate_pass pass = {.pools = calloc((size_t)programs->part_count, sizeof *pass.pools)};
+    if (!pass.pools) return error_memory(error, "allocate pass", (size_t)programs->part_count * sizeof *pass.pools);
+    for (int part = 0; part < programs->part_count; part++)
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) pass.pools[part][kind].sent = NO_SLOT;
     enum ps_status status = pass_rewrite(programs, visit, &pass, error);
-    for (int stage = 0; stage < programs->stages; stage++) {
-        struct stage_slots *slots = &programs->slots[stage];
-        const struct block_pool *pools = pass.pools[stage];
+    for (int part = 0; part < programs->part_count; part++) {
+        struct stage_slots *slots = &programs->slots[part];
+        const struct block_pool *pools = pass.pools[part];
         slots->stash = pools[BLOCK_STASH].used;
         slots->input = pools[BLOCK_INPUT].used;
         slots->output = pools[BLOCK_OUTPUT].used;
         slots->output_gradient = pools[BLOCK_OUTPUT_GRADIENT].used;
         slots->input_gradient = pools[BLOCK_INPUT_GRADIENT].used;
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(pass.pools[stage][kind].holder);
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(pass.pools[part][kind].holder);
     }
     free(pass.pools);
     return status;

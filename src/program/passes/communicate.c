@@ -33,10 +33,18 @@ struct communicate_pass {
     struct post_list *lists; /* by worker */
 };
 
-/* One stage's computations of one kind in the order of its worker's program. */
+/* One part's computations of one kind in the order of its worker's program. */
 struct row {
     int *micro_batch, *index; /* index: where it begins: of a backward with recomputation, the R */
     int count;
+};
+
+/* What planning one part's receives needs room for, by computation or micro-batch. */
+struct scratch {
+    struct row forwards, row, senders;
+    int *at;    /* by computation of the row: before which instruction its receive stands */
+    int *place; /* by micro-batch: where it is in the row, -1: not in it */
+    int *block;
 };
 
 static int group_of(const struct communicate_pass *pass, const struct ps_programs *programs, int micro_batch) {
@@ -45,8 +53,9 @@ static int group_of(const struct communicate_pass *pass, const struct ps_program
 
 static bool makes_output(const struct instruction *instruction) { return instruction->op == OP_F || instruction->op == OP_R; }
 
-static void find_row(const struct ps_programs *programs, int stage, bool gradient, struct row *row) {
-    const struct program *program = &programs->worker[programs->stage_worker[stage]];
+static void find_row(const struct ps_programs *programs, int part, bool gradient, struct row *row) {
+    int stage = programs->parts[part].stage;
+    const struct program *program = &programs->worker[programs->parts[part].worker];
     row->count = 0;
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
@@ -57,21 +66,29 @@ static void find_row(const struct ps_programs *programs, int stage, bool gradien
     }
 }
 
-/* One computation ahead; the first gradients before the stage's first forward of what drains together. */
+/* The part's first forward of what drains together; `own` where it has none. */
+static int first_forward(const struct communicate_pass *pass, const struct ps_programs *programs, const struct row *forwards,
+                         int group, int own) {
+    for (int j = 0; j < forwards->count; j++)
+        if (group_of(pass, programs, forwards->micro_batch[j]) == group) return forwards->index[j];
+    return own;
+}
+
+/* One computation ahead; the first gradients before the part's first forward of what drains together. */
 static void post_ahead(const struct communicate_pass *pass, const struct ps_programs *programs, const struct row *row,
                        const struct row *forwards, int *at) {
     for (int j = 0; j < row->count; j++) {
         int group = group_of(pass, programs, row->micro_batch[j]);
         bool starts = j == 0 || group_of(pass, programs, row->micro_batch[j - 1]) != group;
         at[j] = starts || programs->evaluation ? row->index[j] : row->index[j - 1];
-        if (row != forwards && starts) at[j] = forwards->index[group * programs->micro_batches];
+        if (row != forwards && starts) at[j] = first_forward(pass, programs, forwards, group, at[j]);
     }
 }
 
 /* The moment from which on the sender may write again into the block of its j-th result: none, if INT_MAX. */
-static int written_again(const struct communicate_pass *pass, const struct ps_programs *programs, int stage, bool gradient,
+static int written_again(const struct communicate_pass *pass, const struct ps_programs *programs, int sender, bool gradient,
                          const struct row *senders, int j) {
-    int worker = programs->stage_worker[stage];
+    int stage = programs->parts[sender].stage, worker = programs->parts[sender].worker;
     const struct program *program = &programs->worker[worker];
     if (j + 1 >= senders->count) return INT_MAX;
     int begin = senders->index[j + 1] + (gradient && programs->recompute[stage]);
@@ -97,16 +114,25 @@ static int first_at(const struct communicate_pass *pass, const struct ps_program
     return low;
 }
 
-/* Never after the sender needs its block again, and in the order of the computations. */
-static void post_in_time(const struct communicate_pass *pass, const struct ps_programs *programs, int stage, int sender,
-                         bool gradient, const struct row *senders, int *at) {
-    int worker = programs->stage_worker[stage];
-    for (int j = senders->count - 1; j >= 0; j--) {
-        int level = written_again(pass, programs, sender, gradient, senders, j);
-        int latest = level == INT_MAX ? INT_MAX : first_at(pass, programs, worker, level);
-        if (j + 1 < senders->count && at[j + 1] < latest) latest = at[j + 1];
-        if (latest < at[j]) at[j] = latest;
+/* Never after a sender needs its block again, and in the order of the computations. */
+static void post_in_time(const struct communicate_pass *pass, const struct ps_programs *programs, int part, int sender_stage,
+                         bool gradient, struct scratch *scratch) {
+    int worker = programs->parts[part].worker, *at = scratch->at;
+    const struct row *row = gradient ? &scratch->row : &scratch->forwards;
+    for (int j = 0; j < row->count; j++) scratch->place[row->micro_batch[j]] = j;
+    for (int sender = programs->first_part[sender_stage]; sender < programs->first_part[sender_stage + 1]; sender++) {
+        find_row(programs, sender, gradient, &scratch->senders);
+        for (int j = 0; j < scratch->senders.count; j++) {
+            int place = scratch->place[scratch->senders.micro_batch[j]];
+            int level = place < 0 ? INT_MAX : written_again(pass, programs, sender, gradient, &scratch->senders, j);
+            if (level == INT_MAX) continue;
+            int latest = first_at(pass, programs, worker, level);
+            if (latest < at[place]) at[place] = latest;
+        }
     }
+    for (int j = row->count - 2; j >= 0; j--)
+        if (at[j + 1] < at[j]) at[j] = at[j + 1];
+    for (int j = 0; j < row->count; j++) scratch->place[row->micro_batch[j]] = -1;
 }
 
 static void add_post(struct communicate_pass *pass, int worker, int index, const struct instruction *instruction) {
@@ -120,27 +146,35 @@ static void add_post(struct communicate_pass *pass, int worker, int index, const
     list->last[index] = number;
 }
 
+/* Who makes what the stage receives for a micro-batch; who takes what it sends. */
+static int maker_of(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
+    return gradient ? programs_backward_part(programs, stage + 1, micro_batch) : programs_forward_part(programs, stage - 1, micro_batch);
+}
+
+static int taker_of(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
+    return gradient ? programs_backward_part(programs, stage - 1, micro_batch) : programs_forward_part(programs, stage + 1, micro_batch);
+}
+
 static struct instruction receive(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
     struct instruction instruction = instruction_make(gradient ? OP_RG : OP_RA, stage, micro_batch);
-    instruction.peer = (int16_t)programs->stage_worker[stage + (gradient ? 1 : -1)];
+    instruction.peer = (int16_t)programs->parts[maker_of(programs, stage, gradient, micro_batch)].worker;
     return instruction;
 }
 
-/* All receives of one stage of one kind. `rows` has room for three. */
-static void plan_receives(struct communicate_pass *pass, const struct ps_programs *programs, int stage, bool gradient,
-                          struct row rows[3], int *at) {
-    int sender = stage + (gradient ? 1 : -1), worker = programs->stage_worker[stage];
-    if (sender < 0 || sender >= programs->stages || programs->stage_worker[sender] == worker) return;
-    struct row *forwards = &rows[0], *row = gradient ? &rows[1] : forwards, *senders = &rows[2];
-    find_row(programs, stage, false, forwards);
-    if (gradient) find_row(programs, stage, true, row);
-    find_row(programs, sender, gradient, senders);
+/* All receives of one part of one kind; what its own worker makes is taken in where it is made. */
+static void plan_receives(struct communicate_pass *pass, const struct ps_programs *programs, int part, bool gradient,
+                          struct scratch *scratch) {
+    int stage = programs->parts[part].stage, worker = programs->parts[part].worker, sender = stage + (gradient ? 1 : -1);
+    struct row *row = gradient ? &scratch->row : &scratch->forwards;
+    if (sender < 0 || sender >= programs->stages) return;
+    find_row(programs, part, false, &scratch->forwards);
+    if (gradient) find_row(programs, part, true, row);
     if (row->count == 0) return;
-    post_ahead(pass, programs, row, forwards, at);
-    if (!programs->evaluation) post_in_time(pass, programs, stage, sender, gradient, senders, at);
+    post_ahead(pass, programs, row, &scratch->forwards, scratch->at);
+    if (!programs->evaluation) post_in_time(pass, programs, part, sender, gradient, scratch);
     for (int j = 0; j < row->count; j++) {
         struct instruction instruction = receive(programs, stage, gradient, row->micro_batch[j]);
-        add_post(pass, worker, at[j], &instruction);
+        if (instruction.peer != worker) add_post(pass, worker, scratch->at[j], &instruction);
     }
 }
 
@@ -150,7 +184,7 @@ static enum ps_status hand_on(const struct ps_programs *programs, int worker, co
     int to = made->stage + (gradient ? -1 : 1);
     if (to < 0 || to >= programs->stages) return PS_OK;
     struct instruction instruction = instruction_make(gradient ? OP_SG : OP_SA, made->stage, made->micro_batch);
-    instruction.peer = (int16_t)programs->stage_worker[to];
+    instruction.peer = (int16_t)programs->parts[taker_of(programs, made->stage, gradient, made->micro_batch)].worker;
     TRY(program_append(out, &instruction, error));
     if (instruction.peer != worker) return PS_OK;
     instruction = receive(programs, to, gradient, made->micro_batch);
@@ -169,17 +203,27 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     return PS_OK;
 }
 
+static enum ps_status scratch_take(size_t count, struct scratch *scratch, struct ps_error *error) {
+    int *block = malloc(8 * count * sizeof *block);
+    if (!block) return error_memory(error, "communicate pass", 8 * count * sizeof *block);
+    *scratch = (struct scratch){.forwards = {.micro_batch = block, .index = block + count},
+                                .row = {.micro_batch = block + 2 * count, .index = block + 3 * count},
+                                .senders = {.micro_batch = block + 4 * count, .index = block + 5 * count},
+                                .at = block + 6 * count,
+                                .place = block + 7 * count,
+                                .block = block};
+    for (size_t k = 0; k < count; k++) scratch->place[k] = -1;
+    return PS_OK;
+}
+
 static enum ps_status plan_all(struct communicate_pass *pass, struct ps_programs *programs, struct ps_error *error) {
-    size_t count = (size_t)programs_micro_batches(programs);
-    int *block = malloc(7 * count * sizeof *block);
-    if (!block) return error_memory(error, "communicate pass", 7 * count * sizeof *block);
-    struct row rows[3];
-    for (int i = 0; i < 3; i++) rows[i] = (struct row){.micro_batch = block + (2 * i) * count, .index = block + (2 * i + 1) * count};
-    for (int stage = 0; stage < programs->stages; stage++) {
-        plan_receives(pass, programs, stage, false, rows, block + 6 * count);
-        plan_receives(pass, programs, stage, true, rows, block + 6 * count);
+    struct scratch scratch;
+    TRY(scratch_take((size_t)programs_micro_batches(programs), &scratch, error));
+    for (int part = 0; part < programs->part_count; part++) {
+        plan_receives(pass, programs, part, false, &scratch);
+        plan_receives(pass, programs, part, true, &scratch);
     }
-    free(block);
+    free(scratch.block);
     return PS_OK;
 }
 

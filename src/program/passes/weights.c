@@ -9,8 +9,8 @@
 
 #include "program/passes/passes.h"
 
-/* One stage's weight slots while its program is walked. */
-struct stage_weights {
+/* One part's weight slots while its program is walked. */
+struct part_weights {
     int newest, newest_slot;
     int *version_slot; /* by version, NO_SLOT where it has none */
     int *last_reader;  /* by version: position in the program of its last reader, -1: none */
@@ -24,7 +24,7 @@ struct weights_pass {
     const struct weight_policy *policy;
     bool flush;
     struct version_table versions;
-    struct stage_weights *stages;
+    struct part_weights *parts; /* by part */
     int slots_max;
 };
 
@@ -35,7 +35,7 @@ static struct reading reading_of(const struct weights_pass *pass, const struct p
     return instruction->op == OP_F ? pass->policy->forward(&context) : pass->policy->backward(&context);
 }
 
-static int take_slot(struct stage_weights *weights) {
+static int take_slot(struct part_weights *weights) {
     int slot = 0;
     while (weights->used[slot]) slot++;
     weights->used[slot] = true;
@@ -43,12 +43,12 @@ static int take_slot(struct stage_weights *weights) {
     return slot;
 }
 
-static void drop_version(struct stage_weights *weights, int version) {
+static void drop_version(struct part_weights *weights, int version) {
     weights->used[weights->version_slot[version]] = false;
     weights->version_slot[version] = NO_SLOT;
 }
 
-static enum ps_status update(struct stage_weights *weights, struct instruction instruction, int index, struct program *out,
+static enum ps_status update(struct part_weights *weights, struct instruction instruction, int index, struct program *out,
                              struct ps_error *error) {
     int version = weights->newest, slot = weights->newest_slot;
     instruction.slot = (int16_t)slot;
@@ -65,7 +65,7 @@ static enum ps_status update(struct stage_weights *weights, struct instruction i
 }
 
 /* Makes sure that the prediction slot holds `wanted`; the update right before does it in the same pass over memory. */
-static enum ps_status predict(struct stage_weights *weights, struct reading wanted, const struct instruction *reader,
+static enum ps_status predict(struct part_weights *weights, struct reading wanted, const struct instruction *reader,
                               struct program *out, struct ps_error *error) {
     if (weights->predicted_slot == NO_SLOT) {
         weights->predicted_slot = take_slot(weights);
@@ -90,7 +90,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
                             struct ps_error *error) {
     struct weights_pass *pass = context;
     struct instruction instruction = programs->worker[worker].code[index];
-    struct stage_weights *weights = &pass->stages[instruction.stage];
+    struct part_weights *weights = &pass->parts[programs_part(programs, worker, instruction.stage)];
     if (instruction.op == OP_U) return update(weights, instruction, index, out, error);
     struct reading reading = reading_of(pass, programs, &instruction);
     if (reading.ahead > 0) TRY(predict(weights, reading, &instruction, out, error));
@@ -116,28 +116,28 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
                 return error_set(error, PS_USAGE,
                                  "weights %s: %s would read version %d when only %d updates are done: use more micro-batches",
                                  programs->policy, instruction_text(instruction, text), reading.version, newest);
-            pass->stages[instruction->stage].last_reader[reading.version] = i;
+            pass->parts[programs_part(programs, worker, instruction->stage)].last_reader[reading.version] = i;
         }
     }
     return PS_OK;
 }
 
-static void weights_free(struct weights_pass *pass, int stages) {
-    for (int stage = 0; pass->stages && stage < stages; stage++) {
-        free(pass->stages[stage].version_slot);
-        free(pass->stages[stage].last_reader);
-        free(pass->stages[stage].used);
+static void weights_free(struct weights_pass *pass, int parts) {
+    for (int part = 0; pass->parts && part < parts; part++) {
+        free(pass->parts[part].version_slot);
+        free(pass->parts[part].last_reader);
+        free(pass->parts[part].used);
     }
-    free(pass->stages);
+    free(pass->parts);
     version_table_free(&pass->versions);
 }
 
 static enum ps_status weights_start(struct weights_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
     size_t versions = (size_t)programs->batches + 1, slots = versions + 1;
-    pass->stages = calloc((size_t)programs->stages, sizeof *pass->stages);
-    if (!pass->stages) return error_memory(error, "weights pass", (size_t)programs->stages * sizeof *pass->stages);
-    for (int stage = 0; stage < programs->stages; stage++) {
-        struct stage_weights *weights = &pass->stages[stage];
+    pass->parts = calloc((size_t)programs->part_count, sizeof *pass->parts);
+    if (!pass->parts) return error_memory(error, "weights pass", (size_t)programs->part_count * sizeof *pass->parts);
+    for (int part = 0; part < programs->part_count; part++) {
+        struct part_weights *weights = &pass->parts[part];
         weights->version_slot = malloc(versions * sizeof *weights->version_slot);
         weights->last_reader = malloc(versions * sizeof *weights->last_reader);
         weights->used = calloc(slots, sizeof *weights->used);
@@ -162,9 +162,9 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     pass.flush = schedule->flush;
     enum ps_status status = weights_start(&pass, programs, error);
     if (status == PS_OK) status = pass_rewrite(programs, visit, &pass, error);
-    for (int stage = 0; status == PS_OK && stage < programs->stages; stage++)
-        programs->slots[stage].weights = pass.stages[stage].slots;
-    weights_free(&pass, programs->stages);
+    for (int part = 0; status == PS_OK && part < programs->part_count; part++)
+        programs->slots[part].weights = pass.parts[part].slots;
+    weights_free(&pass, programs->part_count);
     return status;
 }
 

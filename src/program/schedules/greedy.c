@@ -62,7 +62,7 @@ static enum ps_status take_turn(struct greedy *greedy, int now, struct choice *b
     const struct ps_programs *programs = greedy->programs;
     for (int worker = 0; worker < programs->workers; worker++) best[worker].stage = -1;
     for (int stage = 0; stage < programs->stages; stage++) {
-        int worker = programs->stage_worker[stage];
+        int worker = programs_worker(programs, stage);
         if (greedy->free_at[worker] > now) continue;
         for (int part = 0; part < PARTS; part++) {
             struct choice choice = {.stage = stage, .part = part, .micro_batch = greedy->done[part][stage]};

@@ -14,7 +14,7 @@ static const struct placement waves = {
 
 static enum ps_status write_all(struct ps_programs *programs, struct ps_error *error) {
     int workers = 0; /* up to where the first wave turns around */
-    while (workers < programs->stages && straight_stage(programs, programs->stage_worker[workers]) == workers) workers++;
+    while (workers < programs->stages && straight_stage(programs, programs_worker(programs, workers)) == workers) workers++;
     struct greedy_rules rules = {.forward = 1, .backward = 2, .under_way = 2 * workers - 1};
     return greedy_write(programs, &rules, error);
 }

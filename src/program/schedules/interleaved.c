@@ -37,7 +37,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
     int place = straight_stage(programs, worker);
     if (place < 0) return PS_OK;
     int per_worker = 0;
-    for (int stage = 0; stage < programs->stages; stage++) per_worker += programs->stage_worker[stage] == worker;
+    for (int stage = 0; stage < programs->stages; stage++) per_worker += programs_worker(programs, stage) == worker;
     int workers = programs->stages / per_worker;
     int total = (programs->micro_batches + workers - 1) / workers * workers * per_worker;
     int ahead = 2 * (workers - 1 - place) + (per_worker - 1) * workers;

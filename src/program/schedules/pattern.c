@@ -39,7 +39,7 @@ static enum ps_status append_period(const struct ps_programs *programs, int work
     for (int i = 0; i < programs->plan->pattern_count; i++) {
         const struct plan_operation *operation = &programs->plan->pattern[i];
         int k = period - operation->shift;
-        if (programs->stage_worker[operation->stage] != worker || k < 0 || k >= programs_micro_batches(programs)) continue;
+        if (programs_worker(programs, operation->stage) != worker || k < 0 || k >= programs_micro_batches(programs)) continue;
         TRY(straight_compute(program, operation->backward ? OP_B : OP_F, operation->stage, k, error));
     }
     return PS_OK;

@@ -3,7 +3,7 @@
 
 int straight_stage(const struct ps_programs *programs, int worker) {
     for (int stage = 0; stage < programs->stages; stage++)
-        if (programs->stage_worker[stage] == worker) return stage;
+        if (programs_worker(programs, stage) == worker) return stage;
     return -1;
 }
 

@@ -183,8 +183,8 @@ static enum ps_status move_part(struct processes *processes, int peer, int tag, 
     struct message *message;
     enum ps_status status = PS_OK;
     double sleep_s = 5e-6;
-    TRY(class->message_create(peer, tag, outgoing, size, &message, error));
-    class->message_start(message, part);
+    TRY(class->message_create(size, &message, error));
+    class->message_start(message, peer, tag, outgoing, part);
     while (!class->message_done(message) && (status = processes_check(processes, error)) == PS_OK) {
         clock_sleep(sleep_s);
         if (sleep_s < 5e-4) sleep_s *= 1.5;

@@ -9,11 +9,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { SENDER, RECEIVER, ENDS };
+#include "program/routes.h"
 
-/* One slot of one end. */
+enum { SENDER, RECEIVER };
+
+/* One slot of one kind of one part. */
 struct place {
-    float **block; /* the poster's table entry */
+    struct channel *channel; /* it was last posted to; NULL: never. Its owner's alone; the rest is guarded by the channel's lock */
+    float **block;           /* the poster's table entry */
     bool pending;
     double when; /* it was posted; once settled, the later of both ends' */
 };
@@ -21,62 +24,71 @@ struct place {
 struct channel {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct place *place[ENDS];
-    int slots[ENDS];
-    /* Posts that wait for the other end, in order: a ring of slot numbers. Never of both ends at once. */
-    int *queue, capacity, first, waiting;
+    /* Posts that wait for the other end, in order: a ring. Never of both ends at once. */
+    struct place **queue;
+    int capacity, first, waiting;
     int queued_end;
     bool stopped;
 };
 
 struct channels {
     struct transport transport;
-    int count; /* two per cut: activations, gradients */
-    struct channel *channel;
+    struct routes routes;
+    struct channel *channel; /* per route */
+    int started;             /* channels whose lock and condition exist */
+    int part_count;
+    struct place *(*places)[BLOCK_KINDS]; /* by part, kind and slot */
 };
 
-/* The channel of a block and which end of it the block is; NULL where the block never travels. */
-static struct channel *find(struct transport *transport, int stage, enum block_kind kind, int *end) {
-    struct channels *channels = (struct channels *)transport;
-    bool after = kind == BLOCK_OUTPUT || kind == BLOCK_OUTPUT_GRADIENT;
-    int index = 2 * (after ? stage : stage - 1) + (kind == BLOCK_OUTPUT_GRADIENT || kind == BLOCK_INPUT_GRADIENT);
-    *end = kind == BLOCK_OUTPUT || kind == BLOCK_INPUT_GRADIENT ? SENDER : RECEIVER;
-    if (kind == BLOCK_STASH || index < 0 || index >= channels->count) return NULL;
-    return &channels->channel[index];
+static int end_of(enum block_kind kind) { return kind == BLOCK_OUTPUT || kind == BLOCK_INPUT_GRADIENT ? SENDER : RECEIVER; }
+
+static enum traffic traffic_of(enum block_kind kind) {
+    return kind == BLOCK_INPUT || kind == BLOCK_OUTPUT ? TRAFFIC_ACTIVATION : TRAFFIC_GRADIENT;
 }
 
-static enum ps_status channel_start(struct channel *channel, int sender_slots, int receiver_slots, struct ps_error *error) {
-    channel->slots[SENDER] = sender_slots;
-    channel->slots[RECEIVER] = receiver_slots;
-    channel->capacity = (sender_slots > receiver_slots ? sender_slots : receiver_slots) + 1;
-    channel->queue = calloc((size_t)channel->capacity, sizeof *channel->queue);
-    for (int end = 0; end < ENDS; end++) channel->place[end] = calloc((size_t)channel->capacity, sizeof *channel->place[end]);
-    if (!channel->queue || !channel->place[SENDER] || !channel->place[RECEIVER])
-        return error_memory(error, "transport", (size_t)channel->capacity * sizeof *channel->place[0]);
+static struct place *place_of(const struct transport *transport, int part, enum block_kind kind, int slot) {
+    const struct channels *channels = (const struct channels *)transport;
+    return &channels->places[part][kind][slot];
+}
+
+static enum ps_status start_channel(struct channels *channels, const struct transport_options *options, int route,
+                                    struct ps_error *error) {
+    const struct route *of = &channels->routes.list[route];
+    struct channel *channel = &channels->channel[route];
+    pthread_mutex_init(&channel->lock, NULL);
+    pthread_cond_init(&channel->changed, NULL);
+    channels->started++;
+    int senders = stage_slots_of(&options->slots[of->from], route_sent(of->traffic));
+    int receivers = stage_slots_of(&options->slots[of->to], route_received(of->traffic));
+    channel->capacity = (senders > receivers ? senders : receivers) + 1;
+    channel->queue = calloc((size_t)channel->capacity, sizeof(*channel->queue));
+    return channel->queue ? PS_OK : error_memory(error, "transport", (size_t)channel->capacity * sizeof(*channel->queue));
+}
+
+static enum ps_status make_places(struct channels *channels, const struct transport_options *options, struct ps_error *error) {
+    for (int part = 0; part < channels->part_count; part++)
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+            size_t slots = (size_t)stage_slots_of(&options->slots[part], (enum block_kind)kind);
+            channels->places[part][kind] = calloc(slots + 1, sizeof **channels->places[part]);
+            if (!channels->places[part][kind]) return error_memory(error, "transport", slots * sizeof **channels->places[part]);
+        }
     return PS_OK;
 }
 
 enum ps_status channels_create(const struct transport_class *class, const struct transport_options *options,
                                struct transport **out, struct ps_error *error) {
     struct channels *channels = calloc(1, sizeof *channels);
-    int count = 2 * (options->stages - 1);
-    struct channel *channel = calloc((size_t)count + 1, sizeof *channel);
-    if (!channels || !channel) {
-        free(channels);
-        free(channel);
-        return error_memory(error, "transport", (size_t)count * sizeof *channel);
-    }
-    *channels = (struct channels){.transport.class = class, .count = count, .channel = channel};
-    enum ps_status status = PS_OK;
-    for (int i = 0; i < count; i++) {
-        pthread_mutex_init(&channel[i].lock, NULL);
-        pthread_cond_init(&channel[i].changed, NULL);
-        const struct stage_slots *before = &options->slots[i / 2], *after = &options->slots[i / 2 + 1];
-        bool gradients = i % 2 == 1;
-        if (status == PS_OK)
-            status = channel_start(&channel[i], gradients ? after->input_gradient : before->output,
-                                   gradients ? before->output_gradient : after->input, error);
-    }
+    if (!channels) return error_memory(error, "transport", sizeof *channels);
+    channels->transport.class = class;
+    channels->part_count = options->programs->part_count;
+    channels->places = calloc((size_t)channels->part_count, sizeof *channels->places);
+    enum ps_status status = routes_create(options->programs, &channels->routes, error);
+    if (status == PS_OK) channels->channel = calloc((size_t)channels->routes.count + 1, sizeof *channels->channel);
+    if (status == PS_OK && (!channels->places || !channels->channel))
+        status = error_memory(error, "transport", (size_t)channels->routes.count * sizeof *channels->channel);
+    if (status == PS_OK) status = make_places(channels, options, error);
+    for (int route = 0; status == PS_OK && route < channels->routes.count; route++)
+        status = start_channel(channels, options, route, error);
     if (status != PS_OK) {
         channels_destroy(&channels->transport);
         return status;
@@ -88,14 +100,17 @@ enum ps_status channels_create(const struct transport_class *class, const struct
 void channels_destroy(struct transport *transport) {
     struct channels *channels = (struct channels *)transport;
     if (!channels) return;
-    for (int i = 0; i < channels->count; i++) {
+    for (int i = 0; i < channels->started; i++) {
         struct channel *channel = &channels->channel[i];
         pthread_mutex_destroy(&channel->lock);
         pthread_cond_destroy(&channel->changed);
         free(channel->queue);
-        for (int end = 0; end < ENDS; end++) free(channel->place[end]);
     }
+    for (int part = 0; channels->places && part < channels->part_count; part++)
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(channels->places[part][kind]);
+    free(channels->places);
     free(channels->channel);
+    routes_free(&channels->routes);
     free(channels);
 }
 
@@ -109,60 +124,59 @@ static void hand_over(struct channel *channel, struct place *one, struct place *
     pthread_cond_broadcast(&channel->changed);
 }
 
-void channels_post(struct transport *transport, int stage, enum block_kind kind, int slot, float **block, double when) {
-    int end;
-    struct channel *channel = find(transport, stage, kind, &end);
-    assert(channel && slot >= 0 && slot < channel->slots[end]);
-    struct place *place = &channel->place[end][slot];
+void channels_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when) {
+    struct channels *channels = (struct channels *)transport;
+    int end = end_of(kind), from = end == SENDER ? part : other, to = end == SENDER ? other : part;
+    int route = routes_find(&channels->routes, from, to, traffic_of(kind));
+    struct place *place = place_of(transport, part, kind, slot);
+    assert(route != NO_ROUTE && !place->pending);
+    struct channel *channel = &channels->channel[route];
     pthread_mutex_lock(&channel->lock);
-    assert(!place->pending);
-    *place = (struct place){.block = block, .pending = true, .when = when};
+    *place = (struct place){.channel = channel, .block = block, .pending = true, .when = when};
     if (channel->waiting > 0 && channel->queued_end != end) {
-        struct place *other = &channel->place[1 - end][channel->queue[channel->first]];
+        struct place *first = channel->queue[channel->first];
         channel->first = (channel->first + 1) % channel->capacity;
         channel->waiting--;
-        hand_over(channel, place, other);
+        hand_over(channel, place, first);
     } else {
         channel->queued_end = end;
-        channel->queue[(channel->first + channel->waiting++) % channel->capacity] = slot;
+        channel->queue[(channel->first + channel->waiting++) % channel->capacity] = place;
     }
     pthread_mutex_unlock(&channel->lock);
 }
 
-bool channels_settled(struct transport *transport, int stage, enum block_kind kind, int slot) {
-    int end;
-    struct channel *channel = find(transport, stage, kind, &end);
-    if (!channel) return true;
-    pthread_mutex_lock(&channel->lock);
-    bool settled = !channel->place[end][slot].pending;
-    pthread_mutex_unlock(&channel->lock);
+bool channels_settled(struct transport *transport, int part, enum block_kind kind, int slot) {
+    const struct place *place = place_of(transport, part, kind, slot);
+    if (!place->channel) return true;
+    pthread_mutex_lock(&place->channel->lock);
+    bool settled = !place->pending;
+    pthread_mutex_unlock(&place->channel->lock);
     return settled;
 }
 
-double channels_settled_at(struct transport *transport, int stage, enum block_kind kind, int slot) {
-    int end;
-    struct channel *channel = find(transport, stage, kind, &end);
-    if (!channel) return 0;
-    pthread_mutex_lock(&channel->lock);
-    double time = channel->place[end][slot].when;
-    pthread_mutex_unlock(&channel->lock);
+double channels_settled_at(struct transport *transport, int part, enum block_kind kind, int slot) {
+    const struct place *place = place_of(transport, part, kind, slot);
+    if (!place->channel) return 0;
+    pthread_mutex_lock(&place->channel->lock);
+    double time = place->when;
+    pthread_mutex_unlock(&place->channel->lock);
     return time;
 }
 
-bool channels_wait(struct transport *transport, int stage, enum block_kind kind, int slot) {
-    int end;
-    struct channel *channel = find(transport, stage, kind, &end);
+bool channels_wait(struct transport *transport, int part, enum block_kind kind, int slot) {
+    const struct place *place = place_of(transport, part, kind, slot);
+    struct channel *channel = place->channel;
     if (!channel) return true;
     pthread_mutex_lock(&channel->lock);
-    while (channel->place[end][slot].pending && !channel->stopped) pthread_cond_wait(&channel->changed, &channel->lock);
-    bool settled = !channel->place[end][slot].pending;
+    while (place->pending && !channel->stopped) pthread_cond_wait(&channel->changed, &channel->lock);
+    bool settled = !place->pending;
     pthread_mutex_unlock(&channel->lock);
     return settled;
 }
 
 void channels_stop(struct transport *transport) {
     struct channels *channels = (struct channels *)transport;
-    for (int i = 0; i < channels->count; i++) {
+    for (int i = 0; i < channels->started; i++) {
         pthread_mutex_lock(&channels->channel[i].lock);
         channels->channel[i].stopped = true;
         pthread_cond_broadcast(&channels->channel[i].changed);

@@ -8,10 +8,10 @@
 enum ps_status channels_create(const struct transport_class *class, const struct transport_options *options,
                                struct transport **transport, struct ps_error *error);
 void channels_destroy(struct transport *transport);
-void channels_post(struct transport *transport, int stage, enum block_kind kind, int slot, float **block, double when);
-bool channels_settled(struct transport *transport, int stage, enum block_kind kind, int slot);
-double channels_settled_at(struct transport *transport, int stage, enum block_kind kind, int slot);
-bool channels_wait(struct transport *transport, int stage, enum block_kind kind, int slot);
+void channels_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when);
+bool channels_settled(struct transport *transport, int part, enum block_kind kind, int slot);
+double channels_settled_at(struct transport *transport, int part, enum block_kind kind, int slot);
+bool channels_wait(struct transport *transport, int part, enum block_kind kind, int slot);
 void channels_stop(struct transport *transport);
 
 #endif

@@ -30,8 +30,6 @@ static atomic_bool in_trouble;
 static int given_up; /* the status to end with */
 
 struct message {
-    int peer, tag;
-    bool outgoing;
     size_t size;
     int pieces, done; /* done: of the pieces, from the front */
     MPI_Request *requests;
@@ -103,13 +101,11 @@ static void give_up(enum ps_status status) {
 
 /* ------------------------------------------------------------------- messages */
 
-static enum ps_status message_create(int peer, int tag, bool outgoing, size_t size, struct message **out,
-                                     struct ps_error *error) {
+static enum ps_status message_create(size_t size, struct message **out, struct ps_error *error) {
     struct message *message = calloc(1, sizeof *message);
     if (!message) return error_memory(error, "a message", sizeof *message);
     int pieces = (int)((size + PIECE - 1) / PIECE);
-    *message = (struct message){
-        .peer = peer, .tag = tag, .outgoing = outgoing, .size = size, .pieces = pieces, .done = pieces};
+    *message = (struct message){.size = size, .pieces = pieces, .done = pieces};
     message->requests = calloc((size_t)pieces + 1, sizeof *message->requests);
     if (!message->requests) {
         free(message);
@@ -125,7 +121,7 @@ static void message_destroy(struct message *message) {
     free(message);
 }
 
-static void message_start(struct message *message, void *block) {
+static void message_start(struct message *message, int peer, int tag, bool outgoing, void *block) {
     assert(message->done == message->pieces);
     pthread_mutex_lock(&mutex);
     message->done = 0;
@@ -134,10 +130,10 @@ static void message_start(struct message *message, void *block) {
         int bytes = left < PIECE ? (int)left : PIECE;
         char *place = (char *)block + at;
         MPI_Request *request = &message->requests[p];
-        if (message->outgoing)
-            note("MPI_Isend", MPI_Isend(place, bytes, MPI_BYTE, message->peer, message->tag, communicator, request));
+        if (outgoing)
+            note("MPI_Isend", MPI_Isend(place, bytes, MPI_BYTE, peer, tag, communicator, request));
         else
-            note("MPI_Irecv", MPI_Irecv(place, bytes, MPI_BYTE, message->peer, message->tag, communicator, request));
+            note("MPI_Irecv", MPI_Irecv(place, bytes, MPI_BYTE, peer, tag, communicator, request));
     }
     pthread_mutex_unlock(&mutex);
 }

@@ -1,6 +1,5 @@
 /* All transports. */
-#include <string.h>
-
+#include "base/table.h"
 #include "run/launch.h"
 #include "run/transport.h"
 
@@ -25,16 +24,11 @@ static enum ps_status transport_choose(const struct transport_class **transport,
                      launch.count);
 }
 
+static TABLE_FIND(find_named, transport_class, transport_table, "--transport")
+
 enum ps_status transport_find(const char *name, const struct transport_class **transport, struct ps_error *error) {
     if (!name) return transport_choose(transport, error);
-    const char *names[8];
-    size_t count = 0;
-    for (; transport_table[count]; count++) {
-        names[count] = transport_table[count]->name;
-        if (strcmp(names[count], name) != 0) continue;
-        *transport = transport_table[count];
-        return PS_OK;
-    }
-    if (strcmp(name, "mpi") == 0) return error_set(error, PS_USAGE, "--transport: this program was built without MPI");
-    return error_unknown(error, PS_USAGE, "--transport", name, names, count);
+    enum ps_status status = find_named(name, transport, error);
+    if (status != PS_OK && strcmp(name, "mpi") == 0) error_set(error, status, "--transport: this program was built without MPI");
+    return status;
 }

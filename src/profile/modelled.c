@@ -1,0 +1,68 @@
+/*
+ * What all modelled devices share: sizes as the plain C device lays them out, scaled to the model's numbers, and the arithmetic
+ * that the operators state.
+ */
+#include "profile/modelled.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/stage.h"
+
+extern const struct modelled_device fpga_vcu118, fpga_vcu129;
+const struct modelled_device *const modelled_table[] = {&fpga_vcu118, &fpga_vcu129, NULL};
+
+const struct modelled_device *modelled_find(const char *name) {
+    for (size_t i = 0; modelled_table[i]; i++)
+        if (strcmp(modelled_table[i]->name, name) == 0) return modelled_table[i];
+    return NULL;
+}
+
+/* Multiply-adds of a layer's forward for one sample. */
+static double layer_multiply_adds(const struct graph *graph, const struct layer *layer) {
+    double flops = 0;
+    for (int n = layer->node_first; n < layer->node_first + layer->node_count; n++) {
+        const struct node *node = &graph->nodes[n];
+        const struct operator *operator = operator_get(node->id);
+        struct shape inputs[GRAPH_INPUTS_MAX];
+        for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
+        flops += operator->flops ? operator->flops(&node->attributes, inputs, &node->shape) : (double)shape_elements(&node->shape);
+    }
+    return flops / 2;
+}
+
+static int64_t scaled(int64_t bytes, const struct modelled_device *device) {
+    return bytes / (int64_t)sizeof(float) * device->element_bytes;
+}
+
+/* Nothing is known of what such a device needs while a layer runs. */
+static struct layer_sizes scaled_sizes(const struct layer_sizes *sizes, const struct modelled_device *device) {
+    return (struct layer_sizes){.parameter_bytes = scaled(sizes->parameter_bytes, device),
+                                .statistics_bytes = scaled(sizes->statistics_bytes, device),
+                                .output_bytes = scaled(sizes->output_bytes, device),
+                                .value_bytes = scaled(sizes->value_bytes, device),
+                                .stash_bytes = scaled(sizes->stash_bytes, device),
+                                .tail_bytes = scaled(sizes->tail_bytes, device)};
+}
+
+enum ps_status modelled_fill(const struct modelled_device *device, const struct graph *graph, struct cost_table *table,
+                             struct ps_error *error) {
+    struct device *plain = NULL;
+    struct layer_sizes *sizes = calloc((size_t)graph->layer_count, sizeof *sizes);
+    if (!sizes) return error_memory(error, "profiling", (size_t)graph->layer_count * sizeof *sizes);
+    enum ps_status status = device_open("reference", &(struct device_options){.threads = 1}, &plain, error);
+    if (status == PS_OK) status = stage_layer_sizes(plain, graph, table->micro_batch, sizes, &table->input_bytes, error);
+    for (int l = 0; status == PS_OK && l < graph->layer_count; l++) {
+        struct layer_cost *cost = &table->layers[l];
+        cost->size = scaled_sizes(&sizes[l], device);
+        struct layer_work work = {.multiply_adds = table->micro_batch * layer_multiply_adds(graph, &graph->layers[l]),
+                                  .first = l == 0,
+                                  .parameters = cost->size.parameter_bytes > 0};
+        device->cost(device, &work, cost);
+    }
+    table->input_bytes = scaled(table->input_bytes, device);
+    table->fast_memory_bytes = device->fast_memory_bytes;
+    device_close(plain);
+    free(sizes);
+    return status;
+}

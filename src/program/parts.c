@@ -1,0 +1,57 @@
+/* Parts: which worker holds what of a stage, and which of a stage's replicas a micro-batch goes to. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/program.h"
+
+enum ps_status programs_set_parts(struct ps_programs *programs, const struct part *parts, int count, struct ps_error *error) {
+    struct part *copy = malloc((size_t)count * sizeof *copy);
+    struct stage_slots *slots = calloc((size_t)count, sizeof *slots);
+    if (!copy || !slots) {
+        free(copy);
+        free(slots);
+        return error_memory(error, "parts of stages", (size_t)count * sizeof *slots);
+    }
+    memcpy(copy, parts, (size_t)count * sizeof *copy);
+    free(programs->parts);
+    free(programs->slots);
+    programs->parts = copy;
+    programs->slots = slots;
+    programs->part_count = count;
+    for (int stage = 0, part = 0; stage <= programs->stages; stage++) {
+        while (part < count && copy[part].stage < stage) part++;
+        programs->first_part[stage] = part;
+    }
+    return PS_OK;
+}
+
+int programs_part(const struct ps_programs *programs, int worker, int stage) {
+    for (int part = programs->first_part[stage]; part < programs->first_part[stage + 1]; part++)
+        if (programs->parts[part].worker == worker) return part;
+    return NO_PART;
+}
+
+static int replica_of(const struct ps_programs *programs, int replicas, int micro_batch) {
+    if (replicas == 1) return 0;
+    return (programs->flush ? micro_batch % programs->micro_batches : programs_batch(programs, micro_batch)) % replicas;
+}
+
+bool programs_takes(const struct ps_programs *programs, int part, int micro_batch) {
+    const struct part *p = &programs->parts[part];
+    return replica_of(programs, p->replicas, micro_batch) == p->replica;
+}
+
+int programs_forward_part(const struct ps_programs *programs, int stage, int micro_batch) {
+    int part = programs->first_part[stage];
+    while (!programs->parts[part].forward || !programs_takes(programs, part, micro_batch)) part++;
+    assert(part < programs->first_part[stage + 1]);
+    return part;
+}
+
+int programs_backward_part(const struct ps_programs *programs, int stage, int micro_batch) {
+    int part = programs->first_part[stage];
+    while (!programs->parts[part].backward || !programs_takes(programs, part, micro_batch)) part++;
+    assert(part < programs->first_part[stage + 1]);
+    return part;
+}
