@@ -116,7 +116,7 @@ struct ps_entry ps_table_entry(enum ps_table table, size_t index);
 struct ps_model;
 
 /* A built-in network: "vgg16" or "vgg16,input=32,classes=100,dropout=0". Options every network takes: input (image side in
- * pixels), channels, classes. */
+ * pixels), channels, classes; or, those that read sequences of tokens, seq (their length) and vocab. */
 enum ps_status ps_model_create(const char *spec, struct ps_model **model, struct ps_error *error);
 void ps_model_destroy(struct ps_model *model);
 
@@ -124,8 +124,10 @@ struct ps_model_info {
     const char *name; /* as given to ps_model_create, options included */
     int layers;
     int64_t parameters;
-    int64_t input_shape[3]; /* C, H, W */
+    int64_t input_shape[3]; /* C, H, W; of a sequence of tokens 1, its length, 1 */
     int classes;
+    int labels;     /* of a sample: 1, or one a position */
+    int vocabulary; /* tokens there are; 0: it reads images */
     double forward_flops; /* for one sample, a multiply-add counted as two */
 };
 
@@ -156,8 +158,9 @@ struct ps_profile_options {
  * for a board that is not at hand. */
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
-/* Reads a Penstock profile (JSON), the CSV form, or PipeDream's graph.txt; told apart by content. Several paths with commas
- * between them: the same network on several types of devices, of which a cluster's devices take theirs. */
+/* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content.
+ * Several paths with commas between them: the same network on several types of devices, of which a cluster's devices take
+ * theirs. */
 enum ps_status ps_profile_read(const char *paths, struct ps_profile **profile, struct ps_error *error);
 enum ps_status ps_profile_write(const struct ps_profile *profile, const char *path, struct ps_error *error);
 char *ps_profile_json(const struct ps_profile *profile);

@@ -154,7 +154,7 @@ static struct stage_result run_two(struct chain *chain) {
     struct stage_result first = chain_forward(chain, 0, &steps[0]), second = chain_forward(chain, 1, &steps[1]);
     chain_backward(chain, 0, &steps[0]);
     chain_backward(chain, 1, &steps[1]);
-    return (struct stage_result){first.loss + second.loss, first.correct + second.correct};
+    return (struct stage_result){first.loss + second.loss, first.correct + second.correct, first.counted + second.counted};
 }
 
 static float *exported(struct chain *chain, const struct parameter *parameter) {

@@ -34,8 +34,8 @@ struct stage_step {
     uint64_t seed;
     uint64_t step;   /* mini-batch number since the start of training: dropout's key */
     int micro_batch; /* within the mini-batch */
-    const int32_t *labels;  /* last stage only */
-    float gradient_scale;   /* 1 / samples of the mini-batch */
+    const int32_t *labels;  /* last stage only: graph_labels for each sample; -1: not counted */
+    float gradient_scale;   /* 1 / counted labels of the mini-batch */
     bool training;
     bool update_statistics;
     bool accumulate; /* backward_weight adds to the gradients instead of writing them */
@@ -46,8 +46,9 @@ struct stage_step {
 };
 
 struct stage_result {
-    double loss;     /* sum over the samples */
+    double loss;     /* sum over counted labels */
     int64_t correct; /* top-1 hits */
+    int64_t counted; /* labels */
 };
 
 /* `graph` stays borrowed. PS_USAGE where the device declines an operator. */
@@ -62,7 +63,7 @@ enum ps_status stage_layer_sizes(struct device *device, const struct graph *grap
                                  int64_t *input_bytes, struct ps_error *error);
 
 /* Writes the stash and the output block, in a recomputation too (which only leaves the statistics alone). `result` (may be NULL)
- * is 0 but for the network's last stage. Labels outside of the classes are PS_BAD_INPUT. */
+ * is 0 but for the network's last stage. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error);
 /* Which half of the backward: both in one call, or only one to see what it costs. */

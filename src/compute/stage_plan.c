@@ -84,7 +84,7 @@ static struct place cut_gradient(const struct stage *stage, int cut, int root) {
     return (struct place){PLACE_WORKSPACE, offset + turn * stage->gradient_block_bytes};
 }
 
-static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].layer < 0; }
+static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].data; }
 
 /* Gradients of the values that the layer reads from the cut before it. */
 static void enter_cut(struct planner *planner, int layer) {
@@ -119,7 +119,7 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
     const struct layer *layer = &stage->graph->layers[number];
     for (int root = layer->node_first; root < layer->node_first + layer->node_count; root++) {
         const struct node *node = &stage->graph->nodes[root];
-        if (node->root != root || (operator_get(node->id)->flags & OPERATOR_LOSS)) continue;
+        if (node->root != root || node->data || (operator_get(node->id)->flags & OPERATOR_LOSS)) continue;
         struct gradient *gradient = &planner->gradients[root];
         int64_t bytes = stage_value_bytes(stage->graph, stage->samples, root);
         if (!stage_crosses(stage->graph, number + 1, root)) {

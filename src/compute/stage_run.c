@@ -139,16 +139,18 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
     return status;
 }
 
-/* A label that is no class would be read far outside of the logits. */
-static enum ps_status check_labels(const struct stage_run *run, struct ps_error *error) {
+/* A label that is no class would be read far outside of the logits. `counted` becomes the number of those that are. */
+static enum ps_status check_labels(const struct stage_run *run, int64_t *counted, struct ps_error *error) {
     const struct stage *stage = run->stage;
     const struct node *end = stage->nodes[stage->node_count - 1].node;
     if (!stage->device->class->real || !(operator_get(end->id)->flags & OPERATOR_LOSS)) return PS_OK;
-    for (int n = 0; n < counted_samples(run); n++) {
+    int64_t each = graph_labels(stage->graph), classes = end->shape.dim[0];
+    for (int64_t n = 0; n < counted_samples(run) * each; n++) {
         int32_t label = run->step->labels[n];
-        if (label >= 0 && label < end->shape.dim[0]) continue;
-        return error_set(error, PS_BAD_INPUT, "label %d of sample %d: the network has the classes 0 to %lld", label, n,
-                         (long long)end->shape.dim[0] - 1);
+        *counted += label >= 0;
+        if (label >= -1 && label < classes) continue;
+        return error_set(error, PS_BAD_INPUT, "label %d of sample %lld: the network has the classes 0 to %lld", label,
+                         (long long)(n / each), (long long)classes - 1);
     }
     return PS_OK;
 }
@@ -157,7 +159,7 @@ enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blo
                              struct stage_result *result, struct ps_error *error) {
     struct stage_result made = {0};
     struct stage_run run = start(stage, blocks, step, &made);
-    TRY(check_labels(&run, error));
+    TRY(check_labels(&run, &made.counted, error));
     TRY(run_list(&run, &stage->forward, STAGE_BOTH, error));
     if (result != NULL) *result = made;
     return PS_OK;

@@ -24,17 +24,20 @@ struct slot {
     float *images;
     int32_t *labels;
     int samples;
+    int64_t counted; /* labels */
 };
 
 struct loader {
     struct loader_options options;
     size_t image_floats; /* in a sample */
+    size_t label_count;  /* of a sample */
     int64_t batches;     /* in an epoch */
     struct memory_block memory;
     struct slot *slots;
     uint32_t *order; /* of the samples in epoch order_epoch; NULL: in order */
     int64_t order_epoch;
     float *scratch; /* an image that nobody wants */
+    int32_t *ignored; /* labels that nobody wants */
 
     int64_t released, asked, read;
     enum ps_status status; /* of reading mini-batch `read` */
@@ -51,8 +54,7 @@ struct loader {
 static enum ps_status read_sample(struct loader *loader, struct slot *slot, int i, int64_t index, struct ps_error *error) {
     const struct dataset *dataset = loader->options.samples->dataset;
     const struct dataset_class *class = dataset->class;
-    int32_t ignored;
-    int32_t *label = slot->labels ? slot->labels + i : &ignored;
+    int32_t *label = slot->labels ? slot->labels + (size_t)i * loader->label_count : loader->ignored;
     if (!slot->images && class->label) return class->label(dataset, index, label, error);
     float *image = slot->images ? slot->images + (size_t)i * loader->image_floats : loader->scratch;
     return class->read(dataset, index, image, label, error);
@@ -76,7 +78,10 @@ static enum ps_status read_batch(struct loader *loader, int64_t number, struct p
     }
     const size_t padding = (size_t)(loader->options.batch - slot->samples), used = (size_t)slot->samples;
     if (slot->images) memset(slot->images + used * loader->image_floats, 0, padding * loader->image_floats * sizeof(float));
-    if (slot->labels) memset(slot->labels + used, -1, padding * sizeof(int32_t));
+    slot->counted = 0;
+    if (!slot->labels) return PS_OK;
+    memset(slot->labels + used * loader->label_count, -1, padding * loader->label_count * sizeof(int32_t));
+    for (size_t i = 0; i < used * loader->label_count; i++) slot->counted += slot->labels[i] >= 0;
     return PS_OK;
 }
 
@@ -125,7 +130,8 @@ enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_b
     pthread_mutex_unlock(&loader->lock);
     if (!there) return status;
     const struct slot *slot = &loader->slots[number % loader->options.ahead];
-    *batch = (struct loaded_batch){.images = slot->images, .labels = slot->labels, .samples = slot->samples};
+    *batch = (struct loaded_batch){
+        .images = slot->images, .labels = slot->labels, .samples = slot->samples, .counted = slot->counted};
     return PS_OK;
 }
 
@@ -158,23 +164,28 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
     const struct dataset *dataset = options->samples->dataset;
     const struct dataset_shape *shape = &dataset->shape;
     loader->image_floats = (size_t)(shape->channels * shape->height * shape->width);
+    loader->label_count = (size_t)dataset_labels(shape);
     const size_t image = loader->image_floats * sizeof(float), batch = (size_t)options->batch;
-    const size_t labels = options->labels ? batch * sizeof(int32_t) : 0;
+    const size_t sample_labels = loader->label_count * sizeof(int32_t), ignored = options->labels ? 0 : sample_labels;
+    size_t labels = 0;
     const size_t order = options->shuffle ? (size_t)options->samples->count * sizeof(uint32_t) : 0;
     const size_t scratch = !options->images && !dataset->class->label ? image : 0;
     size_t images = 0, total;
     if ((options->images && __builtin_mul_overflow(image, batch, &images)) || images > SIZE_MAX / 4 ||
+        (options->labels && __builtin_mul_overflow(sample_labels, batch, &labels)) || labels > SIZE_MAX / 4 ||
         __builtin_mul_overflow(memory_align(images) + memory_align(labels), (size_t)options->ahead, &total) ||
         total > SIZE_MAX / 4) {
         return error_memory(error, what, SIZE_MAX);
     }
-    TRY(memory_block_take(&loader->memory, total + memory_align(order) + memory_align(scratch), what, error));
+    TRY(memory_block_take(&loader->memory, total + memory_align(order) + memory_align(scratch) + memory_align(ignored),
+                          what, error));
     for (int i = 0; i < options->ahead; i++) {
         if (images) loader->slots[i].images = memory_block_carve(&loader->memory, images);
         if (labels) loader->slots[i].labels = memory_block_carve(&loader->memory, labels);
     }
     if (order) loader->order = memory_block_carve(&loader->memory, order);
     if (scratch) loader->scratch = memory_block_carve(&loader->memory, scratch);
+    if (ignored) loader->ignored = memory_block_carve(&loader->memory, ignored);
     return PS_OK;
 }
 

@@ -12,7 +12,7 @@ struct loader;
 
 struct loader_options {
     const struct samples *samples; /* borrowed until loader_destroy */
-    int batch;                     /* samples in a mini-batch */
+    int batch;                     /* samples in a mini-batch; each has dataset_labels labels */
     bool images, labels;           /* what is wanted */
     bool shuffle;                  /* training: permuted, a last short mini-batch left out; else in order, kept and padded */
     uint64_t seed;
@@ -22,8 +22,9 @@ struct loader_options {
 
 struct loaded_batch {
     const float *images;   /* batch x H x W x C, 64-byte aligned, or NULL */
-    const int32_t *labels; /* batch, or NULL; padding has label -1 */
+    const int32_t *labels; /* batch x labels, or NULL; padding has label -1 */
     int samples;           /* real samples, the rest is padding (zeros) */
+    int64_t counted;       /* labels that are not -1; 0 without labels */
 };
 
 /* PS_USAGE where the samples do not fill one mini-batch of training. All memory is taken here. */

@@ -13,6 +13,19 @@ int build_input(struct builder *builder, int channels, int height, int width) {
     return graph_add(builder->graph, OPERATOR_INPUT, "data", &attributes, NULL, 0, builder->error);
 }
 
+int build_tokens(struct builder *builder, int positions) { return build_input(builder, 1, positions, 1); }
+
+int build_embedding(struct builder *builder, int input, const char *name, int vocabulary, int features) {
+    struct attributes attributes = {.channels = features, .vocabulary = vocabulary};
+    return add_one(builder, OPERATOR_EMBEDDING, name, &attributes, input);
+}
+
+int build_slice(struct builder *builder, int input, const char *name, int first, int count) {
+    if (input < 0 || (first == 0 && count == builder->graph->nodes[input].shape.dim[1])) return input;
+    struct attributes attributes = {.first = first, .count = count};
+    return add_one(builder, OPERATOR_SLICE, name, &attributes, input);
+}
+
 int build_convolution(struct builder *builder, int input, const char *name, int channels, int kernel, int stride, int pad,
                       bool bias) {
     struct attributes attributes = {.channels = channels,

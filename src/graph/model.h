@@ -8,12 +8,17 @@
 struct ps_model {
     char name[128]; /* the spec */
     struct graph *graph;
-    int64_t input_shape[3]; /* C, H, W */
+    int64_t input_shape[3]; /* C, H, W; of tokens 1, T, 1 */
     int classes;
+    int labels;     /* of a sample */
+    int vocabulary; /* of tokens; 0: it reads images */
 };
 
+/* From the spec, or the entry's defaults. A network whose default has a vocabulary reads sequences: it takes `seq` and `vocab`
+ * instead of `input` and `channels`, and `classes` only where the default has some. */
 struct model_options {
-    int input, channels, classes; /* from the spec, or the entry's defaults */
+    int input, channels, classes;
+    int positions, vocabulary; /* seq, vocab */
 };
 
 struct model {
@@ -52,5 +57,10 @@ int build_flatten(struct builder *builder, int input, const char *name);
 /* Adds nothing where the rate is 0. */
 int build_dropout(struct builder *builder, int input, const char *name, float rate);
 int build_cross_entropy(struct builder *builder, int input, const char *name);
+/* Data of `positions` tokens. */
+int build_tokens(struct builder *builder, int positions);
+int build_embedding(struct builder *builder, int input, const char *name, int vocabulary, int features);
+/* Positions first .. first + count - 1; nothing is added where that is all of them. */
+int build_slice(struct builder *builder, int input, const char *name, int first, int count);
 
 #endif

@@ -60,6 +60,11 @@ enum ps_status require_sequence(const struct shape *input, struct ps_error *erro
                      shape_text(input, text));
 }
 
+enum ps_status require_features(const struct shape *input, struct ps_error *error) {
+    if (input->rank == 3 && input->dim[2] == 1) return PS_OK;
+    return require_vector(input, error);
+}
+
 enum ps_status require_tokens_of(const struct shape *sequence, const struct shape *tokens, struct ps_error *error) {
     if (tokens->rank == 3 && tokens->dim[0] == 1 && tokens->dim[1] == sequence->dim[1] && tokens->dim[2] == 1) return PS_OK;
     char a[96], b[96];

@@ -1,6 +1,7 @@
 /*
- * Reading costs from a file of any of the known forms. JSON begins with a brace; a graph has " -- " in its first line; all else
- * must be a table with commas. Several files are the same network's costs on several types of devices.
+ * Reading costs from a file of any of the known forms. JSON begins with a brace; a graph has " -- " in its first line; a chain of
+ * numbers begins with a digit and has no comma there; all else must be a table with commas.
+ * Several files are the same network's costs on several types of devices.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ enum { FILE_LIMIT = 256 << 20 };
 static void name_after_file(struct ps_profile *profile, const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    static const char *const endings[] = {".gz", ".txt", ".csv", ".graph"};
+    static const char *const endings[] = {".gz", ".txt", ".csv", ".chain", ".graph"};
     size_t length = strlen(name);
     for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
         size_t ending = strlen(endings[e]);
@@ -37,11 +38,14 @@ static enum ps_status read_one(const char *path, struct ps_profile **profile, st
     TRY(file_read(path, FILE_LIMIT, &data, &size, error));
     struct lines lines = {.rest = {data, size}};
     bool any = lines_next(&lines, &line), is_json = any && line.text[0] == '{', is_graph = any && span_count(line, " -- ") > 0;
+    bool is_chain = any && line.text[0] >= '0' && line.text[0] <= '9' && span_count(line, ",") == 0;
     if (is_json) {
         free(data);
         return profile_read_json(path, profile, error);
     }
-    status = is_graph ? profile_read_graph(data, size, &made, error) : profile_read_csv(data, size, &made, error);
+    status = is_graph   ? profile_read_graph(data, size, &made, error)
+             : is_chain ? profile_read_chain(data, size, &made, error)
+                        : profile_read_csv(data, size, &made, error);
     free(data);
     if (status != PS_OK) {
         error_prefix(error, "%s", path);

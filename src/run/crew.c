@@ -26,6 +26,7 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->seed = options->seed;
     crew->real = options->worker->device->real;
     crew->samples = options->worker->samples;
+    crew->labels = (int)graph_labels(options->worker->graph);
     crew->step_capacity = options->step_capacity;
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->begin, NULL);

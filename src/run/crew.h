@@ -24,8 +24,8 @@ struct segment {
 
 /* What the last stage saw of one mini-batch. */
 struct step_record {
-    double loss; /* sum over its samples */
-    int64_t correct;
+    double loss; /* sum over its counted labels */
+    int64_t correct, counted;
     double done_at; /* its update was over, as clock_now counts */
 };
 
@@ -36,6 +36,7 @@ struct crew {
     uint64_t seed;
     bool real;   /* the device computes numbers */
     int samples; /* of a micro-batch, as the graph counts them */
+    int labels;  /* of a sample */
 
     struct worker *workers;
     int worker_count;

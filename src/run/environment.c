@@ -55,9 +55,10 @@ static enum ps_status load_labels(struct crew *crew, struct worker *worker, cons
     struct worker_data *data = &worker->labels[data_kind(crew)];
     TRY(hold_batch(data, batch_number(crew, instruction->micro_batch), error));
     int place = instruction->micro_batch % crew->segment.programs->micro_batches;
-    size_t samples = (size_t)crew->samples;
-    memcpy(stage->labels[instruction->block[BLOCK_INPUT]], data->batch.labels + (size_t)place * samples,
-           samples * sizeof(int32_t));
+    size_t labels = (size_t)crew->samples * (size_t)crew->labels;
+    int slot = instruction->block[BLOCK_INPUT];
+    memcpy(stage->labels[slot], data->batch.labels + (size_t)place * labels, labels * sizeof(int32_t));
+    stage->label_scale[slot] = data->batch.counted > 0 ? 1.0f / (float)data->batch.counted : 0;
     *counted = data->batch.samples < crew->samples ? data->batch.samples : crew->samples;
     release_batch(crew, data, instruction->micro_batch);
     return PS_OK;
@@ -100,7 +101,7 @@ static struct stage_step step_of(struct crew *crew, const struct worker_stage *s
         .step = (uint64_t)batch_number(crew, instruction->micro_batch),
         .micro_batch = instruction->micro_batch % per_batch,
         .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
-        .gradient_scale = 1.0f / (float)(crew->samples * per_batch),
+        .gradient_scale = stage->labels ? stage->label_scale[instruction->block[BLOCK_INPUT]] : 0,
         .training = crew->segment.training,
         .between = crew->transport_class->progress ? move_transfers : NULL,
         .between_context = crew,
@@ -138,11 +139,13 @@ static enum ps_status record_loss(struct crew *crew, const struct instruction *i
     if (!crew->segment.training) {
         crew->evaluation.loss += result->loss;
         crew->evaluation.correct += result->correct;
+        crew->evaluation.counted += result->counted;
         return PS_OK;
     }
     struct step_record *record = &crew->steps[programs_batch(crew->segment.programs, instruction->micro_batch)];
     record->loss += result->loss;
     record->correct += result->correct;
+    record->counted += result->counted;
     if (isfinite(record->loss)) return PS_OK;
     error_set(error, PS_FAILED, "step %lld: the loss became %s", (long long)batch_number(crew, instruction->micro_batch) + 1,
               isnan(record->loss) ? "not a number" : "infinite");

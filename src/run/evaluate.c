@@ -97,6 +97,7 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
     sum->correct += result.correct;
+    sum->counted += result.counted;
     return PS_OK;
 }
 
@@ -109,10 +110,11 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
         TRY(run_batch(evaluator, number, &sum, error));
         log_progress("evaluating", (double)(number + 1), (double)batches, "%s", "");
     }
-    double samples = (double)evaluator->samples.count;
+    double labels = (double)sum.counted;
+    if (sum.counted == 0) return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
     *evaluation = (struct ps_evaluation){
-        .loss = sum.loss / samples, .accuracy = (double)sum.correct / samples, .samples = evaluator->samples.count};
+        .loss = sum.loss / labels, .accuracy = (double)sum.correct / labels, .samples = evaluator->samples.count};
     return PS_OK;
 }
 

@@ -242,7 +242,9 @@ struct dataset_shape job_data_shape(const struct ps_model *model) {
     return (struct dataset_shape){.channels = model->input_shape[0],
                                   .height = model->input_shape[1],
                                   .width = model->input_shape[2],
-                                  .classes = model->classes};
+                                  .classes = model->classes,
+                                  .labels = model->labels,
+                                  .vocabulary = model->vocabulary};
 }
 
 void job_free(struct job *job) {

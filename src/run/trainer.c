@@ -32,8 +32,10 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
     TRY(crew_run(crew, &segment, NULL, NULL, error));
     TRY(trainer_share_segment(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
-    entry->valid_loss = crew->evaluation.loss / (double)trainer->valid.count;
-    entry->valid_accuracy = (double)crew->evaluation.correct / (double)trainer->valid.count;
+    if (crew->evaluation.counted == 0)
+        return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options->valid);
+    entry->valid_loss = crew->evaluation.loss / (double)crew->evaluation.counted;
+    entry->valid_accuracy = (double)crew->evaluation.correct / (double)crew->evaluation.counted;
     if (isfinite(entry->valid_loss)) return PS_OK;
     return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
                      isnan(entry->valid_loss) ? "not a number" : "infinite");

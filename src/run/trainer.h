@@ -14,7 +14,7 @@ enum { TRACE_COMPUTATIONS = 1024 };
 /* What was seen of some steps. */
 struct step_sum {
     double loss;
-    int64_t correct, steps;
+    int64_t correct, counted, steps; /* counted: labels */
 };
 
 struct trainer {

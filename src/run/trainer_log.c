@@ -14,19 +14,20 @@ static int64_t epoch_of(const struct trainer *trainer, int64_t step) {
 static void add_record(struct step_sum *sum, const struct step_record *record) {
     sum->loss += record->loss;
     sum->correct += record->correct;
+    sum->counted += record->counted;
     sum->steps++;
 }
 
 /* Figures of the steps summed up, the last of them `step`; those that no device computed stay unknown. */
 static struct log_entry make_entry(const struct trainer *trainer, const struct step_sum *sum, int64_t step,
                                    double samples_per_s, double now) {
-    double samples = (double)sum->steps * trainer->job.batch;
-    bool known = trainer->job.device->real && sum->steps > 0;
+    double labels = (double)sum->counted;
+    bool known = trainer->job.device->real && sum->counted > 0;
     return (struct log_entry){
         .step = step,
         .epoch = epoch_of(trainer, step),
-        .loss = known ? sum->loss / samples : NAN,
-        .accuracy = known ? (double)sum->correct / samples : NAN,
+        .loss = known ? sum->loss / labels : NAN,
+        .accuracy = known ? (double)sum->correct / labels : NAN,
         .valid_loss = NAN,
         .valid_accuracy = NAN,
         .lr = learning_rate_at(&trainer->rule.rate, step - 1),

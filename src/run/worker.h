@@ -31,6 +31,7 @@ struct worker_stage {
     struct update_state update;
     float **block[BLOCK_KINDS]; /* by kind and slot */
     int32_t **labels;           /* by input slot; last stage only */
+    float *label_scale;         /* by input slot: 1 / counted labels of its mini-batch */
 };
 
 /* Data for the first or the last stage: the loader, and the mini-batch in hand. */

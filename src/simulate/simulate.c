@@ -26,6 +26,15 @@ int simulate_enough_batches(const struct schedule *schedule, int workers, int mi
     return larger(8, (4 * workers + micro_batches - 1) / micro_batches);
 }
 
+int simulate_plan_batches(const struct ps_plan *plan) {
+    const struct schedule *schedule;
+    int latest = 0;
+    if (schedule_find(plan->schedule, &schedule, NULL) != PS_OK) return 1;
+    for (int i = 0; i < plan->pattern_count; i++) latest = larger(latest, plan->pattern[i].shift);
+    int batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
+    return larger(batches, 4 * latest / plan->micro_batches);
+}
+
 static double slope(const struct engine *engine, int from, int to) {
     return engine_seconds(engine, engine->completed[to] - engine->completed[from]) / (to - from);
 }
@@ -147,7 +156,7 @@ static enum ps_status lower_length(void *context, int micro_batches, int batches
 static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowered *lowered, struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(plan->schedule, &schedule, error));
-    if (batches == 0) batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
+    if (batches == 0) batches = simulate_plan_batches(plan);
     int most = larger(1, MICRO_BATCHES_MAX / plan->micro_batches);
     if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
     *lowered = (struct lowered){0};

@@ -45,8 +45,7 @@ static struct arrays arrays_of(struct draft *draft, const struct lstm *lstm, int
     int64_t gates = 4 * lstm->hidden;
     return (struct arrays){
         .source = draft_layout(draft, 2, (int64_t[]){rows, columns}, dnnl_ab),
-        .weights =
-            weights != NULL ? weights : draft_layout(draft, 2, (int64_t[]){gates, columns}, dnnl_format_tag_any),
+        .weights = weights != NULL ? weights : draft_layout(draft, 2, (int64_t[]){gates, columns}, dnnl_format_tag_any),
         .bias = bias ? draft_layout(draft, 1, (int64_t[]){gates}, dnnl_a) : NULL,
         .destination = draft_layout(draft, 2, (int64_t[]){rows, gates}, dnnl_ab),
     };
@@ -63,8 +62,7 @@ static void make_input(struct draft *draft, struct lstm *lstm, int64_t rows) {
     draft_primitive(draft, back, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
                     &lstm->input_back);
     draft_primitive(draft, weights, "gradient of the weights",
-                    (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, 0},
-                    &lstm->weights[0]);
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, 0}, &lstm->weights[0]);
     draft_keep(draft, arrays.weights, &lstm->own[0]);
 }
 
@@ -184,8 +182,8 @@ static void forward_samples(const void *context, int part, size_t first, size_t 
         }
         const float *zero = step->workspace + lstm->cells + n * hidden;
         const float *before = step->neighbour >= 0 ? cells_of(step, row - step->position + step->neighbour) : zero;
-        forward_loop(hidden, gates, step->workspace + lstm->rows + n * 4 * hidden, step->call->weights[3], before, cells, output,
-                     state);
+        forward_loop(hidden, gates, step->workspace + lstm->rows + n * 4 * hidden, step->call->weights[3], before, cells,
+                     output, state);
     }
 }
 
@@ -307,12 +305,10 @@ static enum ps_status import(struct kernel *kernel, int parameter, const float *
 }
 
 static enum ps_status export(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error) {
-    struct lstm *lstm = (struct lstm *)kernel;
-    if (parameter < 2) {
-        return layout_convert(lstm->device, &lstm->own[parameter], own, &lstm->plain[parameter], canonical, error);
-    }
-    memcpy(canonical, own, (size_t)kernel->parameter_bytes[parameter]);
-    return PS_OK;
+    struct lstm *lstm = (struct lstm *)kernel; if (parameter < 2){
+        return layout_convert(lstm->device, &lstm->own[parameter], own, &lstm->plain[parameter], canonical, error);}
+memcpy(canonical, own, (size_t)kernel->parameter_bytes[parameter]);
+return PS_OK;
 }
 
 const struct kernel_class cpu_lstm = {

@@ -36,7 +36,9 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
 static int64_t position(const struct sizes *s, int64_t k) { return s->reverse ? s->steps - 1 - k : k; }
 static int64_t row(const struct sizes *s, int64_t n, int64_t k) { return k < 0 ? -1 : n * s->steps + position(s, k); }
 
-static bool is_padding(const struct kernel_call *call, int64_t row) { return call->input[1] != NULL && call->input[1][row] == 0; }
+static bool is_padding(const struct kernel_call *call, int64_t row) {
+    return call->input[1] != NULL && call->input[1][row] == 0;
+}
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
