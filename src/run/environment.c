@@ -80,6 +80,7 @@ static struct stage_blocks blocks_of(const struct worker *worker, const struct w
         .input = block_of(stage, instruction, BLOCK_INPUT),
         .output = block_of(stage, instruction, BLOCK_OUTPUT),
         .stash = block_of(stage, instruction, BLOCK_STASH),
+        .delta = block_of(stage, instruction, BLOCK_DELTA),
         .output_gradient = block_of(stage, instruction, BLOCK_OUTPUT_GRADIENT),
         .input_gradient = block_of(stage, instruction, BLOCK_INPUT_GRADIENT),
         .workspace = worker->workspace,
@@ -184,18 +185,30 @@ static enum ps_status recompute(void *context, int number, const struct instruct
     return PS_OK;
 }
 
-static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    struct crew *crew = context;
+static enum ps_status run_backward(struct crew *crew, int number, const struct instruction *instruction, enum stage_half half,
+                                   struct ps_error *error) {
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     step.accumulate = stage->accumulating;
-    TRY(stage_backward(stage->stage, &blocks, &step, STAGE_BOTH, error));
+    TRY(stage_backward(stage->stage, &blocks, &step, half, error));
     finish(crew, worker);
-    stage->accumulating = true;
+    if (instruction_adds_gradients(instruction)) stage->accumulating = true;
     return PS_OK;
+}
+
+static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_BOTH, error);
+}
+
+static enum ps_status backward_input(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_INPUT_APART, error);
+}
+
+static enum ps_status backward_weight(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_WEIGHTS_APART, error);
 }
 
 static enum ps_status update(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
@@ -285,6 +298,8 @@ struct environment crew_environment(struct crew *crew) {
             {
                 [ACTION_FORWARD] = forward,
                 [ACTION_BACKWARD] = backward,
+                [ACTION_BACKWARD_INPUT] = backward_input,
+                [ACTION_BACKWARD_WEIGHT] = backward_weight,
                 [ACTION_RECOMPUTE] = recompute,
                 [ACTION_UPDATE] = update,
                 [ACTION_PREDICT] = predict,

@@ -191,6 +191,7 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
             .input_bytes = align(size.input_bytes),
             .output_bytes = align(size.output_bytes),
             .stash_bytes = align(size.stash_bytes),
+            .delta_bytes = align(size.delta_bytes),
             .workspace_bytes = align(size.workspace_bytes),
         };
     }
