@@ -28,6 +28,18 @@ static void test_parameter_counts(void **state) {
         {"vgg16,classes=100", 15245130 + 90 * 513, 21},
         {"resnet", 78042, 14},
         {"resnet,blocks=3", 272474, 32},
+        {"alexnet,form=imagenet,input=64,classes=1000", 61100840, 12},
+        {"alexnet,lrn=1", 23272266, 11},
+        {"vgg19,input=224,classes=1000", 143667240, 24},
+        {"vgg16,input=32,form=imagenet,classes=1000", 138357544, 22},
+        {"resnet50", 25557032, 72},
+        {"resnet50,input=1000", 25557032, 72},
+        {"resnet101", 44549160, 140},
+        {"googlenet", 6624904, 81},
+        {"googlenet,input=32,classes=100", 6624904 - 900 * 1025, 81},
+        {"inception_v3", 23834568, 120},
+        {"densenet121", 7978856, 184},
+        {"densenet121,input=32", 7978856, 184},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ps_model *model = create(cases[i].spec);
@@ -187,8 +199,9 @@ static void test_wrong_specs(void **state) {
         {"vgg16,input=3", "vgg16,input=3: node 'features.9' (max_pool): a kernel of 2x2"},
         {"lenet5,input=4", "node 'conv2' (convolution)"},
         {"alexnet,input=3", "node 'features.5' (max_pool)"},
-        {"alexnet,input=100", "node 'avgpool' (adaptive average pool): a map of 2x2"},
-        {"vgg16,input=300", "accepted are maps of 7, 8, 14, 15"},
+        {"vgg16,form=imagnet", "did you mean 'imagenet'"},
+        {"alexnet,form=imagenet", "node 'features.12' (max_pool)"},
+        {"inception_v3,input=74", "node 'Mixed_7a"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ps_model *model = NULL;
