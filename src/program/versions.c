@@ -16,7 +16,7 @@ enum ps_status version_table_count(const struct ps_programs *programs, struct ve
             int *updates = &newest[programs_part(programs, worker, instruction->stage)];
             size_t cell = (size_t)instruction->stage * (size_t)micro_batches + (size_t)instruction->micro_batch;
             if (instruction->op == OP_F) forward[cell] = *updates;
-            if (instruction->op == OP_B) backward[cell] = *updates;
+            if (instruction_takes_gradient(instruction)) backward[cell] = *updates;
             if (instruction->op == OP_U) ++*updates;
         }
     }
@@ -38,10 +38,10 @@ struct reading_context version_table_context(const struct version_table *table, 
         .stage = stage,
         .stages = programs->stages,
         .micro_batch = micro_batch,
-        .batch = programs_batch(programs, micro_batch),
+        .batch = programs_update_of(programs, stage, micro_batch),
         .forward_version = forward[micro_batch],
         .backward_version = backward[micro_batch],
-        .first_worker_version = later < table->micro_batches ? backward[later] : programs->batches,
+        .first_worker_version = later < table->micro_batches ? backward[later] : programs_updates(programs, stage),
         .flush = flush,
     };
     if (flush) context.first_worker_version = context.backward_version;

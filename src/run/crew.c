@@ -11,12 +11,70 @@
 
 /* ------------------------------------------------------------------ creation */
 
+static enum ps_status make_records(struct crew *crew, const struct ps_programs *programs, struct ps_error *error) {
+    int replicas = programs_replicas(programs, programs->stages - 1);
+    crew->records = calloc((size_t)replicas, sizeof *crew->records);
+    if (!crew->records) return error_memory(error, "a crew", (size_t)replicas * sizeof *crew->records);
+    for (; crew->record_count < replicas; crew->record_count++) {
+        struct replica_record *record = &crew->records[crew->record_count];
+        record->steps = calloc((size_t)crew->step_capacity + 1, sizeof *record->steps);
+        if (!record->steps) return error_memory(error, "a crew", (size_t)crew->step_capacity * sizeof *record->steps);
+    }
+    return PS_OK;
+}
+
+static void clear_records(struct crew *crew) {
+    for (int r = 0; r < crew->record_count; r++) {
+        struct replica_record *record = &crew->records[r];
+        memset(record->steps, 0, (size_t)crew->step_capacity * sizeof *record->steps);
+        atomic_store(&record->steps_done, 0);
+        record->evaluation = (struct stage_result){0};
+    }
+}
+
+int crew_steps_done(const struct crew *crew) {
+    int done = atomic_load_explicit(&crew->records[0].steps_done, memory_order_acquire);
+    for (int r = 1; r < crew->record_count; r++) {
+        int other = atomic_load_explicit(&crew->records[r].steps_done, memory_order_acquire);
+        if (other < done) done = other;
+    }
+    return done;
+}
+
+struct step_record crew_step(const struct crew *crew, int step) {
+    struct step_record sum = {0};
+    for (int r = 0; r < crew->record_count; r++) {
+        const struct step_record *record = &crew->records[r].steps[step];
+        sum.loss += record->loss;
+        sum.correct += record->correct;
+        sum.counted += record->counted;
+        if (record->done_at > sum.done_at) sum.done_at = record->done_at;
+    }
+    return sum;
+}
+
+struct stage_result crew_evaluation(const struct crew *crew) {
+    struct stage_result sum = {0};
+    for (int r = 0; r < crew->record_count; r++) {
+        sum.loss += crew->records[r].evaluation.loss;
+        sum.correct += crew->records[r].evaluation.correct;
+        sum.counted += crew->records[r].evaluation.counted;
+    }
+    return sum;
+}
+
 enum ps_status crew_create(const struct crew_options *options, struct crew **out, struct ps_error *error) {
     struct crew *crew = calloc(1, sizeof *crew);
     if (!crew) return error_memory(error, "a crew", sizeof *crew);
     size_t count = (size_t)options->worker->plan->workers;
     crew->rule = options->rule;
     crew->transport_class = options->transport;
+    crew->processes = options->processes;
+    crew->end_here = (int)count;
+    if (options->processes->count > 1) {
+        crew->first_here = options->processes->rank;
+        crew->end_here = options->processes->rank + 1;
+    }
     crew->seed = options->seed;
     crew->real = options->worker->device->real;
     crew->samples = options->worker->samples;
@@ -32,15 +90,15 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->workers = calloc(count, sizeof *crew->workers);
     crew->members = calloc(count, sizeof *crew->members);
     crew->interpreters = calloc(count, sizeof *crew->interpreters);
-    crew->steps = calloc((size_t)options->step_capacity + 1, sizeof *crew->steps);
-    enum ps_status status = PS_OK;
-    if (!crew->workers || !crew->members || !crew->interpreters || !crew->steps)
-        status =
-            error_memory(error, "a crew", count * sizeof *crew->workers + (size_t)options->step_capacity * sizeof *crew->steps);
+    crew->sizes = calloc((size_t)options->worker->plan->stage_count, sizeof *crew->sizes);
+    enum ps_status status = make_records(crew, options->worker->programs, error);
+    if (status == PS_OK && (!crew->workers || !crew->sizes || !crew->members || !crew->interpreters))
+        status = error_memory(error, "a crew", count * sizeof *crew->workers);
     while (status == PS_OK && crew->worker_count < (int)count) {
         struct worker_options worker = *options->worker;
         worker.number = crew->worker_count;
-        status = worker_create(&worker, &crew->workers[crew->worker_count], error);
+        crew->workers[worker.number].number = worker.number;
+        if (crew_has(crew, worker.number)) status = worker_create(&worker, &crew->workers[worker.number], error);
         if (status == PS_OK) crew->worker_count++;
     }
     if (status != PS_OK) {
@@ -65,14 +123,25 @@ static void crew_fail(struct crew *crew, enum ps_status status, const struct ps_
 
 /* ------------------------------------------------------------------- segments */
 
+/* Where the worker is, for those who ask when one is lost. */
+static void note_place(const struct crew *crew, int number, bool waiting) {
+    struct process_state state = {.segment = crew->segment_number,
+                                  .next = crew->interpreters[number].next,
+                                  .waiting = waiting,
+                                  .evaluating = !crew->segment.training};
+    processes_set_state(crew->processes, &state);
+}
+
 /* Steps one worker until it has finished (again and again, if asked), has failed, or must wait. */
 static enum step run_until_waiting(struct crew *crew, int number) {
     struct ps_error error = {0};
     enum step step;
     do {
         if (atomic_load_explicit(&crew->failed, memory_order_relaxed)) return STEP_FAILED;
+        note_place(crew, number, false);
         step = interpreter_step(&crew->interpreters[number], &error);
     } while (step == STEP_DONE);
+    if (step == STEP_WAITING) note_place(crew, number, true);
     if (step == STEP_FAILED) crew_fail(crew, error.status, &error);
     if (step == STEP_FINISHED) worker_end_segment(&crew->workers[number]);
     return step;
@@ -108,7 +177,8 @@ static void *thread_main(void *argument) {
 
 static void look(struct crew *crew, enum ps_status (*watch)(void *context, struct ps_error *error), void *context) {
     struct ps_error error = {0};
-    enum ps_status status = watch ? watch(context, &error) : PS_OK;
+    enum ps_status status = processes_check(crew->processes, &error);
+    if (status == PS_OK && watch) status = watch(context, &error);
     if (status != PS_OK) crew_fail(crew, status, &error);
 }
 
@@ -154,22 +224,23 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
         crew->recorded_batches = segment->programs->batches;
         crew->recorded_micro_batches = segment->programs->micro_batches;
     }
-    memset(crew->steps, 0, (size_t)crew->step_capacity * sizeof *crew->steps);
-    atomic_store(&crew->steps_done, 0);
-    crew->evaluation = (struct stage_result){0};
-    for (int number = 0; number < crew->worker_count; number++) {
-        if (segment->training) worker_start_segment(&crew->workers[number]);
+    int kind = segment->training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID;
+    crew->segment_number++;
+    clear_records(crew);
+    for (int number = crew->first_here; number < crew->end_here; number++) {
+        if (segment->training) worker_start_segment(&crew->workers[number], segment->programs, segment->first_step);
+        TRY(worker_seek_data(&crew->workers[number], kind, segment->first_step, error));
         interpreter_start(&crew->interpreters[number], &segment->programs->worker[number], &crew->environment, number);
     }
     crew->segment_started_s = clock_now();
-    for (int number = 0; number < crew->worker_count; number++) {
+    for (int number = crew->first_here; number < crew->end_here; number++) {
         struct device *device = crew->workers[number].device;
         if (device->class->not_before) device->class->not_before(device, crew->segment_started_s);
     }
     if (crew->transport_class->own_threads) {
         pthread_mutex_lock(&crew->lock);
         crew->segments++;
-        crew->running = crew->worker_count;
+        crew->running = crew->end_here - crew->first_here;
         pthread_cond_broadcast(&crew->begin);
         pthread_mutex_unlock(&crew->lock);
         wait_for_threads(crew, watch, context);
@@ -183,8 +254,8 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
 /* ---------------------------------------------------------------- start and end */
 
 static enum ps_status start_threads(struct crew *crew, struct ps_error *error) {
-    for (int number = 0; number < crew->worker_count; number++) {
-        struct crew_member *member = &crew->members[number];
+    for (int number = crew->first_here; number < crew->end_here; number++) {
+        struct crew_member *member = &crew->members[crew->threads];
         *member = (struct crew_member){.crew = crew, .number = number};
         int code = pthread_create(&member->thread, NULL, thread_main, member);
         if (code) return error_set(error, PS_FAILED, "cannot start a thread for worker %d: %s", number, strerror(code));
@@ -203,13 +274,20 @@ static enum ps_status initialize_weights(struct crew *crew, struct ps_error *err
 }
 
 enum ps_status crew_start(struct crew *crew, const struct worker_options *worker, struct ps_error *error) {
-    for (int number = 0; number < crew->worker_count; number++) {
+    for (int number = crew->first_here; number < crew->end_here; number++) {
         struct worker_options options = *worker;
         options.number = number;
         TRY(worker_take_memory(&crew->workers[number], &options, error));
+        for (int i = 0; i < crew->workers[number].stage_count; i++)
+            crew->sizes[crew->workers[number].stages[i].number] = crew->workers[number].stages[i].sizes;
     }
     if (crew->real) TRY(initialize_weights(crew, error));
-    struct transport_options options = {.programs = worker->programs, .slots = worker->slots};
+    struct transport_options options = {
+        .programs = worker->programs, .slots = worker->slots, .processes = crew->processes, .sizes = crew->sizes};
+    for (int stage = 0; stage < worker->programs->stages; stage++)
+        if (programs_replicas(worker->programs, stage) > 1 && !crew->transport_class->reduce)
+            return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of the %d replicas of stage %d",
+                             crew->transport_class->name, programs_replicas(worker->programs, stage), stage);
     TRY(crew->transport_class->create(&options, &crew->transport, error));
     crew->environment = crew_environment(crew);
     return crew->transport_class->own_threads ? start_threads(crew, error) : PS_OK;
@@ -221,15 +299,17 @@ void crew_destroy(struct crew *crew) {
     crew->leave = true;
     pthread_cond_broadcast(&crew->begin);
     pthread_mutex_unlock(&crew->lock);
-    for (int number = 0; number < crew->threads; number++) pthread_join(crew->members[number].thread, NULL);
+    for (int thread = 0; thread < crew->threads; thread++) pthread_join(crew->members[thread].thread, NULL);
     if (crew->transport) crew->transport_class->destroy(crew->transport);
     for (int number = 0; number < crew->worker_count; number++) worker_destroy(&crew->workers[number]);
     pthread_cond_destroy(&crew->over);
     pthread_cond_destroy(&crew->begin);
     pthread_mutex_destroy(&crew->lock);
-    free(crew->steps);
+    for (int r = 0; r < crew->record_count; r++) free(crew->records[r].steps);
+    free(crew->records);
     free(crew->interpreters);
     free(crew->members);
     free(crew->workers);
+    free(crew->sizes);
     free(crew);
 }

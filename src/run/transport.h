@@ -13,18 +13,34 @@
 #define PENSTOCK_RUN_TRANSPORT_H
 
 #include "program/program.h"
+#include "run/processes.h"
 
 struct transport;
 
 struct transport_options {
     const struct ps_programs *programs; /* one of the run's: what parts there are; borrowed for the call */
     const struct stage_slots *slots;    /* per part, the most that any program of the run uses; borrowed for the call */
+    /* Where workers are processes: those of the run, and what blocks take, per stage of those that run here; NULL: all are here. */
+    struct processes *processes;
+    const struct stage_sizes *sizes;
+};
+
+/* What one replica brings to a sum. */
+struct transport_share {
+    float *gradients;
+    size_t gradient_count; /* floats; 0 where nothing is computed */
+    bool empty;            /* it has no gradients of this update: its block only takes the sum */
+    float scale;           /* the sum is multiplied by it; the same for all */
+    float *statistics;     /* running statistics: each replica gets their mean */
+    size_t statistics_count;
 };
 
 struct transport_class {
     const char *name, *summary;
     /* true: every worker runs on a thread of its own and may block in `wait`. false: one thread steps all workers in turn. */
     bool own_threads;
+    /* Every worker is a process, which these start; NULL: all are threads of this one. */
+    const struct processes_class *processes;
 
     /* No block is known to the new transport. PS_FAILED when memory runs out. */
     enum ps_status (*create)(const struct transport_options *options, struct transport **transport, struct ps_error *error);
@@ -36,6 +52,11 @@ struct transport_class {
      * are the poster's again: a receiver's entry names a full block, a sender's one whose contents do not matter. A slot is
      * posted again only when it is settled. `when` (as clock_now counts) is the time by the poster's device. */
     void (*post)(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when);
+    /* Offers a part's weight gradients to be added up over the replicas of its stage: when all of them have come, each one's block
+     * holds the sum, in the order of the replicas. Called in the same order by all of them, and again only when the sum before is
+     * settled (BLOCK_WEIGHT_GRADIENTS, slot 0). `share` is copied; what it points to belongs to the transport until then. Never blocks
+     * for others. NULL: the transport cannot, and plans with replicas are refused. */
+    void (*reduce)(struct transport *transport, int part, const struct transport_share *share, double when);
     /* Is the block's last post over (or was there none)? Asked by the worker that posts it. Never blocks; takes the channel's lock, so that what the other end
      * wrote before its post may be read after the answer "yes". */
     bool (*settled)(struct transport *transport, int part, enum block_kind kind, int slot);
@@ -45,6 +66,8 @@ struct transport_class {
     bool (*wait)(struct transport *transport, int part, enum block_kind kind, int slot);
     /* After a failure: wakes all who wait, now and later. From any thread; posts still match afterwards. */
     void (*stop)(struct transport *transport);
+    /* Moves transfers along; called by the worker now and then while it computes. NULL: they move by themselves. */
+    void (*progress)(struct transport *transport);
 };
 
 /* Transports extend this as their first member. */
@@ -53,7 +76,7 @@ struct transport {
 };
 
 extern const struct transport_class *const transport_table[]; /* NULL-terminated */
-/* PS_USAGE and the nearest name where there is none. */
+/* PS_USAGE and the nearest name where there is none. NULL: the one that fits how this process was started. */
 enum ps_status transport_find(const char *name, const struct transport_class **transport, struct ps_error *error);
 
 #endif

@@ -128,6 +128,7 @@ const struct device_class device_cpu = {
             [OPERATOR_SLICE] = &cpu_slice,
             [OPERATOR_LSTM] = &cpu_lstm,
             [OPERATOR_ADDITIVE_ATTENTION] = &cpu_additive_attention,
+            [OPERATOR_LOCAL_RESPONSE_NORM] = &cpu_local_response_norm,
         },
     .open = open_device,
     .close = close_device,
