@@ -15,6 +15,7 @@ static enum ps_status open_data(struct trainer *trainer, struct ps_error *error)
     if (!trainer->job.device->real) return PS_OK;
     struct dataset_shape wanted = job_data_shape(trainer->job.model);
     TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
+    memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
     return options->valid ? samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error) : PS_OK;
 }
 
@@ -208,7 +209,9 @@ enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
     TRY(lower_programs(trainer, error));
     TRY(hire_crew(trainer, error));
     TRY(make_run(trainer, error));
-    return run_directory_start(options->out, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->directory, error);
+    TRY(run_directory_start(options->out, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->directory, error));
+    const struct dataset *data = trainer->data.dataset;
+    return data ? run_directory_write_words(&trainer->directory, data->shape.words, error) : PS_OK;
 }
 
 void trainer_free(struct trainer *trainer) {
