@@ -199,6 +199,14 @@ bool plan_has_replicas(const struct ps_plan *plan) {
     return false;
 }
 
+bool plan_is_split(const struct ps_plan *plan) {
+    for (int s = 0; s < plan->stage_count; s++)
+        if (plan->stages[s].forward_count == 1 && plan->stages[s].backward_count == 1 &&
+            plan->stages[s].forward[0] != plan->stages[s].backward[0])
+            return true;
+    return false;
+}
+
 enum ps_status plan_check_order(const struct ps_plan *plan, const struct cost_table *costs, struct ps_error *error) {
     for (int l = 0; l < plan->order_count; l++)
         if (l >= costs->layer_count || strcmp(plan->order[l], costs->layers[l].name) != 0)

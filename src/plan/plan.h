@@ -69,6 +69,8 @@ enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, stru
 enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps_error *error);
 /* Has a stage several workers in one direction? */
 bool plan_has_replicas(const struct ps_plan *plan);
+/* Does some stage run its two directions on different workers? */
+bool plan_is_split(const struct ps_plan *plan);
 /* A plan from the text of its file, as another process sends it. */
 enum ps_status plan_parse(const char *text, size_t size, struct ps_plan **plan, struct ps_error *error);
 /* PS_USAGE where the plan cuts the graph along another order than the table's layers: such plans are for comparison only. */

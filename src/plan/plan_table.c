@@ -27,10 +27,7 @@ static bool same_workers(const struct plan_stage *stage) {
 
 /* What the programs cannot express, in words. */
 static const char *plan_class(const struct ps_plan *plan) {
-    for (int s = 0; s < plan->stage_count; s++) {
-        const struct plan_stage *stage = &plan->stages[s];
-        if (!same_workers(stage)) return "forward and backward on different workers";
-    }
+    if (plan_is_split(plan)) return "forward and backward on different workers under a schedule that has no such stages";
     if (plan->order) return "layers in another order than the profile's";
     for (int s = 0; s < plan->stage_count; s++)
         for (int t = 0; t < s; t++)

@@ -49,6 +49,9 @@ int schedule_worker_of(const struct schedule *schedule, int stage, int stages, i
  * programs' parts do (workers may be renamed). */
 enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error);
 
+/* The workers behind that of a part: those whose forwards, or else whose backwards, begin with a later stage. */
+int schedule_workers_behind(const struct ps_programs *programs, int part);
+
 /* The moment of each instruction if each took one unit of time and transfers none: an order in which all can run. */
 struct program_levels {
     int **worker; /* by worker and instruction */

@@ -87,3 +87,27 @@ enum ps_status schedule_check_placement(const struct schedule *schedule, const s
     free(holder);
     return status;
 }
+
+/* The first stage whose forwards (backwards) a worker runs, or -1. */
+static int first_stage(const struct ps_programs *programs, int worker, bool forward) {
+    for (int part = 0; part < programs->part_count; part++) {
+        const struct part *of = &programs->parts[part];
+        if (of->worker == worker && (forward ? of->forward : of->backward)) return of->stage;
+    }
+    return -1;
+}
+
+/* Of workers with a direction in common that direction says who comes first; else who runs the forwards. */
+static bool comes_before(const struct ps_programs *programs, int worker, int other) {
+    for (int forward = 1; forward >= 0; forward--) {
+        int first = first_stage(programs, worker, forward), later = first_stage(programs, other, forward);
+        if (first >= 0 && later >= 0) return first < later;
+    }
+    return first_stage(programs, worker, true) >= 0 && first_stage(programs, other, false) >= 0;
+}
+
+int schedule_workers_behind(const struct ps_programs *programs, int part) {
+    int worker = programs->parts[part].worker, behind = 0;
+    for (int other = 0; other < programs->workers; other++) behind += other != worker && comes_before(programs, worker, other);
+    return behind;
+}

@@ -110,15 +110,11 @@ static void fill_loads(struct ps_plan *plan, const struct planner_problem *probl
     }
 }
 
-/* Several stages on a worker need a pattern that says their order. */
+/* Several stages on a worker need a pattern that says their order, or are what one worker has of stages that are split. */
 static bool can_run(const struct ps_plan *plan) {
-    for (int s = 0; s < plan->stage_count; s++) {
-        const struct plan_stage *stage = &plan->stages[s];
-        size_t bytes = (size_t)stage->forward_count * sizeof *stage->forward;
-        if (stage->forward_count != stage->backward_count || memcmp(stage->forward, stage->backward, bytes) != 0) return false;
-        for (int t = 0; t < s && plan->pattern_count == 0; t++)
-            if (plan->stages[t].forward[0] == stage->forward[0]) return false;
-    }
+    for (int s = 0; s < plan->stage_count && plan->pattern_count == 0 && !plan_is_split(plan); s++)
+        for (int t = 0; t < s; t++)
+            if (plan->stages[t].forward[0] == plan->stages[s].forward[0]) return false;
     return !plan->order;
 }
 
@@ -148,8 +144,8 @@ static enum ps_status simulate(const struct search *search, const struct planner
     struct plan_prediction *predicted = &plan->predicted;
     if (!can_run(plan)) return PS_OK;
     enum ps_status status = ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error);
-    /* Not every schedule and policy knows replicas; the method's answer stands all the same. */
-    if (status == PS_USAGE && plan_has_replicas(plan)) return PS_OK;
+    /* Not every schedule and policy knows replicas or split stages; the method's answer stands all the same. */
+    if (status == PS_USAGE && (plan_has_replicas(plan) || plan_is_split(plan))) return PS_OK;
     TRY(status);
     for (int w = 0; w < plan->workers; w++) predicted->memory[w] = simulation->memory[w];
     predicted->period_s = simulation->info.period_s;

@@ -5,8 +5,9 @@
  * This pass marks the moments: `SW` m in the program of the backward's worker where the weights for the forward of micro-batch m
  * leave, `RW` m before that forward. The updates before SW are the version that the forward counts as the newest
  * (program/versions.c). Where the schedule flushes these are all of the mini-batches before; otherwise those that are done some time
- * before the forward, if every computation took one unit of time, so that the weights can travel beside computation (where the policy
- * wants the weights of the mini-batch before, at least those). A last pair at the segment's end brings the newest weights over. The weights pass drops marks that would send the same again.
+ * before the forward, if every computation took one unit of time, so that the weights can travel beside computation; at least those
+ * that are done in 1F1B (which keeps a worker that runs only forwards from running away) and, where the policy wants the weights of
+ * the mini-batch before, those. A last pair at the segment's end brings the newest weights over. The weights pass drops marks that would send the same again.
  */
 #include <stdlib.h>
 
@@ -43,6 +44,16 @@ static int behind_update(const struct ps_programs *programs, int stage, int batc
     return at;
 }
 
+/* In 1F1B worker p of P runs the forward of micro-batch k at time k + p/2 and is done with its backward at k + P - p/2, in periods: so
+ * many updates of the backward's worker are over when the forward's begins; none that waits for backwards which the forward's worker
+ * has behind that forward. */
+static int updates_in_turn(const struct ps_programs *programs, int stage, int micro_batch) {
+    int forward = programs_forward_part(programs, stage, 0), backward = programs_backward_part(programs, stage, 0);
+    int ahead = schedule_workers_behind(programs, forward), behind = ahead + schedule_workers_behind(programs, backward);
+    int lag = (behind + 3) / 2, over = micro_batch + 1 - (lag > ahead + 1 ? lag : ahead + 1);
+    return over > 0 ? over / programs->micro_batches : 0;
+}
+
 static enum ps_status place(const struct ps_programs *programs, const struct program_levels *levels, int stage,
                             struct split_stage *split, struct ps_error *error) {
     const struct weight_policy *policy;
@@ -56,7 +67,8 @@ static enum ps_status place(const struct ps_programs *programs, const struct pro
         const struct instruction *instruction = &forwards->code[i];
         if (instruction->op != OP_F || instruction->stage != stage) continue;
         int batch = programs_batch(programs, instruction->micro_batch), *before = &split->before[instruction->micro_batch];
-        int needed = programs->flush ? batch : policy->group_of_workers ? batch - 1 : 0;
+        int needed = programs->flush ? batch : updates_in_turn(programs, stage, instruction->micro_batch);
+        if (policy->group_of_workers && needed < batch - 1) needed = batch - 1;
         *before = programs->flush ? 0 : first_at(&programs->worker[to], levels->worker[to], levels->worker[from][i] - SLACK);
         int behind = behind_update(programs, stage, needed);
         if (behind > *before) *before = behind;

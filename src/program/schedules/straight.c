@@ -19,29 +19,11 @@ static bool any_split(const struct ps_programs *programs) {
     return false;
 }
 
-/* The first stage that a worker has anything of. */
-static int first_stage(const struct ps_programs *programs, int worker) {
-    int part = straight_part(programs, worker);
-    return part == NO_PART ? programs->stages : programs->parts[part].stage;
-}
-
-/* The workers behind this one: those that begin later, of those that begin with the same stage (one has its forward, the other its
- * backward) the one that runs the backward. */
-static int workers_behind(const struct ps_programs *programs, int part) {
-    int worker = programs->parts[part].worker, stage = programs->parts[part].stage, behind = 0;
-    for (int other = 0; other < programs->workers; other++) {
-        int first = first_stage(programs, other);
-        if (other == worker || first == programs->stages) continue;
-        behind += first > stage || (first == stage && programs->parts[part].forward);
-    }
-    return behind;
-}
-
 /* `under_way`: how many the later stages hold. Where whole mini-batches go to replicas in turn, from the last stage with replicas
  * backwards it is mini-batches that are counted. */
 int straight_ahead(const struct ps_programs *programs, int part) {
     int stage = programs->parts[part].stage, under_way = 0, held = 0, unit = 1;
-    if (any_split(programs)) return workers_behind(programs, part);
+    if (any_split(programs)) return schedule_workers_behind(programs, part);
     for (int s = programs->stages - 1; s >= stage; s--) {
         int replicas = programs_replicas(programs, s);
         if (replicas > 1 && unit == 1 && !programs->flush) {
