@@ -28,6 +28,14 @@ static void test_parameter_counts(void **state) {
         {"vgg16,classes=100", 15245130 + 90 * 513, 21},
         {"resnet", 78042, 14},
         {"resnet,blocks=3", 272474, 32},
+        /* Hugging Face's counts, and the head's weights, which those share with the embedding. */
+        {"gpt2", 124439808 + 50257 * 768, 111},
+        {"gpt2,layers=24,width=1024,heads=16", 354823168 + 50257 * 1024, 219},
+        {"gpt2,seq=64", 124439808 + (50257 - 1024 + 64) * 768, 111},
+        {"gpt2,seq=64,positions=1024", 124439808 + 50257 * 768, 111},
+        {"bert48,layers=12,width=768,heads=12", 109514298 + 30522 * 768, 137},
+        {"bert48,layers=24", 335174458 + 30522 * 1024, 269},
+        {"bert48", 668738362, 533},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ps_model *model = create(cases[i].spec);
@@ -189,6 +197,11 @@ static void test_wrong_specs(void **state) {
         {"alexnet,input=3", "node 'features.5' (max_pool)"},
         {"alexnet,input=100", "node 'avgpool' (adaptive average pool): a map of 2x2"},
         {"vgg16,input=300", "accepted are maps of 7, 8, 14, 15"},
+        {"gpt2,classes=3", "no option 'classes'"},
+        {"gpt2,input=32", "no option 'input'"},
+        {"lenet5,vocab=32", "no option 'vocab'"},
+        {"gpt2,heads=7", "node 'transformer.h.0.attn' (attention): 7 heads do not share 768 features"},
+        {"gpt2,positions=9", "9 vectors for 1024 positions"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ps_model *model = NULL;
@@ -204,12 +217,18 @@ static void test_every_model(void **state) {
     for (int i = 0; model_table[i] != NULL; i++) {
         char spec[64];
         assert_true(strlen(model_table[i]->summary) > 10);
-        snprintf(spec, sizeof spec, "%s,classes=13,channels=2", model_table[i]->name);
+        bool tokens = model_table[i]->defaults.vocabulary > 0, classified = model_table[i]->defaults.classes > 0;
+        snprintf(spec, sizeof spec, "%s,%s", model_table[i]->name,
+                 !tokens      ? "classes=13,channels=2"
+                 : classified ? "classes=13,vocab=21"
+                              : "vocab=13,seq=20");
         struct ps_model *model = create(spec);
         const struct graph *graph = model->graph;
         const struct node *end = &graph->nodes[graph->node_count - 1];
         assert_true(operator_get(end->id)->flags & OPERATOR_LOSS);
         assert_int_equal(end->shape.dim[0], 13);
+        assert_int_equal(ps_model_info(model).vocabulary, !tokens ? 0 : classified ? 21 : 13);
+        assert_int_equal(ps_model_info(model).labels, tokens && !classified ? 20 : 1);
         assert_int_equal(graph_cut_count(graph, 0), 1);
         assert_int_equal(graph_cut_count(graph, graph->layer_count), 0);
         ps_model_destroy(model);

@@ -40,13 +40,18 @@ struct attributes {
     int pad_h, pad_w, groups;                  /* convolution, pooling (groups: convolution) */
     bool bias;                                 /* convolution, linear */
     bool count_padding;                        /* average_pool */
-    float rate;                                /* dropout: probability of zeroing */
-    float epsilon, momentum;                   /* batch_norm: PyTorch's meaning of momentum */
+    float rate;                                /* dropout, attention: probability of zeroing */
+    float epsilon, momentum;                   /* batch_norm: PyTorch's meaning of momentum; layer_norm: epsilon */
     float smoothing;                           /* cross_entropy: label smoothing */
     int vocabulary;                            /* embedding: tokens there are */
     bool padded;                               /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
-    int first, count;                          /* slice: the positions first .. first + count - 1 */
+    int first, count;                          /* slice: the positions first .. first + count - 1; position_embedding: count
+                                                  vectors */
+    bool everywhere;                           /* position_embedding: the first vector at every position */
+    bool tanh_form;                            /* gelu: the approximation by the hyperbolic tangent */
+    int heads;                                 /* attention */
+    bool causal;                               /* attention: no position sees those after it */
     bool reverse;                              /* lstm: from the last position to the first */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     double forward_s, backward_input_s, backward_weight_s, update_s;
