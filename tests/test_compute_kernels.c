@@ -89,6 +89,34 @@ static int case_average_pool(struct builder *b, struct draw *d) {
     return add_one(b, OPERATOR_AVERAGE_POOL, &a, draw_image(b, d));
 }
 
+static int case_max_pool_ceiling(struct builder *b, struct draw *d) {
+    struct attributes a = draw_window(d);
+    a.ceiling = true;
+    return add_one(b, OPERATOR_MAX_POOL, &a, draw_image(b, d));
+}
+
+static int case_average_pool_ceiling(struct builder *b, struct draw *d) {
+    struct attributes a = draw_window(d);
+    a.ceiling = true;
+    a.count_padding = draw(d, 0, 1) == 1;
+    return add_one(b, OPERATOR_AVERAGE_POOL, &a, draw_image(b, d));
+}
+
+/* Windows of uneven sizes, and more of them than pixels. */
+static int case_adaptive_pool(struct builder *b, struct draw *d) {
+    struct attributes a = {.out_h = draw(d, 1, 7), .out_w = draw(d, 1, 11)};
+    return add_one(b, OPERATOR_AVERAGE_POOL, &a, draw_image(b, d));
+}
+
+static int case_response_norm(struct builder *b, struct draw *d) {
+    struct attributes a = {.window = draw(d, 1, 6), .alpha = 0.5f, .beta = draw(d, 0, 1) == 1 ? 0.75f : 0.6f, .shift = 2};
+    return add_one(b, OPERATOR_LOCAL_RESPONSE_NORM, &a, draw_image(b, d));
+}
+
+static int case_response_norm_default(struct builder *b, struct draw *d) {
+    return add_one(b, OPERATOR_LOCAL_RESPONSE_NORM, NULL, draw_image(b, d));
+}
+
 static int case_global_pool(struct builder *b, struct draw *d) { return build_global_pool(b, draw_image(b, d), "node"); }
 
 static int case_relu(struct builder *b, struct draw *d) { return build_relu(b, draw_image(b, d), "node"); }
@@ -287,6 +315,11 @@ static const struct test_case cases[] = {
     {"lstm", case_lstm, false},
     {"lstm with padding", case_lstm_padded, false},
     {"additive attention", case_additive_attention, false},
+    {"max pool rounding up", case_max_pool_ceiling, true},
+    {"average pool rounding up", case_average_pool_ceiling, false},
+    {"adaptive pool", case_adaptive_pool, false},
+    {"local response norm", case_response_norm, false},
+    {"local response norm as usual", case_response_norm_default, false},
 };
 
 /* ----------------------------------------------- one kernel and its memory */

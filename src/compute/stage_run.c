@@ -56,30 +56,31 @@ enum ps_status action_forward(const struct stage_run *run, const struct action *
 }
 
 /* What a backward may read is what its operator says that it reads: the rest may be gone. */
-static struct kernel_call prepare_backward(const struct stage_run *run, const struct stage_node *node) {
+static struct kernel_call prepare_backward(const struct stage_run *run, const struct action *action) {
+    const struct stage_node *node = action->node;
     struct kernel_call call = prepare(run, node);
     unsigned flags = operator_get(node->node->id)->flags;
     for (int i = 0; i < node->node->input_count && (flags & OPERATOR_USES_INPUT); i++) call.input[i] = at(run, node->input[i]);
     if (flags & OPERATOR_USES_OUTPUT) call.output = at(run, node->output);
-    call.output_gradient = at(run, node->output_gradient);
+    call.output_gradient = at(run, action->from);
     return call;
 }
 
 enum ps_status action_backward_shared(const struct stage_run *run, const struct action *action, struct ps_error *error) {
-    struct kernel_call call = prepare_backward(run, action->node);
+    struct kernel_call call = prepare_backward(run, action);
     return action->node->kernel->class->backward_shared(action->node->kernel, &call, error);
 }
 
 enum ps_status action_backward_input(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     const struct stage_node *node = action->node;
-    struct kernel_call call = prepare_backward(run, node);
+    struct kernel_call call = prepare_backward(run, action);
     for (int i = 0; i < node->node->input_count; i++) call.input_gradient[i] = at(run, node->input_gradient[i]);
     return node->kernel->class->backward_input(node->kernel, &call, error);
 }
 
 enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     const struct stage_node *node = action->node;
-    struct kernel_call call = prepare_backward(run, node);
+    struct kernel_call call = prepare_backward(run, action);
     bool add = run->step->accumulate;
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
@@ -116,6 +117,7 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
         .base = {[PLACE_INPUT] = (char *)blocks->input,
                  [PLACE_OUTPUT] = (char *)blocks->output,
                  [PLACE_STASH] = (char *)blocks->stash,
+                 [PLACE_DELTA] = (char *)blocks->delta,
                  [PLACE_WORKSPACE] = blocks->workspace,
                  [PLACE_WEIGHTS] = (char *)blocks->weights,
                  [PLACE_GRADIENTS] = (char *)blocks->gradients,
@@ -131,7 +133,9 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
     uint64_t mode = denormals_flush();
     for (int i = 0; i < list->count && status == PS_OK; i++) {
         const struct action *action = &list->actions[i];
-        if (action->half & half) status = action->run(run, action, error);
+        if (!(action->half & half)) continue;
+        status = action->run(run, action, error);
+        if (run->step->between) run->step->between(run->step->between_context);
     }
     denormals_restore(mode);
     return status;

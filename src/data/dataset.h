@@ -7,6 +7,7 @@
 #define PENSTOCK_DATA_DATASET_H
 
 #include "base/error.h"
+#include "base/random.h"
 
 enum dataset_part { DATASET_TRAIN, DATASET_TEST };
 
@@ -39,6 +40,11 @@ struct dataset_class {
     void (*close)(struct dataset *dataset);
     /* Writes sample `index` as floats H, W, C and its label, or labels. Called from several threads at once. */
     enum ps_status (*read)(const struct dataset *dataset, int64_t index, float *image, int32_t *label, struct ps_error *error);
+    /* The same for training, where chance plays in what is read (crops, flips): `key` is of (seed, epoch, sample). NULL: none
+     * does. */
+    enum ps_status (*read_augmented)(const struct dataset *dataset, int64_t index, struct random_key key, float *image,
+                                     int32_t *label, struct ps_error *error);
+    bool several_readers; /* reading is work: loaders use several threads */
     /* Only the label (or labels), where it is to be had without the image; NULL: read both. */
     enum ps_status (*label)(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error);
 };

@@ -1,5 +1,5 @@
 /*
- * A loader reads mini-batches ahead on a thread of its own and hands them out in order. The order of samples is a permutation
+ * A loader reads mini-batches ahead on threads of its own and hands them out in order. The order of samples is a permutation
  * keyed by (seed, epoch) in training, 0, 1, 2, ... in evaluation. A worker that needs only images or only labels has a loader
  * of its own for those: workers never share one, and two loaders with the same options agree on the order.
  */
@@ -18,6 +18,7 @@ struct loader_options {
     uint64_t seed;
     int ahead;   /* mini-batches read ahead, those held by the caller included; at least 1 */
     bool serial; /* no thread: read when asked (the one-thread environment) */
+    int threads; /* that read; 0: one, or where reading is work (several_readers) as many as there are cores, at most 4 */
 };
 
 struct loaded_batch {

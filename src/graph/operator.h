@@ -40,6 +40,8 @@ struct attributes {
     int pad_h, pad_w, groups;                  /* convolution, pooling (groups: convolution) */
     bool bias;                                 /* convolution, linear */
     bool count_padding;                        /* average_pool */
+    bool ceiling;                              /* pooling: a window that only begins in the image counts too */
+    int out_h, out_w;                          /* average_pool: windows of uneven sizes that give an output of this size */
     float rate;                                /* dropout, attention: probability of zeroing */
     float epsilon, momentum;                   /* batch_norm: PyTorch's meaning of momentum; layer_norm: epsilon */
     float smoothing;                           /* cross_entropy: label smoothing */
@@ -53,6 +55,8 @@ struct attributes {
     int heads;                                 /* attention */
     bool causal;                               /* attention: no position sees those after it */
     bool reverse;                              /* lstm: from the last position to the first */
+    int window;                                /* local_response_norm: channels that are added up */
+    float alpha, beta, shift;                  /* local_response_norm: PyTorch's alpha, beta, k */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     double forward_s, backward_input_s, backward_weight_s, update_s;
     int64_t value_bytes, parameter_bytes, inner_bytes;
@@ -108,5 +112,13 @@ struct operator {
 };
 
 const struct operator *operator_get(enum operator_id id);
+
+/* What window `index` of a pooling covers along one side (of `size` elements) of its image: elements [first, end), of which a
+ * mean divides by `counted` (the product of both sides'). */
+struct pool_window {
+    int64_t first, end, counted;
+};
+enum pool_side { POOL_ROWS, POOL_COLUMNS };
+struct pool_window pool_window(const struct attributes *attributes, enum pool_side side, int64_t size, int64_t index);
 
 #endif

@@ -20,6 +20,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     walk->parameter_bytes += cost->size.parameter_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
     walk->stash_bytes += cost->size.stash_bytes;
+    walk->delta_bytes += cost->size.delta_bytes;
     walk->scratch_bytes = larger(walk->scratch_bytes, cost->size.workspace_bytes);
     walk->first = layer;
 }
@@ -60,6 +61,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
                  .input_bytes = before ? before->output_bytes : table->input_bytes,
                  .output_bytes = walk->last + 1 < table->layer_count ? end->output_bytes : 0,
                  .stash_bytes = larger(0, walk->stash_bytes - arriving_value + end->tail_bytes),
+                 .delta_bytes = walk->delta_bytes,
                  .workspace_bytes = walk->scratch_bytes + gradient_blocks * walk->inner_cut_bytes},
     };
 }

@@ -53,6 +53,11 @@ enum ps_status profile_create(int table_count, int layer_count, struct ps_profil
 /* What every source must keep: tables in ascending order, the same layers in all, some time spent, sums within the limits. */
 enum ps_status profile_check(const struct ps_profile *profile, struct ps_error *error);
 
+/* delta_bytes of a layer where the source does not say: the value that it makes, if it has weights. */
+int64_t profile_usual_delta_bytes(const struct layer_sizes *size);
+/* A profile from the text of its file, as another process sends it. */
+enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **profile, struct ps_error *error);
+
 /* The table for a micro-batch size; 0: the largest. A size that was not measured is PS_USAGE and lists those that were. */
 enum ps_status profile_table(const struct ps_profile *profile, int micro_batch, const struct cost_table **table,
                              struct ps_error *error);
@@ -75,7 +80,7 @@ struct stage_walk {
     const struct cost_table *table;
     int first, last;
     struct layer_times time, spill;
-    int64_t parameter_bytes, statistics_bytes, stash_bytes, scratch_bytes, inner_cut_bytes;
+    int64_t parameter_bytes, statistics_bytes, stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */
 void stage_walk_grow(struct stage_walk *walk);                                /* takes in the layer before `first` */

@@ -132,6 +132,7 @@ const struct device_class device_cpu = {
             [OPERATOR_ATTENTION] = &cpu_attention,
             [OPERATOR_LSTM] = &cpu_lstm,
             [OPERATOR_ADDITIVE_ATTENTION] = &cpu_additive_attention,
+            [OPERATOR_LOCAL_RESPONSE_NORM] = &cpu_local_response_norm,
         },
     .open = open_device,
     .close = close_device,

@@ -77,6 +77,7 @@ const struct device_class device_reference = {
             [OPERATOR_ATTENTION] = &reference_attention,
             [OPERATOR_LSTM] = &reference_lstm,
             [OPERATOR_ADDITIVE_ATTENTION] = &reference_additive_attention,
+            [OPERATOR_LOCAL_RESPONSE_NORM] = &reference_local_response_norm,
         },
     .open = open_device,
     .close = close_device,
