@@ -279,6 +279,11 @@ static void test_planners(void **state) {
     struct ps_simulation *simulation;
     struct ps_programs *programs;
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    assert_true(plan->predicted.simulated && plan_has_replicas(plan));
+    assert_true(fabs(plan->predicted.period_s / plan->predicted.objective_s - 1) < 0.01);
+    ps_plan_destroy(plan);
+    options.schedule = "1f1b-star"; /* has no replicas */
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
     assert_false(plan->predicted.simulated);
     char *json = ps_plan_json(plan), *table = ps_plan_table(plan);
     assert_null(strstr(json, "period_s"));
@@ -287,8 +292,8 @@ static void test_planners(void **state) {
     assert_non_null(strstr(table, "neither run nor simulated"));
     free(json);
     free(table);
-    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "a stage runs on exactly one");
-    assert_status(ps_programs_lower(plan, NULL, 1, &programs, &test_error), PS_USAGE, "a stage runs on exactly one");
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "schedule 1f1b-star has no replicas");
+    assert_status(ps_programs_lower(plan, NULL, 1, &programs, &test_error), PS_USAGE, "schedule 1f1b-star has no replicas");
     double load_s = 0;
     for (int w = 0; w < 4; w++) load_s += plan->predicted.load_s[w];
     assert_true(fabs(load_s - 53e-3) < 1e-9);
