@@ -126,8 +126,8 @@ struct ps_model_info {
     int64_t parameters;
     int64_t input_shape[3]; /* C, H, W; of a sequence of tokens 1, its length, 1 */
     int classes;
-    int labels;           /* of a sample: 1, or one a position */
-    int vocabulary;       /* tokens there are; 0: it reads images */
+    int labels;     /* of a sample: 1, or one a position */
+    int vocabulary; /* tokens there are; 0: it reads images */
     double forward_flops; /* for one sample, a multiply-add counted as two */
 };
 
@@ -147,11 +147,11 @@ struct ps_layer_info ps_model_layer(const struct ps_model *model, int layer); /*
 struct ps_profile;
 
 struct ps_profile_options {
-    const char *device;       /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
-    int threads;              /* per worker; 0: 1 */
-    const int *micro_batches; /* sizes to measure at */
+    const char *device;        /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
+    int threads;               /* per worker; 0: 1 */
+    const int *micro_batches;  /* sizes to measure at */
     int micro_batch_count;
-    int warmup, repeats; /* 0: 2 and 9 */
+    int warmup, repeats;       /* 0: 2 and 9 */
 };
 
 /* Measures every layer's forward, backward by input and by weights, and update on a device of this machine, or works them out
@@ -177,12 +177,11 @@ struct ps_cluster_options {
     int64_t memory_bytes;         /* per worker; 0: no limit */
     double bandwidth_bytes_per_s; /* of every link; 0: transfers cost nothing */
     double latency_s;
-    bool no_overlap; /* transfers block the computation of both ends */
-    int cores;       /* how many workers can compute at the same moment; 0: all */
+    bool no_overlap;              /* transfers block the computation of both ends */
+    int cores;                    /* how many workers can compute at the same moment; 0: all */
 };
 
-enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster,
-                                  struct ps_error *error);
+enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *path, struct ps_error *error);
 char *ps_cluster_json(const struct ps_cluster *cluster);
@@ -194,10 +193,10 @@ void ps_cluster_destroy(struct ps_cluster *cluster);
 struct ps_plan;
 
 struct ps_plan_options {
-    const char *method;   /* NULL: the best method on all workers; "auto": also with fewer workers, and with recomputation
+    const char *method;    /* NULL: the best method on all workers; "auto": also with fewer workers, and with recomputation
                               where nothing fits the memory without */
-    const char *schedule; /* NULL: what goes with the weights, else 1f1b-async; "auto": the fastest that keeps to the weights */
-    const char *weights;  /* NULL: what goes with the schedule, else pipeoptim; "auto": sync on schedules that flush, pipeoptim
+    const char *schedule;  /* NULL: what goes with the weights, else 1f1b-async; "auto": the fastest that keeps to the weights */
+    const char *weights;   /* NULL: what goes with the schedule, else pipeoptim; "auto": sync on schedules that flush, pipeoptim
                               on the others, and without a schedule said the fastest of both kinds */
     const char *optimizer; /* NULL: "sgdm"; its state counts in the memory */
     int micro_batch;       /* samples; 0: the profile's largest size */
@@ -335,7 +334,7 @@ char *ps_run_table(const struct ps_run *run);
 void ps_run_destroy(struct ps_run *run);
 
 struct ps_evaluate_options {
-    const char *run;             /* a run directory, or */
+    const char *run;            /* a run directory, or */
     const char *weights, *model; /* a safetensors file and the model it belongs to */
     const char *data;
     const char *device;
