@@ -20,6 +20,7 @@ static enum ps_status open_data(struct trainer *trainer, struct ps_error *error)
     if (!trainer->job.device->real || trainer->data.dataset) return PS_OK;
     struct dataset_shape wanted = job_data_shape(trainer->job.model);
     TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
+    memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
     return options->valid ? samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error) : PS_OK;
 }
 
@@ -33,7 +34,7 @@ static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error)
     int64_t samples = trainer->data.count, valid = trainer->valid.count;
     if (reads)
         TRY(open_data(trainer, error));
-    else
+    else if (!trainer_coordinates(trainer)) /* who writes the run's directory needs the words */
         trainer_close_data(trainer);
     if (trainer->data.count != samples && reads)
         return error_set(error, PS_BAD_INPUT, "--data: %s has %lld samples on %s, but %lld on %s", trainer->options->data,
@@ -261,7 +262,9 @@ enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
     TRY(hire_crew(trainer, error));
     TRY(make_run(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
-    return run_directory_start(options->out, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->directory, error);
+    TRY(run_directory_start(options->out, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->directory, error));
+    const struct dataset *data = trainer->data.dataset;
+    return data ? run_directory_write_words(&trainer->directory, data->shape.words, error) : PS_OK;
 }
 
 void trainer_free(struct trainer *trainer) {

@@ -159,6 +159,9 @@ static enum ps_status simulate(const struct search *search, const struct planner
     if (periodic && problem->paper_cost && search_has_limit(search->cluster, plan->workers))
         TRY(count_paper_memory(problem, plan, error));
     predicted->simulated = find_excess(search, plan) == 0;
+    const struct schedule *schedule;
+    TRY(schedule_find(plan->schedule, &schedule, error));
+    search_explain_plan(search, problem->costs, schedule->flush, plan);
     return PS_OK;
 }
 
