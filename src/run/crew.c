@@ -233,7 +233,7 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
     }
     if (crew->real) TRY(initialize_weights(crew, error));
     struct transport_options options = {
-        .programs = worker->programs, .slots = worker->slots, .processes = crew->processes, .sizes = crew->sizes};
+        .programs = worker->programs, .slots = worker->slots, .processes = crew->processes, .sizes = crew->sizes, .emulated = worker->emulated};
     TRY(crew->transport_class->create(&options, &crew->transport, error));
     crew->environment = crew_environment(crew);
     return crew->transport_class->own_threads ? start_threads(crew, error) : PS_OK;

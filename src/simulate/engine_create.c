@@ -131,18 +131,11 @@ static void lay_out_part(struct engine *engine, int index) {
     }
 }
 
-/* Do two channels take turns? Those between the same two workers in the same direction do, in both directions where either is
- * half duplex, and all whose links name the same medium. */
 static bool share_link(const struct engine *engine, int channel, int other) {
     int from, to, other_from, other_to;
     channel_ends(engine, channel, &from, &to);
     channel_ends(engine, other, &other_from, &other_to);
-    if (from == other_from && to == other_to) return true;
-    const struct cluster_link *link = cluster_link_between(engine->work->cluster, from, to);
-    const struct cluster_link *other_link = cluster_link_between(engine->work->cluster, other_from, other_to);
-    if (!link || !other_link) return false;
-    if (from == other_to && to == other_from && (link->half_duplex || other_link->half_duplex)) return true;
-    return link->medium[0] && strcmp(link->medium, other_link->medium) == 0;
+    return cluster_share_link(engine->work->cluster, from, to, other_from, other_to);
 }
 
 static void lay_out_channel(struct engine *engine, int index) {
