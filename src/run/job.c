@@ -246,6 +246,10 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
         if (cluster->devices[w].speed > 1)
             return error_set(error, PS_USAGE, "--emulate: worker %d has a speed of %g; a device can be slowed down, to less than 1",
                              w, cluster->devices[w].speed);
+    for (int s = 0; s < job->plan->stage_count; s++)
+        if (job->plan->stages[s].forward_count > 1)
+            return error_set(error, PS_USAGE, "--emulate: the sum over the %d replicas of stage %d cannot be emulated",
+                             job->plan->stages[s].forward_count, s);
     for (int l = 0; l < cluster->link_count && job->transport->processes; l++)
         if (cluster->links[l].half_duplex || cluster->links[l].medium[0])
             return error_set(error, PS_USAGE, "--emulate: links[%d] is shared, which only --transport threads can emulate", l);

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/vocabulary.h"
 #include "report/report.h"
 
 #define PATH_SIZE 4096
@@ -125,6 +126,13 @@ enum ps_status run_directory_start(const char *path, const struct job *job, cons
     TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
     directory->log = fopen(file_join(place, path, "log.jsonl"), "we");
     return directory->log ? PS_OK : cannot_write_log(directory, error);
+}
+
+enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
+                                         struct ps_error *error) {
+    char place[PATH_SIZE];
+    if (!directory->path || !words[0]) return PS_OK;
+    return vocabulary_write(file_join(place, directory->path, "vocabulary.json"), words, error);
 }
 
 enum ps_status run_directory_log(struct run_directory *directory, const struct log_entry *entry, struct ps_error *error) {
