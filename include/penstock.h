@@ -302,6 +302,7 @@ struct ps_train_options {
     const char *device;    /* NULL: "cpu" */
     const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */
     int threads;           /* per worker; 0: 1 */
+    bool emulate;          /* this machine plays the cluster: workers are as slow, links take as long as it says */
     uint64_t seed;
     const char *out; /* run directory; NULL: nothing is written */
     bool trace;
@@ -315,6 +316,7 @@ struct ps_run; /* a finished run */
 struct ps_run_info {
     int workers, steps, epochs;
     double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
+    double perplexity, valid_perplexity;               /* e to the loss; NaN but for labels that are tokens of a sequence */
     double wall_s, samples_per_s, predicted_samples_per_s;
 };
 
@@ -342,6 +344,7 @@ struct ps_evaluate_options {
 
 struct ps_evaluation {
     double loss, accuracy;
+    double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
     int64_t samples;
 };
 
