@@ -85,6 +85,19 @@ for pair in $PENSTOCK_MPIS; do
     fi
     first=0
 
+    # Stage 1 forwards on worker 1 and backwards on worker 2.
+    plan 1f1b-async-pipeoptim-3 3 1f1b-async pipeoptim
+    awk '/"forward": 1,/ { print; getline; sub(/1/, "2") } { print }' 1f1b-async-pipeoptim-3.json >split.json
+    cmp -s split.json 1f1b-async-pipeoptim-3.json && complain "the plan was not split"
+    rm -rf split run
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --plan split.json $data --epochs 2 --out split -q >/dev/null 2>err || complain "threads: split"
+    # shellcheck disable=SC2086
+    over 3 train --plan split.json $data --epochs 2 --out run -q
+    [ $status -eq 0 ] || complain "$mpirun split: status $status"
+    for run in split run; do "$PENSTOCK" export --run $run -o $run.safetensors -q >/dev/null 2>err || complain "no weights of $run"; done
+    cmp -s split.safetensors run.safetensors || complain "$mpirun split: other weights than with threads"
+
     over 2 train --model $model --data synthetic:images,samples=96 --batch 8 --steps 4 --device reference --out profiled --json -q
     [ $status -eq 0 ] && [ "$(head -c 1 out)" = "{" ] && grep -q '"transport": "mpi"' out || complain "$mpirun: train --model"
     [ -s profiled/checkpoints/000004/state.json ] || complain "$mpirun: no checkpoint"

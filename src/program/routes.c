@@ -11,6 +11,15 @@ const struct traffic_info traffic_table[TRAFFICS] = {
     [TRAFFIC_WEIGHTS] = {"weights", 0, false, true, BLOCK_WEIGHTS, BLOCK_WEIGHTS},
 };
 
+int64_t traffic_bytes(enum traffic traffic, const struct stage_sizes *from) {
+    const int64_t bytes[TRAFFICS] = {[TRAFFIC_ACTIVATION] = from->output_bytes,
+                                     [TRAFFIC_GRADIENT] = from->input_bytes,
+                                     [TRAFFIC_STASH] = from->stash_bytes,
+                                     [TRAFFIC_KEPT_INPUT] = from->input_bytes,
+                                     [TRAFFIC_WEIGHTS] = from->parameter_bytes};
+    return bytes[traffic];
+}
+
 static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
 
 static enum ps_status add(struct routes *routes, int *capacity, struct route route, struct ps_error *error) {

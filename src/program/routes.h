@@ -16,6 +16,8 @@ struct traffic_info {
     enum block_kind sent, received;
 };
 extern const struct traffic_info traffic_table[TRAFFICS];
+/* Bytes of one block of it; `from` are the sizes of the stage that sends. */
+int64_t traffic_bytes(enum traffic traffic, const struct stage_sizes *from);
 
 struct route {
     int from, to; /* parts */

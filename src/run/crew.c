@@ -153,6 +153,10 @@ static void run_on_own_thread(struct crew *crew, int number) {
         int part = programs_part(crew->segment.programs, number, interpreter->program->code[interpreter->next].stage);
         if (!crew->transport_class->wait(crew->transport, part, interpreter->waiting_kind, interpreter->waiting_slot)) return;
     }
+    /* What a worker ends with that only runs a stage's forwards comes after its last instruction. */
+    for (int i = 0; i < crew->workers[number].stage_count && crew->segment.training; i++)
+        if (crew->workers[number].stages[i].slots.forward_only)
+            crew->transport_class->wait(crew->transport, crew->workers[number].stages[i].part, BLOCK_WEIGHTS, 0);
 }
 
 static void *thread_main(void *argument) {

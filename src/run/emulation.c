@@ -14,9 +14,10 @@ struct emulation {
 
 /* What a route carries; either end knows it. */
 static int64_t route_bytes(const struct ps_programs *programs, const struct route *route, const struct stage_sizes *sizes) {
-    const struct stage_sizes *from = &sizes[programs->parts[route->from].stage], *to = &sizes[programs->parts[route->to].stage];
-    bool gradient = route->traffic == TRAFFIC_GRADIENT;
-    int64_t sent = gradient ? from->input_bytes : from->output_bytes, taken = gradient ? to->output_bytes : to->input_bytes;
+    const struct stage_sizes *to = &sizes[programs->parts[route->to].stage];
+    int64_t sent = traffic_bytes(route->traffic, &sizes[programs->parts[route->from].stage]), taken = sent;
+    if (route->traffic == TRAFFIC_ACTIVATION) taken = to->input_bytes;
+    if (route->traffic == TRAFFIC_GRADIENT) taken = to->output_bytes;
     return sent > taken ? sent : taken;
 }
 

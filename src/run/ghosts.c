@@ -9,6 +9,9 @@ extern const struct device_class device_reference;
 /* Roads of training have tags from 0 on; this one is between rank 0 and each other. */
 enum { GHOST_TAG = 30000 };
 
+/* Where a stage only runs forwards there is no state of an optimizer. */
+static int moments_of(const struct worker_stage *stage, int moments) { return stage->slots.forward_only ? 0 : moments; }
+
 /* Floats of a stage as it travels; `moments` of its parameters follow parameters and statistics. */
 static size_t travelling_floats(const struct worker_stage *stage, int moments) {
     size_t all = 0, trained = 0;
@@ -17,7 +20,7 @@ static size_t travelling_floats(const struct worker_stage *stage, int moments) {
         all += (size_t)shape_elements(&parameter->shape);
         if (!parameter->statistic) trained += (size_t)shape_elements(&parameter->shape);
     }
-    return all + (size_t)moments * trained;
+    return all + (size_t)moments_of(stage, moments) * trained;
 }
 
 /* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL: parameters
@@ -38,7 +41,7 @@ static enum ps_status convert(struct worker_stage *stage, bool pack, float *weig
 
 static enum ps_status convert_all(struct worker_stage *stage, int moments, bool pack, float *block, struct ps_error *error) {
     TRY(convert(stage, pack, stage->weights[0], stage->statistics, &block, error));
-    for (int m = 0; m < moments; m++) TRY(convert(stage, pack, stage->update.moment[m], NULL, &block, error));
+    for (int m = 0; m < moments_of(stage, moments); m++) TRY(convert(stage, pack, stage->update.moment[m], NULL, &block, error));
     return PS_OK;
 }
 
@@ -63,7 +66,7 @@ static enum ps_status carve(struct worker *ghost, struct worker_stage *stage, in
     if (!stage->weights) return error_memory(error, "a table of blocks", sizeof *stage->weights);
     stage->weights[0] = memory_block_carve(&ghost->memory, parameters);
     stage->statistics = memory_block_carve(&ghost->memory, memory_align((size_t)stage->sizes.statistics_bytes));
-    for (int m = 0; m < moments; m++) stage->update.moment[m] = memory_block_carve(&ghost->memory, parameters);
+    for (int m = 0; m < moments_of(stage, moments); m++) stage->update.moment[m] = memory_block_carve(&ghost->memory, parameters);
     return PS_OK;
 }
 

@@ -56,11 +56,15 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
 }
 
 int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind) {
-    const int64_t bytes[BLOCK_KINDS] = {
-        [BLOCK_STASH] = sizes->stash_bytes, [BLOCK_DELTA] = sizes->delta_bytes,
+    const int64_t bytes[BLOCK_PLACES] = {
+        [BLOCK_STASH] = sizes->stash_bytes,
+        [BLOCK_DELTA] = sizes->delta_bytes,
         [BLOCK_INPUT] = sizes->input_bytes,
-        [BLOCK_OUTPUT] = sizes->output_bytes, [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
+        [BLOCK_OUTPUT] = sizes->output_bytes,
+        [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
         [BLOCK_INPUT_GRADIENT] = sizes->input_bytes,
+        [BLOCK_WEIGHT_GRADIENTS] = sizes->parameter_bytes,
+        [BLOCK_WEIGHTS] = sizes->parameter_bytes,
     };
     return bytes[kind];
 }

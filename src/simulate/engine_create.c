@@ -104,12 +104,7 @@ static void add_channel(struct engine *engine, int from, int to, int64_t bytes) 
 static void add_route(struct engine *engine, const struct route *route) {
     const struct part *from = &engine->work->programs->parts[route->from], *to = &engine->work->programs->parts[route->to];
     const struct stage_sizes *size = &engine->work->costs[from->stage].size;
-    const int64_t bytes[TRAFFICS] = {[TRAFFIC_ACTIVATION] = size->output_bytes,
-                                     [TRAFFIC_GRADIENT] = size->input_bytes,
-                                     [TRAFFIC_STASH] = size->stash_bytes,
-                                     [TRAFFIC_KEPT_INPUT] = size->input_bytes,
-                                     [TRAFFIC_WEIGHTS] = size->parameter_bytes};
-    add_channel(engine, from->worker, to->worker, bytes[route->traffic]);
+    add_channel(engine, from->worker, to->worker, traffic_bytes(route->traffic, size));
 }
 
 /* From each part that updates the stage to the next, the last to the first: what one step of a sum carries. */

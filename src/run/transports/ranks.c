@@ -39,7 +39,7 @@ struct ranks {
     struct routes routes;
     int *part_worker;
     int part_count;
-    struct place *(*places)[BLOCK_KINDS]; /* by part, kind and slot; NULL of parts that are elsewhere */
+    struct place *(*places)[BLOCK_PLACES]; /* by part, kind and slot; NULL of parts that are elsewhere */
     struct place *pending;                /* all whose messages are under way */
     struct emulation *emulation;          /* of the links that come here; NULL: none */
     atomic_bool stopped;
@@ -71,8 +71,9 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
     if (!ranks->part_worker || !ranks->places) return error_memory(error, "transport", parts * sizeof *ranks->places);
     for (int part = 0; part < ranks->part_count; part++) {
         ranks->part_worker[part] = options->programs->parts[part].worker;
-        for (int kind = 0; kind < BLOCK_KINDS && ranks->part_worker[part] == ranks->processes->rank; kind++)
-            TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
+        for (int kind = 0; kind < BLOCK_PLACES && ranks->part_worker[part] == ranks->processes->rank; kind++)
+            if (kind != BLOCK_WEIGHT_GRADIENTS && (kind != BLOCK_WEIGHTS || programs_split(options->programs, options->programs->parts[part].stage)))
+                TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
     }
     if (!options->emulated) return PS_OK;
     return emulation_create(options->emulated, options->programs, &ranks->routes, options->sizes, &ranks->emulation, error);
@@ -104,7 +105,7 @@ void ranks_destroy(struct transport *transport) {
     if (!ranks) return;
     channels_destroy(ranks->inside);
     for (int part = 0; ranks->places && part < ranks->part_count; part++)
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) free_places(transport->class, ranks->places[part][kind]);
+        for (int kind = 0; kind < BLOCK_PLACES; kind++) free_places(transport->class, ranks->places[part][kind]);
     free(ranks->places);
     free(ranks->part_worker);
     emulation_destroy(ranks->emulation);
@@ -122,9 +123,8 @@ void ranks_post(struct transport *transport, int part, enum block_kind kind, int
         return;
     }
     assert(!place->pending);
-    bool outgoing = kind == BLOCK_OUTPUT || kind == BLOCK_INPUT_GRADIENT;
-    enum traffic traffic = kind == BLOCK_INPUT || kind == BLOCK_OUTPUT ? TRAFFIC_ACTIVATION : TRAFFIC_GRADIENT;
-    int route = routes_find(&ranks->routes, outgoing ? part : other, outgoing ? other : part, traffic);
+    bool outgoing = false;
+    int route = routes_between(&ranks->routes, part, other, kind, &outgoing);
     assert(route != NO_ROUTE);
     *place = (struct place){.message = place->message,
                             .travels = true,
