@@ -69,6 +69,40 @@ static void each_type_has_its_costs(void **state) {
     test_directory_remove(directory);
 }
 
+/* Replicas on unlike devices: the slower one sets the pace of a shared mini-batch. Four micro-batches on each, four layers. */
+static void replicas_have_their_own_costs(void **state) {
+    (void)state;
+    char directory[4096], paths[8600], cluster_path[4200];
+    static const int both[2] = {0, 1};
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct ps_plan *plan;
+    struct ps_simulation *simulation;
+    test_directory_make(directory);
+    write_profile(directory, "wide", 1, 1, LAYERS);
+    write_profile(directory, "deep", 3, 1, LAYERS);
+    snprintf(paths, sizeof paths, "%s/wide.json,%s/deep.json", directory, directory);
+    write_cluster(directory, "wide", "deep", cluster_path);
+    assert_ok(ps_profile_read(paths, &profile, &test_error));
+    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    assert_ok(plan_create(2, 1, &plan, &test_error));
+    snprintf(plan->model, sizeof plan->model, "chain");
+    snprintf(plan->schedule, sizeof plan->schedule, "gpipe");
+    snprintf(plan->weights, sizeof plan->weights, "sync");
+    plan->micro_batch = 1;
+    plan->micro_batches = 8;
+    assert_ok(plan_stage_workers(plan, 0, both, 2, both, 2, &test_error));
+    plan->stages[0].last = LAYERS - 1;
+    assert_ok(ps_simulate(plan, profile, cluster, 4, &simulation, &test_error));
+    assert_true(fabs(ps_simulation_info(simulation).period_s - 4 * 10) < 1e-9);
+    assert_true(fabs(ps_simulation_worker(simulation, 0).busy_s - 4 * 16) < 1e-9);
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    test_directory_remove(directory);
+}
+
 static void contradictions_are_named(void **state) {
     (void)state;
     char directory[4096], paths[8600], cluster_path[4200];
@@ -104,6 +138,7 @@ static void contradictions_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_type_has_its_costs),
+        cmocka_unit_test(replicas_have_their_own_costs),
         cmocka_unit_test(contradictions_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

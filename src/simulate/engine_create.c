@@ -19,7 +19,8 @@ struct stage_seconds {
 };
 
 static struct stage_seconds part_seconds(const struct simulation_work *work, const struct part *part) {
-    const struct layer_times *time = &work->costs[part->stage].time;
+    const struct stage_cost *costs = work->part_costs ? &work->part_costs[part - work->programs->parts] : &work->costs[part->stage];
+    const struct layer_times *time = &costs->time;
     double speed = work->cluster->devices[part->worker].speed;
     struct stage_seconds seconds = {
         .action = {[ACTION_FORWARD] = time->forward_s / speed,

@@ -203,6 +203,23 @@ static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowe
     return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
 }
 
+/* What a stage costs on a worker's type of device. */
+static struct stage_cost cost_on(const struct ps_plan *plan, const struct cost_table *table, const struct ps_cluster *cluster, int stage,
+                                 int worker) {
+    return stage_cost(cost_table_on(table, cluster->devices[worker].type), plan->stages[stage].first, plan->stages[stage].last);
+}
+
+static enum ps_status cost_parts(const struct ps_plan *plan, const struct cost_table *table, const struct ps_cluster *cluster,
+                                 const struct ps_programs *programs, struct stage_cost **out, struct ps_error *error) {
+    *out = NULL;
+    if (!table->other_device || programs->part_count == programs->stages) return PS_OK;
+    *out = calloc((size_t)programs->part_count, sizeof **out);
+    if (!*out) return error_memory(error, "costs of parts", (size_t)programs->part_count * sizeof **out);
+    for (int p = 0; p < programs->part_count; p++)
+        (*out)[p] = cost_on(plan, table, cluster, programs->parts[p].stage, programs->parts[p].worker);
+    return PS_OK;
+}
+
 static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct lowered *lowered,
                                        const struct cost_table *table, const struct ps_cluster *cluster,
                                        struct ps_simulation **simulation, struct ps_error *error) {
@@ -213,15 +230,17 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     TRY(plan_moments(plan, &work.moments, error));
     struct stage_cost *costs = calloc((size_t)plan->stage_count, sizeof *costs);
     if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
-    for (int s = 0; s < plan->stage_count; s++) {
-        const struct plan_stage *stage = &plan->stages[s];
-        costs[s] = stage_cost(cost_table_on(table, cluster->devices[stage->forward[0]].type), stage->first, stage->last);
-    }
+    for (int s = 0; s < plan->stage_count; s++) costs[s] = cost_on(plan, table, cluster, s, plan->stages[s].forward[0]);
     work.costs = costs;
     struct ps_simulation *made = NULL;
-    enum ps_status status = simulate_programs(&work, &made, error);
+    struct stage_cost *part_costs;
+    enum ps_status status = cost_parts(plan, table, cluster, work.programs, &part_costs, error);
+    work.part_costs = part_costs;
+    if (status == PS_OK) status = simulate_programs(&work, &made, error);
     if (status == PS_OK && made->timeline.event_count > 0) status = critical_path_find(&made->timeline, &made->critical, error);
-    if (status == PS_OK) status = advice_find(plan, table, &work, made, &made->advice, error);
+    /* What would help is tried by changing what stages cost. */
+    if (status == PS_OK && !part_costs) status = advice_find(plan, table, &work, made, &made->advice, error);
+    free(part_costs);
     free(costs);
     if (status != PS_OK) {
         ps_simulation_destroy(made);
