@@ -28,6 +28,9 @@ struct ps_cluster {
     int cores;      /* workers that can compute at the same moment; 0: all */
 };
 
+/* Devices without names, of no speed, and room for links that match no pair; transfers overlap. */
+enum ps_status cluster_create(int workers, int links, struct ps_cluster **cluster, struct ps_error *error);
+
 /* The link from one worker to another: the last that matches, or NULL where there is none or both are the same. */
 const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster, int from, int to);
 

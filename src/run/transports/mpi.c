@@ -175,9 +175,11 @@ const struct transport_class transport_mpi = {
     .create = create,
     .destroy = ranks_destroy,
     .post = ranks_post,
+    .reduce = ranks_reduce,
     .settled = ranks_settled,
     .settled_at = ranks_settled_at,
     .wait = ranks_wait,
     .stop = ranks_stop,
     .progress = ranks_progress,
+    .drain = ranks_drain,
 };
