@@ -367,6 +367,8 @@ struct ps_compare_options {
     int bandwidth_count;
     struct ps_plan_options plan;
     struct ps_cluster_options cluster;
+    const char *cluster_path; /* a cluster file instead: its first workers, with memory and bandwidth of all changed where they are
+                                 listed; without a list of workers all of them */
 };
 
 struct ps_comparison_row {
@@ -398,6 +400,8 @@ int ps_comparison_count(const struct ps_comparison *comparison);
 struct ps_comparison_row ps_comparison_row(const struct ps_comparison *comparison, int row);
 char *ps_comparison_json(const struct ps_comparison *comparison);
 char *ps_comparison_table(const struct ps_comparison *comparison);
+/* A line for each machine (workers, bandwidth, memory), a column for each method with period and speed-up. */
+char *ps_comparison_grid(const struct ps_comparison *comparison);
 void ps_comparison_destroy(struct ps_comparison *comparison);
 
 #ifdef __cplusplus
