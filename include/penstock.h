@@ -158,6 +158,10 @@ struct ps_profile_options {
  * for a board that is not at hand. */
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
+/* The same of the network split inside its layers where that evens out the work of so many workers (the rule of BaPipe): the
+ * profile's name says the splits, and plans for it train the split network. PS_USAGE where the name says splits already. */
+enum ps_status ps_profile_measure_split(const struct ps_model *model, const struct ps_profile_options *options, int workers,
+                                        struct ps_profile **profile, struct ps_error *error);
 /* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content.
  * Several paths with commas between them: the same network on several types of devices, of which a cluster's devices take
  * theirs. */
