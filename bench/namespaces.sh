@@ -3,7 +3,8 @@
 # to 100 Mbit/s in each direction, and plays LeNet-5, AlexNet or VGG16 (CIFAR form) with a clock device: real ranks of Open MPI, real
 # TCP, and times of computation as profiled on this machine with one thread. Plans are PipeDream's and Bi-Partition's; measured time
 # for a mini-batch beside the simulator's (`error`), and Bi-Partition's speed-up over PipeDream beside what the paper has (1.9 at 5
-# workers on LeNet-5). The simulator is told the bandwidth and latency that `penstock cluster` measures in the namespaces.
+# workers on LeNet-5). The simulator is told the bandwidth and latency that `penstock cluster` measures in the namespaces, and that all that a host sends
+# goes through its one cable.
 # Without the larger eager limits each message above 64 KiB would wait for a handshake and a delayed acknowledgement (docs/mpi.md).
 # Needs root, ip, tc, and Open MPI.
 #   STEPS (24) mini-batches, WORKERS ("2 3 4 5 6 7"), MODELS ("lenet5 alexnet vgg16"), RATE (100mbit)
@@ -73,16 +74,27 @@ over() {
 
 over 2 cluster --json -q >"$work/cluster.json"
 bandwidth=$(field bandwidth_bytes_per_s <"$work/cluster.json") latency=$(field latency_s <"$work/cluster.json")
-links="--bandwidth $(echo "$bandwidth" | awk '{ printf "%.0f", $1 }')B/s --latency $(echo "$latency" | awk '{ printf "%.1f", 1e6 * $1 }')us"
+
+# A host sends to all others through its one cable: links from the same host take turns.
+describe() { # WORKERS
+    awk -v p="$1" -v b="$bandwidth" -v l="$latency" 'BEGIN {
+        printf "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": ["
+        for (w = 0; w < p; w++) printf "%s{\"name\": \"host%d\"}", w ? ", " : "", w
+        printf "], \"links\": ["
+        for (w = 0; w < p; w++)
+            printf "%s{\"from\": %d, \"to\": \"*\", \"bandwidth_bytes_per_s\": %s, \"latency_s\": %s, \"medium\": \"cable%d\"}",
+                w ? ", " : "", w, b, l, w
+        print "]}"
+    }' >"$work/described.json"
+}
 
 # measure MODEL WORKERS METHOD: one line, and the simulated and the measured seconds for a mini-batch in $simulated, $measured
 measure() {
     simulated= measured=
-    # shellcheck disable=SC2086
-    "$penstock" plan --profile "$work/$1.json" --workers "$2" --method "$3" --schedule 1f1b-async --weights stash $links -q \
-        -o "$work/plan.json" >/dev/null
-    # shellcheck disable=SC2086
-    "$penstock" simulate --plan "$work/plan.json" --profile "$work/$1.json" --batches "$steps" $links -q --json \
+    describe "$2"
+    "$penstock" plan --profile "$work/$1.json" --cluster "$work/described.json" --method "$3" --schedule 1f1b-async --weights stash \
+        -q -o "$work/plan.json" >/dev/null
+    "$penstock" simulate --plan "$work/plan.json" --profile "$work/$1.json" --batches "$steps" --cluster "$work/described.json" -q --json \
         >"$work/simulated.json" 2>"$work/err" || { printf '%-8s %7d %-12s cannot be run: %s\n' "$1" "$2" "$3" "$(head -n 1 "$work/err")"; return; }
     over "$2" train --plan "$work/plan.json" --profile "$work/$1.json" --device clock --steps "$steps" --json -q >"$work/run.json"
     batch=$(field batch <"$work/run.json")

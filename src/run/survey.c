@@ -1,4 +1,5 @@
-/* See survey.h. Every process knows all hosts and processors from the beginning, so all follow the same list of measurements. */
+/* See survey.h. Every process knows all hosts and processors from the beginning, so all follow the same list of measurements.
+ * */
 #include "run/survey.h"
 
 #include <stdio.h>
@@ -101,8 +102,8 @@ static enum ps_status there_and_back(struct processes *processes, int peer, bool
     return PS_OK;
 }
 
-static enum ps_status measure_link(struct processes *processes, int peer, bool begins, char *block, struct link_figures *figures,
-                                   struct ps_error *error) {
+static enum ps_status measure_link(struct processes *processes, int peer, bool begins, char *block,
+                                   struct link_figures *figures, struct ps_error *error) {
     TRY(there_and_back(processes, peer, begins, block, SMALL_BYTES, 3, error));
     double start = clock_now();
     TRY(there_and_back(processes, peer, begins, block, SMALL_BYTES, SMALL_ROUNDS, error));
@@ -146,10 +147,8 @@ static void set_links(const struct processes *processes, int host, int other, co
         for (int b = 0; b < processes->count; b++) {
             int from = host_of(processes, a), to = host_of(processes, b);
             if (a == b || !((from == host && to == other) || (from == other && to == host))) continue;
-            cluster->links[cluster->link_count++] = (struct cluster_link){.from = a,
-                                                                          .to = b,
-                                                                          .bandwidth_bytes_per_s = figures->bandwidth_bytes_per_s,
-                                                                          .latency_s = figures->latency_s};
+            cluster->links[cluster->link_count++] = (struct cluster_link){
+                .from = a, .to = b, .bandwidth_bytes_per_s = figures->bandwidth_bytes_per_s, .latency_s = figures->latency_s};
         }
 }
 
@@ -220,8 +219,8 @@ enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *optio
     TRY(transport_find(NULL, &transport, error));
     enum ps_status status = processes_join(transport->processes, &processes, &trouble);
     if (status == PS_OK)
-        status = survey_machines(processes, options->device ? options->device : "cpu", options->threads > 0 ? options->threads : 1,
-                                 &made, &trouble);
+        status = survey_machines(processes, options->device ? options->device : "cpu",
+                                 options->threads > 0 ? options->threads : 1, &made, &trouble);
     bool speaks = !processes || processes_speaks(processes);
     status = processes_leave(processes, status, &trouble);
     if (!speaks) trouble.message[0] = trouble.hint[0] = '\0';

@@ -30,12 +30,12 @@ enum phase { IDLE, IN, OUT };
 
 struct rank_sum {
     int stage, replicas;
-    bool adds; /* for all replicas; else it is one of those that send */
+    bool adds;              /* for all replicas; else it is one of those that send */
     struct member *members; /* whom it talks to: the other replicas in their order, or the one that adds */
     int member_count;
     struct transport_share share;
     struct transport_share *shares; /* of one piece, by replica */
-    size_t piece; /* floats in one */
+    size_t piece;                   /* floats in one */
     enum phase phase;
     bool begun; /* its first piece: there is one even where nothing is to be added, so that all wait for all */
     size_t at;  /* floats that are done: gradients, then statistics */
@@ -162,7 +162,8 @@ static size_t piece_floats(const struct stage_sizes *sizes) {
     return floats < PIECE ? floats : PIECE;
 }
 
-static enum ps_status open_sum(struct rank_sums *sums, const struct transport_options *options, int part, struct ps_error *error) {
+static enum ps_status open_sum(struct rank_sums *sums, const struct transport_options *options, int part,
+                               struct ps_error *error) {
     const struct ps_programs *programs = options->programs;
     const struct part *own = &programs->parts[part];
     struct rank_sum *sum = &sums->parts[part];
@@ -172,7 +173,8 @@ static enum ps_status open_sum(struct rank_sums *sums, const struct transport_op
                              .piece = piece_floats(&options->sizes[own->stage])};
     sum->members = calloc((size_t)own->replicas, sizeof *sum->members);
     sum->shares = calloc((size_t)own->replicas, sizeof *sum->shares);
-    if (!sum->members || !sum->shares) return error_memory(error, "a sum over replicas", (size_t)own->replicas * sizeof *sum->shares);
+    if (!sum->members || !sum->shares)
+        return error_memory(error, "a sum over replicas", (size_t)own->replicas * sizeof *sum->shares);
     for (int other = programs->first_part[own->stage]; other < programs->first_part[own->stage + 1]; other++) {
         const struct part *of = &programs->parts[other];
         if (other == part || !of->backward || !(sum->adds || of->replica == 0)) continue;
@@ -189,7 +191,8 @@ enum ps_status rank_sums_create(const struct processes_class *class, const struc
     if (sums) {
         *sums = (struct rank_sums){.class = class, .part_count = programs->part_count};
         sums->parts = calloc((size_t)programs->part_count, sizeof *sums->parts);
-        if (!sums->parts) status = error_memory(error, "sums over replicas", (size_t)programs->part_count * sizeof *sums->parts);
+        if (!sums->parts)
+            status = error_memory(error, "sums over replicas", (size_t)programs->part_count * sizeof *sums->parts);
     }
     for (int part = 0; status == PS_OK && part < programs->part_count; part++) {
         const struct part *of = &programs->parts[part];

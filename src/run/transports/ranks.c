@@ -1,7 +1,7 @@
 /*
- * Blocks between processes: a post starts a message on its route, whose number is the message's tag, and whoever asks whether it is
- * over moves all messages along. The n-th block of one end meets the n-th of the other because messages of one route keep their
- * order. Nothing changes places: contents are copied into the receiver's block.
+ * Blocks between processes: a post starts a message on its route, whose number is the message's tag, and whoever asks whether
+ * it is over moves all messages along. The n-th block of one end meets the n-th of the other because messages of one route keep
+ * their order. Nothing changes places: contents are copied into the receiver's block.
  *
  * A route between two parts of one worker has both ends here and is the channels' matter.
  */
@@ -26,10 +26,10 @@
 /* One slot of one kind of one part of this process's worker; used by its thread alone. */
 struct place {
     struct message *message;
-    bool travels; /* it was last posted to another process */
-    bool pending; /* its message is under way */
-    int route;    /* that an incoming block takes; NO_ROUTE: it leaves */
-    double when;  /* the message was over, or would be by the emulated link */
+    bool travels;       /* it was last posted to another process */
+    bool pending;       /* its message is under way */
+    int route;          /* that an incoming block takes; NO_ROUTE: it leaves */
+    double when;        /* the message was over, or would be by the emulated link */
     struct place *next; /* of those that are pending */
 };
 
