@@ -6,7 +6,14 @@
 
 #include <assert.h>
 
-static const char *const block_names[BLOCK_KINDS] = {"stash", "delta", "input", "output", "output gradient", "input gradient"};
+static const char *const block_names[] = {[BLOCK_STASH] = "stash",
+                                          [BLOCK_DELTA] = "delta",
+                                          [BLOCK_INPUT] = "input",
+                                          [BLOCK_OUTPUT] = "output",
+                                          [BLOCK_OUTPUT_GRADIENT] = "output gradient",
+                                          [BLOCK_INPUT_GRADIENT] = "input gradient",
+                                          [BLOCK_KINDS] = "no",
+                                          [BLOCK_WEIGHT_GRADIENTS] = "the sum of the weight gradients,"};
 
 static int64_t duration_of(const struct engine *engine, int worker, const struct instruction *instruction) {
     const struct engine_part *part = engine_part_of(engine, worker, instruction->stage);
@@ -58,8 +65,15 @@ static void give_core_to_next(struct engine *engine) {
 static void note_completion(struct engine *engine, const struct instruction *instruction) {
     bool adds = instruction_adds_gradients(instruction);
     if (!adds && opcode_table[instruction->op].action != ACTION_UPDATE) return;
-    int batch = adds ? programs_batch(engine->work->programs, instruction->micro_batch) : instruction->micro_batch;
-    if (engine->completed[batch] < engine->now) engine->completed[batch] = engine->now;
+    const struct ps_programs *programs = engine->work->programs;
+    int first = programs_batch(programs, instruction->micro_batch), last = first;
+    if (!adds) {
+        int round = programs_round(programs, instruction->stage);
+        first = instruction->micro_batch * round;
+        last = first + round - 1;
+    }
+    for (int batch = first; batch <= last && batch < programs->batches; batch++)
+        if (engine->completed[batch] < engine->now) engine->completed[batch] = engine->now;
 }
 
 static void record(struct engine *engine, int index) {
@@ -108,7 +122,9 @@ static enum ps_status go_on(struct engine *engine, int index, struct ps_error *e
         case STEP_WAITING: {
             const struct instruction *instruction = &interpreter->program->code[interpreter->next];
             const struct engine_part *part = engine_part_of(engine, index, instruction->stage);
-            transfer_wanted(engine, index, part->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
+            bool sum = interpreter->waiting_kind == BLOCK_WEIGHT_GRADIENTS;
+            transfer_wanted(engine, index,
+                            sum ? part->sum_block : part->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
             return PS_OK;
         }
         }
@@ -142,7 +158,8 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error) {
                     [ACTION_UPDATE] = execute_computation,
                     [ACTION_PREDICT] = execute_computation,
                     [ACTION_SEND] = transfer_execute,
-                    [ACTION_RECEIVE] = transfer_execute},
+                    [ACTION_RECEIVE] = transfer_execute,
+                    [ACTION_REDUCE] = transfer_reduce},
     };
     for (int w = 0; w < programs->workers; w++) {
         struct engine_worker *worker = &engine->workers[w];

@@ -38,13 +38,23 @@ struct engine_block {
     int64_t posted; /* since when it is offered */
     int64_t begun;  /* sender: when the computation began that made it */
     int next;       /* offered on the same side of the channel; NOBODY */
+    bool sum;       /* no slot, but a part's weight gradients while they are added up over the replicas */
 };
 
-/* One route: the blocks offered whose other end has not come. */
+/* One route: the blocks offered whose other end has not come. Behind the routes stand the rings' channels: from each replica of a stage
+ * to the next. */
 struct engine_channel {
+    int from, to;   /* workers */
     int offered[2]; /* first of the list of senders, of receivers */
     int link;
     int64_t duration, bytes;
+};
+
+/* A stage whose replicas add up their gradients around a ring. */
+struct engine_ring {
+    int channel;      /* the first of its channels, one per replica */
+    int offered;      /* replicas that wait for the others */
+    int64_t duration; /* of a sum */
 };
 
 /* What one worker holds of a stage. */
@@ -52,6 +62,7 @@ struct engine_part {
     int64_t duration[ACTION_COUNT], update_and_predict; /* ticks */
     int first_block[BLOCK_KINDS];                       /* into engine.blocks; stashes never travel and have none */
     int slots[BLOCK_KINDS];
+    int sum_block; /* NOBODY: the stage has no replicas */
 };
 
 struct engine {
@@ -63,7 +74,9 @@ struct engine {
     struct engine_worker *workers;
     struct engine_part *parts;
     struct routes routes;
-    struct engine_channel *channels; /* per route */
+    struct engine_channel *channels;
+    int channel_count;
+    struct engine_ring *rings; /* per stage */
     int64_t *link_free;              /* per link: when it has done with what is on it */
     struct engine_block *blocks;
     int block_count;
@@ -83,6 +96,8 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error);
 /* transfer.c: the transfers' half of the environment. */
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot);
 enum ps_status transfer_execute(void *context, int worker, const struct instruction *instruction, struct ps_error *error);
+/* REDUCE. */
+enum ps_status transfer_reduce(void *context, int worker, const struct instruction *instruction, struct ps_error *error);
 /* A transfer ends that `block` receives. */
 void transfer_end(struct engine *engine, int block);
 /* The worker has begun to wait for `block`. */

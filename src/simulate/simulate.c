@@ -18,6 +18,8 @@
 
 /* Micro-batches that one simulation may have: guards against absurd numbers, not against long runs. */
 enum { MICRO_BATCHES_MAX = 1 << 24 };
+/* Replicas that take mini-batches in turn need so many times longer until one round is like the next. */
+enum { REPLICAS_LONGER = 3 };
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
@@ -32,6 +34,7 @@ int simulate_plan_batches(const struct ps_plan *plan) {
     if (schedule_find(plan->schedule, &schedule, NULL) != PS_OK) return 1;
     for (int i = 0; i < plan->pattern_count; i++) latest = larger(latest, plan->pattern[i].shift);
     int batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
+    if (!schedule->flush && plan_has_replicas(plan)) batches *= REPLICAS_LONGER;
     return larger(batches, 4 * latest / plan->micro_batches);
 }
 
@@ -39,12 +42,24 @@ static double slope(const struct engine *engine, int from, int to) {
     return engine_seconds(engine, engine->completed[to] - engine->completed[from]) / (to - from);
 }
 
+/* Mini-batches after which a pipeline repeats itself where replicas take them in turn. */
+static int turn_of(const struct ps_programs *programs) {
+    int turn = 1;
+    for (int stage = 0; stage < programs->stages; stage++) {
+        int round = programs_round(programs, stage), times = 1;
+        while (times * turn % round != 0) times++;
+        turn *= times;
+    }
+    return turn;
+}
+
 static double period(const struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
     int batches = programs->batches, steady = 0;
     if (engine->flush || batches == 1) return engine_seconds(engine, engine->end) / batches;
     while (steady < batches && engine->completed[steady] <= engine->last_entry) steady++;
-    int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches;
+    int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches, turn = turn_of(programs);
+    under_way = (under_way + turn - 1) / turn * turn;
     if (steady <= under_way) return slope(engine, 0, batches - 1);
     int span = larger(1, (steady - 1) / 2 / under_way) * under_way;
     return slope(engine, steady - 1 - span, steady - 1);

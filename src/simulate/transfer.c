@@ -33,6 +33,10 @@ static void settle(struct engine *engine, int index) {
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct engine *engine = context;
     if (kind < BLOCK_INPUT) return true;
+    if (kind == BLOCK_WEIGHT_GRADIENTS) {
+        int sum = engine_part_of(engine, worker, stage)->sum_block;
+        return sum == NOBODY || !engine->blocks[sum].moving;
+    }
     return !engine->blocks[block_index(engine, worker, stage, kind, slot)].moving;
 }
 
@@ -49,7 +53,7 @@ static void occupy(struct engine *engine, int index, int64_t duration) {
 static void receive_in_own_time(struct engine *engine, int index) {
     struct engine_block *block = &engine->blocks[index];
     struct engine_worker *worker = &engine->workers[block->worker];
-    if (block->partner == NOBODY || worker->waiting != index) return;
+    if (block->sum || block->partner == NOBODY || worker->waiting != index) return;
     account_wait(engine, worker, engine->now);
     block->moving = false;
     occupy(engine, block->worker, engine->channels[block->channel].duration);
@@ -102,7 +106,7 @@ static void carry(struct engine *engine, int sender_index, int receiver_index) {
 
 void transfer_end(struct engine *engine, int block) {
     settle(engine, block);
-    settle(engine, engine->blocks[block].partner);
+    if (!engine->blocks[block].sum) settle(engine, engine->blocks[block].partner);
 }
 
 /* Takes the block out of the list that holds the other end of `block`; NOBODY where it has not come yet. */
@@ -155,6 +159,41 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     assert(block->channel != NO_ROUTE);
     offer(engine, index, side);
     if (side == SENDER && !engine->work->cluster->overlap) occupy(engine, worker, engine->channels[block->channel].duration);
+    return PS_OK;
+}
+
+/* All replicas have come: the sum goes around the ring once its links have done with what came before, on all of them at once. */
+static void add_up(struct engine *engine, int stage, int last_block) {
+    const struct ps_programs *programs = engine->work->programs;
+    struct engine_ring *ring = &engine->rings[stage];
+    int replicas = programs_replicas(programs, stage);
+    int64_t start = engine->now;
+    for (int r = 0; r < replicas; r++) start = latest(start, engine->link_free[engine->channels[ring->channel + r].link]);
+    for (int r = 0; r < replicas; r++) engine->link_free[engine->channels[ring->channel + r].link] = start + ring->duration;
+    for (int part = programs->first_part[stage]; part < programs->first_part[stage + 1]; part++) {
+        int block = engine->parts[part].sum_block;
+        if (block == NOBODY) continue;
+        engine->blocks[block].partner = last_block;
+        if (start + ring->duration > engine->now)
+            event_push(&engine->heap, start + ring->duration, programs->workers + block);
+        else
+            transfer_end(engine, block);
+    }
+}
+
+enum ps_status transfer_reduce(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct engine *engine = context;
+    (void)error;
+    struct engine_ring *ring = &engine->rings[instruction->stage];
+    int index = engine_part_of(engine, worker, instruction->stage)->sum_block;
+    struct engine_block *block = &engine->blocks[index];
+    assert(index != NOBODY && !block->moving);
+    block->moving = true;
+    block->partner = NOBODY;
+    block->posted = engine->now;
+    if (++ring->offered < programs_replicas(engine->work->programs, instruction->stage)) return PS_OK;
+    ring->offered = 0;
+    add_up(engine, instruction->stage, index);
     return PS_OK;
 }
 

@@ -5,9 +5,11 @@
 #include "program/schedules/straight.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int stage = straight_stage(programs, worker), m = programs->micro_batches;
-    for (int batch = 0; stage >= 0 && batch < programs->batches; batch++)
-        TRY(straight_one_forward_one_backward(program, stage, batch * m, m, programs->stages - 1 - stage, error));
+    int part = straight_part(programs, worker);
+    for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
+        int m = programs_share(programs, part, batch), ahead = straight_ahead(programs, programs->parts[part].stage);
+        TRY(straight_one_forward_one_backward(programs, part, program, batch * m, m, ahead, error));
+    }
     return PS_OK;
 }
 
@@ -15,6 +17,7 @@ const struct schedule schedule_1f1b = {
     .name = "1f1b",
     .summary = "one forward, one backward in turn, drained at each update (DAPPLE, 1F1B-SNO)",
     .flush = true,
+    .replicas = true,
     .micro_batches = straight_micro_batches,
     .write = write,
 };
