@@ -27,6 +27,8 @@ struct schedule {
     const char *name, *summary;
     bool flush; /* synchronous: the pipeline drains before each update, so no update falls between an F and its B */
     bool replicas;  /* stages may have several workers that share the micro-batches */
+    bool streaming; /* its workers send a result from its first part on: every transfer is streamed */
+    bool lanes;     /* its workers run a forward and a backward beside each other, each with a share of the device */
     bool in_flight; /* reads from the plan how many micro-batches each stage holds */
     const struct placement *placement; /* NULL: see struct placement */
     /* Default number of micro-batches per mini-batch for `workers`. */

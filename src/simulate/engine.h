@@ -16,10 +16,15 @@
 
 struct engine_worker {
     struct interpreter interpreter;
-    struct program page; /* what is unfolded of its program, where programs are folded */
+    struct program page; /* what is unfolded of its program, where programs are folded; or what is its lane's of it */
+    int *needs;          /* with lanes, per instruction: so many of the other lane's must be done before; else NULL */
+    bool held;           /* for that */
     struct folded_cursor cursor;
     const struct instruction *computing; /* NULL: none */
     int64_t asked, started, duration;    /* of that computation: wanted since, runs since, takes */
+    bool running;                        /* it has a core */
+    double left;                         /* with lanes: what was left of the duration at `rated` */
+    int64_t rated;
     bool transferring;                   /* without overlap: a transfer takes its time */
     int waiting;                         /* block; NOBODY */
     int64_t waiting_since;
@@ -31,7 +36,7 @@ struct engine_worker {
 
 /* One slot of one kind of one part. */
 struct engine_block {
-    int worker;
+    int worker; /* of the programs */
     bool moving; /* a transfer was started on it that is not over */
     int partner; /* block at the other end, once it has come; NOBODY before */
     int channel, micro_batch;
@@ -69,8 +74,10 @@ struct engine {
     const struct simulation_work *work;
     double tick_s;
     int64_t now;
-    bool flush;
-    struct event_heap heap; /* subjects: workers, then (as workers + block) receiving blocks whose transfer ends */
+    bool flush, streaming;
+    int lanes;        /* of a worker; a worker here is one lane of one of the programs': see lanes.c */
+    int worker_count; /* workers of the programs x lanes */
+    struct event_heap heap; /* subjects: workers, then (as worker_count + block) receiving blocks whose transfer ends */
     struct engine_worker *workers;
     struct engine_part *parts;
     struct routes routes;
@@ -103,16 +110,33 @@ void transfer_end(struct engine *engine, int block);
 /* The worker has begun to wait for `block`. */
 void transfer_wanted(struct engine *engine, int worker, int block);
 
+/* lanes.c: workers that run forwards beside backwards. */
+enum { LANE_FORWARD, LANE_BACKWARD, LANES };
+/* Takes each worker's program apart. */
+enum ps_status lanes_create(struct engine *engine, struct ps_error *error);
+/* Must the worker wait for what its other lane does before its next instruction? */
+bool lanes_hold(const struct engine *engine, int worker);
+/* Something of the worker is done: its other lane may be held for that. */
+void lanes_release(struct engine *engine, int worker);
+/* The worker begins a computation, or has finished one: sets when those of both its lanes end. */
+void lanes_share(struct engine *engine, int worker);
+/* Does its other lane compute? */
+bool lanes_other_runs(const struct engine *engine, int worker);
+
+/* The worker of the programs that it is a lane of. */
+static inline int engine_owner(const struct engine *engine, int worker) { return worker / engine->lanes; }
+
 /* Of the worker's part of a stage. */
 static inline struct engine_part *engine_part_of(const struct engine *engine, int worker, int stage) {
-    return &engine->parts[programs_part(engine->work->programs, worker, stage)];
+    return &engine->parts[programs_part(engine->work->programs, engine_owner(engine, worker), stage)];
 }
 
 static inline double engine_seconds(const struct engine *engine, int64_t ticks) { return (double)ticks * engine->tick_s; }
 
 /* Has the worker not begun its first backward, or begun its last forward, of what drains together? */
-static inline bool engine_fills_or_drains(const struct engine_worker *worker) {
-    return worker->backwards == 0 || worker->forwards == worker->window;
+static inline bool engine_fills_or_drains(const struct engine *engine, int worker) {
+    int first = worker - worker % engine->lanes, last = first + engine->lanes - 1;
+    return engine->workers[last].backwards == 0 || engine->workers[first].forwards == engine->workers[first].window;
 }
 
 #endif

@@ -58,19 +58,19 @@ static void survey_folded(const struct folded *folded, int index, struct survey 
 static void survey_program(struct engine *engine, int index, struct survey *survey) {
     const struct simulation_work *work = engine->work;
     const struct program *program = &work->programs->worker[index];
-    struct engine_worker *worker = &engine->workers[index];
+    struct engine_worker *worker = &engine->workers[index * engine->lanes];
     int64_t forwards = 0;
     worker->event_first = survey->events;
     if (work->folded) survey_folded(work->folded, index, survey, &forwards);
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
-        int *slots = engine_part_of(engine, index, instruction->stage)->slots;
+        int *slots = engine_part_of(engine, index * engine->lanes, instruction->stage)->slots;
         for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
             if (instruction->block[kind] >= slots[kind]) slots[kind] = instruction->block[kind] + 1;
         survey_instruction((enum opcode)instruction->op, 1, survey, &forwards);
     }
     worker->window = (int)(engine->flush ? forwards / work->programs->batches : forwards);
-    worker->waiting = NOBODY;
+    for (int lane = 0; lane < engine->lanes; lane++) worker[lane].waiting = NOBODY;
 }
 
 /* Folded programs number their blocks by the slots that are theirs. */
@@ -194,7 +194,7 @@ static void *take(int count, size_t size) { return calloc((size_t)(count > 0 ? c
 
 static bool take_fixed(struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
-    int workers = programs->workers, channels = engine->routes.count + programs->part_count;
+    int workers = engine->worker_count, channels = engine->routes.count + programs->part_count;
     engine->workers = take(workers, sizeof *engine->workers);
     engine->parts = take(programs->part_count, sizeof *engine->parts);
     engine->rings = take(programs->stages, sizeof *engine->rings);
@@ -207,7 +207,7 @@ static bool take_fixed(struct engine *engine) {
 
 static bool take_windows(struct engine *engine) {
     bool ok = true;
-    for (int w = 0; engine->work->folded && w < engine->work->programs->workers; w++) {
+    for (int w = 0; engine->work->folded && w < engine->worker_count; w++) {
         struct program *window = &engine->workers[w].page;
         window->code = take(PAGE, sizeof *window->code);
         window->capacity = PAGE;
@@ -223,6 +223,7 @@ static bool take_surveyed(struct engine *engine, const struct survey *survey) {
     engine->recording = survey->events <= SIMULATE_EVENTS_MAX && !engine->work->summary_only;
     if (!engine->recording) return true;
     timeline->workers = engine->work->programs->workers;
+    timeline->lanes = engine->lanes;
     timeline->batches = engine->work->programs->batches;
     timeline->micro_batches = engine->work->programs->micro_batches;
     timeline->event_count = timeline->event_capacity = (int)survey->events;
@@ -237,13 +238,17 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(programs->schedule, &schedule, error));
     engine->flush = schedule->flush;
+    engine->streaming = schedule->streaming || engine->work->cluster->streaming;
+    engine->lanes = schedule->lanes ? LANES : 1;
+    engine->worker_count = programs->workers * engine->lanes;
     engine->free_cores = engine->work->cluster->cores > 0 ? engine->work->cluster->cores : programs->workers;
     TRY(routes_create(programs, &engine->routes, error));
     if (!take_fixed(engine))
-        return error_memory(error, "simulated workers", (size_t)programs->workers * sizeof *engine->workers);
+        return error_memory(error, "simulated workers", (size_t)engine->worker_count * sizeof *engine->workers);
     struct survey survey = {0};
     for (int w = 0; w < programs->workers; w++) survey_program(engine, w, &survey);
     if (engine->work->folded) survey_slots(engine);
+    if (engine->lanes > 1) TRY(lanes_create(engine, error));
     for (int route = 0; route < engine->routes.count; route++) add_route(engine, &engine->routes.list[route]);
     for (int stage = 0; stage < programs->stages; stage++) add_ring(engine, stage);
     engine->tick_s = choose_tick(longest_run(engine, &survey));
@@ -256,7 +261,7 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
         return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);
     }
     lay_out_blocks(engine);
-    return event_heap_create(&engine->heap, programs->workers + engine->block_count, error);
+    return event_heap_create(&engine->heap, engine->worker_count + engine->block_count, error);
 }
 
 enum ps_status engine_create(struct engine *engine, const struct simulation_work *work, struct ps_error *error) {
@@ -269,7 +274,10 @@ enum ps_status engine_create(struct engine *engine, const struct simulation_work
 void engine_free(struct engine *engine) {
     event_heap_free(&engine->heap);
     timeline_free(&engine->timeline);
-    for (int w = 0; engine->workers && w < engine->work->programs->workers; w++) free(engine->workers[w].page.code);
+    for (int w = 0; engine->workers && w < engine->worker_count; w++) {
+        free(engine->workers[w].page.code);
+        free(engine->workers[w].needs);
+    }
     free(engine->workers);
     free(engine->parts);
     free(engine->rings);

@@ -5,12 +5,7 @@
 #include "program/schedules/straight.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int part = straight_part(programs, worker);
-    for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
-        int m = programs_share(programs, part, batch), ahead = straight_ahead(programs, programs->parts[part].stage);
-        TRY(straight_one_forward_one_backward(programs, part, program, batch * m, m, ahead, error));
-    }
-    return PS_OK;
+    return straight_write_drained(programs, worker, 1, program, error);
 }
 
 const struct schedule schedule_1f1b = {

@@ -49,14 +49,24 @@ enum ps_status straight_one_forward_one_backward(const struct ps_programs *progr
     return PS_OK;
 }
 
-enum ps_status straight_split_backward(struct program *program, int stage, int first, int count, int warm_up, int lag,
-                                       struct ps_error *error) {
+enum ps_status straight_write_drained(const struct ps_programs *programs, int worker, int times, struct program *program,
+                                      struct ps_error *error) {
+    int part = straight_part(programs, worker);
+    for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
+        int m = programs_share(programs, part, batch), ahead = straight_ahead(programs, programs->parts[part].stage);
+        TRY(straight_one_forward_one_backward(programs, part, program, batch * m, m, times * (ahead + 1) - 1, error));
+    }
+    return PS_OK;
+}
+
+enum ps_status straight_split_backward(const struct ps_programs *programs, int part, struct program *program, int first, int count,
+                                       int warm_up, int lag, struct ps_error *error) {
     if (warm_up > count) warm_up = count;
-    for (int k = 0; k < count + warm_up + lag; k++) {
-        int input = k - warm_up, weights = input - lag;
-        if (k < count) TRY(straight_compute(program, OP_F, stage, first + k, error));
-        if (input >= 0 && input < count) TRY(straight_compute(program, OP_I, stage, first + input, error));
-        if (weights >= 0 && weights < count) TRY(straight_compute(program, OP_W, stage, first + weights, error));
+    for (int n = 0; n < count + warm_up + lag; n++) {
+        int input = n - warm_up, weights = input - lag;
+        if (n < count) TRY(straight_append(programs, part, OP_F, first + n, program, error));
+        if (input >= 0 && input < count) TRY(straight_append(programs, part, OP_I, first + input, program, error));
+        if (weights >= 0 && weights < count) TRY(straight_append(programs, part, OP_W, first + weights, program, error));
     }
     return PS_OK;
 }
