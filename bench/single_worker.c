@@ -1,6 +1,6 @@
 /*
- * How fast one worker trains: forward, backward and update (SGD with momentum) of a whole network on one device, through the same
- * stage that a pipeline runs. pytorch/single_worker.py measures the same in PyTorch; pytorch.sh puts both side by side.
+ * How fast one worker trains: forward, backward and update (SGD with momentum) of a whole network on one device, through the
+ * same stage that a pipeline runs. pytorch/single_worker.py measures the same in PyTorch; pytorch.sh puts both side by side.
  *
  *     single_worker [MODEL [BATCH [THREADS [STEPS [layers]]]]]
  *

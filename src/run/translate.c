@@ -1,6 +1,6 @@
 /*
- * Beam search over rows of the network's input: sentence s of a round has the rows s * beam and on, each with one hypothesis. At
- * each position the best `beam` of what the hypotheses can become go on, those that have ended among them as they are.
+ * Beam search over rows of the network's input: sentence s of a round has the rows s * beam and on, each with one hypothesis.
+ * At each position the best `beam` of what the hypotheses can become go on, those that have ended among them as they are.
  */
 #include "run/translate.h"
 

@@ -5,8 +5,8 @@
  * gives the probabilities at one more position. Nothing but the forward of a stage is needed, and what is evaluated is exactly
  * what was trained.
  *
- * Hypotheses are ranked by log probability / ((5 + tokens) / 6)^0.6 (Wu et al. 2016, equation 14, with the alpha of the reference
- * implementation and without its coverage penalty). A beam of 1 is greedy.
+ * Hypotheses are ranked by log probability / ((5 + tokens) / 6)^0.6 (Wu et al. 2016, equation 14, with the alpha of the
+ * reference implementation and without its coverage penalty). A beam of 1 is greedy.
  */
 #ifndef PENSTOCK_RUN_TRANSLATE_H
 #define PENSTOCK_RUN_TRANSLATE_H

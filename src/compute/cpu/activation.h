@@ -1,7 +1,7 @@
 /*
- * exp, tanh and the logistic function as a few multiplications, which a compiler makes as wide as the machine inside a loop (the
- * library's functions it calls one by one). Polynomials of Cephes' expf and tanhf (S. Moshier, 1992); errors below 3 units in the
- * last place. The same bits on every CPU, since nothing is contracted.
+ * exp, tanh and the logistic function as a few multiplications, which a compiler makes as wide as the machine inside a loop
+ * (the library's functions it calls one by one). Polynomials of Cephes' expf and tanhf (S. Moshier, 1992); errors below 3 units
+ * in the last place. The same bits on every CPU, since nothing is contracted.
  */
 #ifndef PENSTOCK_COMPUTE_CPU_ACTIVATION_H
 #define PENSTOCK_COMPUTE_CPU_ACTIVATION_H
