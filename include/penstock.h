@@ -316,6 +316,7 @@ struct ps_run; /* a finished run */
 struct ps_run_info {
     int workers, steps, epochs;
     double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
+    double perplexity, valid_perplexity;               /* e to the loss; NaN but for labels that are tokens of a sequence */
     double wall_s, samples_per_s, predicted_samples_per_s;
 };
 
@@ -345,7 +346,8 @@ struct ps_evaluate_options {
 
 struct ps_evaluation {
     double loss, accuracy;
-    double bleu; /* of translations, 0 to 100 as sacrebleu counts; else NaN */
+    double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
+    double bleu;       /* of translations, 0 to 100 as sacrebleu counts; else NaN */
     int64_t samples;
 };
 

@@ -84,6 +84,10 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         output_json_number(evaluation.loss);
         printf(", \"accuracy\": ");
         output_json_number(evaluation.accuracy);
+        if (isfinite(evaluation.perplexity)) {
+            printf(", \"perplexity\": ");
+            output_json_number(evaluation.perplexity);
+        }
         if (!isnan(evaluation.bleu)) {
             printf(", \"bleu\": ");
             output_json_number(evaluation.bleu);
@@ -91,8 +95,9 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         printf(", \"samples\": %" PRId64 "}\n", evaluation.samples);
     } else {
         if (!isnan(evaluation.bleu)) printf("BLEU %.2f, ", evaluation.bleu);
-        printf("loss %.4f, accuracy %.2f%% on %" PRId64 " samples\n", evaluation.loss, 100 * evaluation.accuracy,
-               evaluation.samples);
+        printf("loss %.4f, accuracy %.2f%%", evaluation.loss, 100 * evaluation.accuracy);
+        if (isfinite(evaluation.perplexity)) printf(", perplexity %.2f", evaluation.perplexity);
+        printf(" on %" PRId64 " samples\n", evaluation.samples);
     }
     return PS_OK;
 }

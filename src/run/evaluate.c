@@ -158,6 +158,7 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
     *evaluation = (struct ps_evaluation){
         .loss = sum.loss / labels, .accuracy = (double)sum.correct / labels, .bleu = NAN, .samples = evaluator->samples.count};
+    evaluation->perplexity = job_perplexity(evaluator->model, evaluation->loss);
     return run_translation(evaluator, &evaluation->bleu, error);
 }
 
