@@ -49,6 +49,10 @@ enum ps_status {
 const char *ps_status_text(enum ps_status status);
 const char *ps_version(void);
 
+/* The number of this process among those that mpirun or the like started together, by its environment; 0 where it is alone.
+ * Results and messages are rank 0's to show. */
+int ps_process_rank(void);
+
 struct ps_error {
     enum ps_status status;
     char message[1024]; /* one line */
@@ -179,6 +183,8 @@ struct ps_cluster_options {
 
 enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
+enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *path, struct ps_error *error);
+char *ps_cluster_json(const struct ps_cluster *cluster);
 int ps_cluster_workers(const struct ps_cluster *cluster);
 void ps_cluster_destroy(struct ps_cluster *cluster);
 
@@ -294,7 +300,7 @@ struct ps_train_options {
     int warmup_steps;
     /* where */
     const char *device;    /* NULL: "cpu" */
-    const char *transport; /* NULL: "threads"; "serial" runs every worker in one thread */
+    const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */
     int threads;           /* per worker; 0: 1 */
     uint64_t seed;
     const char *out; /* run directory; NULL: nothing is written */
@@ -317,6 +323,8 @@ struct ps_run_worker {
     double busy_s;
 };
 
+/* Over MPI all processes call it, once, with the same options. What went wrong on any of them is the status of all; the message
+ * is empty on those that need not show it. The run's figures are complete on rank 0. */
 enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error);
 struct ps_run_info ps_run_info(const struct ps_run *run);
 struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker);

@@ -200,6 +200,10 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     struct ps_train_options options = training_options(arguments);
     struct ps_run *run;
     CHECK(ps_train(&options, &run, error));
+    if (ps_process_rank() > 0) {
+        ps_run_destroy(run);
+        return PS_OK;
+    }
     enum ps_status status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
     ps_run_destroy(run);
     return status;

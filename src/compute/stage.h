@@ -43,6 +43,9 @@ struct stage_step {
     bool update_statistics;
     bool accumulate; /* backward_weight adds to the gradients instead of writing them */
     int samples;     /* that count in loss and hits (the last evaluation batch may be short); 0: all */
+    /* Called with its context between operators, for what must not wait for the whole stage; NULL: nothing. */
+    void (*between)(void *context);
+    void *between_context;
 };
 
 struct stage_result {

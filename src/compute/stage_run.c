@@ -133,7 +133,9 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
     uint64_t mode = denormals_flush();
     for (int i = 0; i < list->count && status == PS_OK; i++) {
         const struct action *action = &list->actions[i];
-        if (action->half & half) status = action->run(run, action, error);
+        if (!(action->half & half)) continue;
+        status = action->run(run, action, error);
+        if (run->step->between) run->step->between(run->step->between_context);
     }
     denormals_restore(mode);
     return status;

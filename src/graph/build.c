@@ -157,3 +157,23 @@ int build_local_response_norm(struct builder *builder, int input, const char *na
 int build_cross_entropy(struct builder *builder, int input, const char *name) {
     return add_one(builder, OPERATOR_CROSS_ENTROPY, name, NULL, input);
 }
+
+int build_projection(struct builder *builder, int input, const char *name, int features) {
+    struct attributes attributes = {.channels = features};
+    return add_one(builder, OPERATOR_LINEAR, name, &attributes, input);
+}
+
+int build_lstm(struct builder *builder, int input, const char *name, int hidden) {
+    struct attributes attributes = {.channels = hidden};
+    return add_one(builder, OPERATOR_LSTM, name, &attributes, input);
+}
+
+int build_lstm_padded(struct builder *builder, int input, int tokens, const char *name, int hidden, bool reverse) {
+    struct attributes attributes = {.channels = hidden, .reverse = reverse};
+    return graph_add(builder->graph, OPERATOR_LSTM, name, &attributes, (const int[]){input, tokens}, 2, builder->error);
+}
+
+int build_additive_attention(struct builder *builder, int query, int key, int value, int tokens, const char *name) {
+    return graph_add(builder->graph, OPERATOR_ADDITIVE_ATTENTION, name, NULL, (const int[]){query, key, value, tokens}, 4,
+                     builder->error);
+}

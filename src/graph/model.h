@@ -75,5 +75,11 @@ int build_tokens(struct builder *builder, int positions);
 int build_embedding(struct builder *builder, int input, const char *name, int vocabulary, int features);
 /* Positions first .. first + count - 1; nothing is added where that is all of them. */
 int build_slice(struct builder *builder, int input, const char *name, int first, int count);
+/* A linear layer without bias. */
+int build_projection(struct builder *builder, int input, const char *name, int features);
+int build_lstm(struct builder *builder, int input, const char *name, int hidden);
+/* Of sequences with padding, where `tokens` has token 0. */
+int build_lstm_padded(struct builder *builder, int input, int tokens, const char *name, int hidden, bool reverse);
+int build_additive_attention(struct builder *builder, int query, int key, int value, int tokens, const char *name);
 
 #endif

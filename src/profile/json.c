@@ -240,6 +240,15 @@ enum ps_status profile_read_json(const char *path, struct ps_profile **profile, 
     return status;
 }
 
+enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **profile, struct ps_error *error) {
+    json_t *document;
+    TRY(json_parse(text, size, "the profile of rank 0", "penstock-profile", &document, error));
+    struct json_place root = json_root(document, "the profile of rank 0");
+    enum ps_status status = read_document(&root, profile, error);
+    json_decref(document);
+    return status;
+}
+
 /* ----------------------------------------------------------------- writing */
 
 static void put_times(json_t *object, const struct layer_cost *layer, const struct cost_field fields[TIMES]) {

@@ -55,6 +55,8 @@ enum ps_status profile_check(const struct ps_profile *profile, struct ps_error *
 
 /* delta_bytes of a layer where the source does not say: the value that it makes, if it has weights. */
 int64_t profile_usual_delta_bytes(const struct layer_sizes *size);
+/* A profile from the text of its file, as another process sends it. */
+enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **profile, struct ps_error *error);
 
 /* The table for a micro-batch size; 0: the largest. A size that was not measured is PS_USAGE and lists those that were. */
 enum ps_status profile_table(const struct ps_profile *profile, int micro_batch, const struct cost_table **table,

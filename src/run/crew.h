@@ -2,6 +2,8 @@
  * The crew: all workers of a run and how they go through a segment together, each on its own thread or all in the caller's, as
  * the transport says. The caller starts a segment and gets control back when every worker has finished it, or one has failed:
  * the others are then told through the transport and stop at once; the first error is the one reported.
+ *
+ * Where workers are processes, only one of them is here: the others have a number and nothing else, no stages, no memory.
  */
 #ifndef PENSTOCK_RUN_CREW_H
 #define PENSTOCK_RUN_CREW_H
@@ -38,6 +40,10 @@ struct crew {
 
     struct worker *workers;
     int worker_count;
+    int first_here, end_here; /* the workers of this process */
+    struct processes *processes;
+    int segment_number; /* of the one that runs, counted over training and evaluation */
+    struct stage_sizes *sizes; /* by stage, of those that run here */
     struct transport *transport;
     struct environment environment;
 
@@ -55,7 +61,7 @@ struct crew {
     pthread_mutex_t lock;
     pthread_cond_t begin, over;
     int64_t segments; /* started so far */
-    int running;      /* workers that have not finished the segment */
+    int running;      /* workers here that have not finished the segment */
     bool leave;
     enum ps_status status; /* of the first failure */
     struct ps_error error;
@@ -73,6 +79,7 @@ struct crew_member {
 struct crew_options {
     const struct worker_options *worker; /* its `number` is filled in for each */
     const struct transport_class *transport;
+    struct processes *processes; /* borrowed */
     const struct update_rule *rule;
     uint64_t seed;
     int step_capacity; /* mini-batches in the longest segment */
@@ -85,10 +92,15 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
 /* Stops the threads and frees everything; NULL is fine. */
 void crew_destroy(struct crew *crew);
 
-/* Runs a segment to its end. `watch` (NULL: nobody) is called now and then meanwhile, from the calling thread; what it returns
+/* Runs a segment to the end of all workers that are here. `watch` (NULL: nobody) is called now and then meanwhile, from the calling thread; what it returns
  * other than PS_OK stops the crew like a worker's failure. After a failure the crew runs no more. */
 enum ps_status crew_run(struct crew *crew, const struct segment *segment,
                         enum ps_status (*watch)(void *context, struct ps_error *error), void *context, struct ps_error *error);
+
+/* Does the worker run in this process? */
+static inline bool crew_has(const struct crew *crew, int number) {
+    return number >= crew->first_here && number < crew->end_here;
+}
 
 /* The environment of the interpreter that computes (environment.c); its context is the crew. */
 struct environment crew_environment(struct crew *crew);

@@ -9,6 +9,9 @@
 #include "base/clock.h"
 #include "run/crew.h"
 
+/* While a device only waits, transfers are moved along this often. */
+#define TRANSFERS_S 2e-4
+
 /* ----------------------------------------------------------------------- data */
 
 static int data_kind(const struct crew *crew) { return crew->segment.training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID; }
@@ -84,8 +87,14 @@ static struct stage_blocks blocks_of(const struct worker *worker, const struct w
     };
 }
 
+/* Messages of other processes, moved along while this one computes. */
+static void move_transfers(void *context) {
+    const struct crew *crew = context;
+    crew->transport_class->progress(crew->transport);
+}
+
 /* Everything that a micro-batch's forward, recomputation and backward have in common. */
-static struct stage_step step_of(const struct crew *crew, const struct worker_stage *stage,
+static struct stage_step step_of(struct crew *crew, const struct worker_stage *stage,
                                  const struct instruction *instruction) {
     int per_batch = crew->segment.programs->micro_batches;
     return (struct stage_step){
@@ -95,6 +104,8 @@ static struct stage_step step_of(const struct crew *crew, const struct worker_st
         .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
         .gradient_scale = stage->labels ? stage->label_scale[instruction->block[BLOCK_INPUT]] : 0,
         .training = crew->segment.training,
+        .between = crew->transport_class->progress ? move_transfers : NULL,
+        .between_context = crew,
     };
 }
 
@@ -110,7 +121,14 @@ static void note_arrivals(struct crew *crew, struct worker *worker, const struct
     }
 }
 
-static void finish(struct worker *worker) {
+/* Waits for the device. One that only waits leaves the time to the transfers, as one that computes by itself would. */
+static void finish(struct crew *crew, struct worker *worker) {
+    const struct device_class *device = worker->device->class;
+    bool moves = crew->transport_class->progress && device->done_at;
+    while (moves && clock_now() < device->done_at(worker->device) - TRANSFERS_S) {
+        clock_sleep(TRANSFERS_S);
+        move_transfers(crew);
+    }
     if (worker->device->class->finish) worker->device->class->finish(worker->device);
 }
 
@@ -151,7 +169,7 @@ static enum ps_status forward(void *context, int number, const struct instructio
     step.samples = counted;
     struct stage_result result = {0};
     TRY(stage_forward(stage->stage, &blocks, &step, &result, error));
-    finish(worker);
+    finish(crew, worker);
     return crew->real && last ? record_loss(crew, instruction, &result, error) : PS_OK;
 }
 
@@ -163,7 +181,7 @@ static enum ps_status recompute(void *context, int number, const struct instruct
     struct stage_step step = step_of(crew, stage, instruction);
     struct stage_result ignored = {0}; /* the loss was counted in the forward */
     TRY(stage_forward(stage->stage, &blocks, &step, &ignored, error));
-    finish(worker);
+    finish(crew, worker);
     return PS_OK;
 }
 
@@ -176,7 +194,7 @@ static enum ps_status run_backward(struct crew *crew, int number, const struct i
     struct stage_step step = step_of(crew, stage, instruction);
     step.accumulate = stage->accumulating;
     TRY(stage_backward(stage->stage, &blocks, &step, half, error));
-    finish(worker);
+    finish(crew, worker);
     if (instruction_adds_gradients(instruction)) stage->accumulating = true;
     return PS_OK;
 }
@@ -201,7 +219,7 @@ static enum ps_status update(void *context, int number, const struct instruction
     float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
     update_rule_apply(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                       stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
-    finish(worker);
+    finish(crew, worker);
     stage->newest = instruction->to;
     stage->accumulating = false;
     if (instruction->stage < crew->segment.programs->stages - 1) return PS_OK;
@@ -217,7 +235,7 @@ static enum ps_status predict(void *context, int number, const struct instructio
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     update_rule_predict(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                         stage->weights[instruction->predict_to], instruction->ahead);
-    finish(worker);
+    finish(crew, worker);
     return PS_OK;
 }
 

@@ -10,8 +10,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "run/checkpoint.h"
+#include "run/ghosts.h"
 #include "run/trace.h"
-#include "run/trainer.h"
+#include "run/trainer_share.h"
 
 /* What a picture shows of each worker. */
 enum { PICTURE_COMPUTATIONS = 48 };
@@ -20,7 +21,7 @@ enum { PICTURE_COMPUTATIONS = 48 };
 
 /* Newest weights on the validation data. */
 static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry, struct ps_error *error) {
-    if (!trainer->valid.dataset) return PS_OK;
+    if (trainer->valid.count == 0) return PS_OK;
     struct crew *crew = trainer->crew;
     for (int number = 0; number < crew->worker_count; number++) {
         struct worker *worker = &crew->workers[number];
@@ -29,6 +30,8 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
     }
     struct segment segment = {.programs = trainer->programs.evaluation};
     TRY(crew_run(crew, &segment, NULL, NULL, error));
+    TRY(trainer_share_segment(trainer, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
     if (crew->evaluation.counted == 0)
         return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options->valid);
     entry->valid_loss = crew->evaluation.loss / (double)crew->evaluation.counted;
@@ -70,12 +73,14 @@ static enum ps_status run_segment(struct trainer *trainer, struct ps_error *erro
     trainer->line = (struct step_sum){0};
     trainer->line_started_s = clock_now();
     TRY(crew_run(trainer->crew, &segment, trainer_watch, trainer, error));
+    TRY(trainer_share_segment(trainer, error));
     double seconds = clock_now() - trainer->crew->segment_started_s;
     TRY(trainer_watch(trainer, error));
     trainer->training_s += seconds;
     trainer->step += length;
     struct log_entry entry = trainer_epoch_entry(trainer, (double)length * trainer->job.batch / seconds);
     TRY(evaluate(trainer, &entry, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
     entry.elapsed_s = clock_now() - trainer->started_s;
     TRY(run_directory_log(&trainer->directory, &entry, error));
     tell_segment(trainer, &entry);
@@ -101,7 +106,10 @@ static enum ps_status write_traces(const struct trainer *trainer, struct ps_erro
 }
 
 static enum ps_status leave_weights(const struct trainer *trainer, struct ps_error *error) {
-    if (!trainer->directory.path || !trainer->job.device->real) return PS_OK;
+    if (!trainer->options->out || !trainer->job.device->real) return PS_OK;
+    struct worker_options worker = trainer_worker_options(trainer);
+    TRY(ghosts_fetch(trainer->crew, &worker, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
     struct checkpoint_state state = {
         .step = trainer->step,
         .epoch = trainer->run->info.epochs,
@@ -113,7 +121,7 @@ static enum ps_status leave_weights(const struct trainer *trainer, struct ps_err
 }
 
 static void note_workers(struct trainer *trainer) {
-    for (int number = 0; number < trainer->crew->worker_count; number++) {
+    for (int number = trainer->crew->first_here; number < trainer->crew->end_here; number++) {
         const struct worker *worker = &trainer->crew->workers[number];
         trainer->run->worker[number].measured_bytes = (int64_t)worker->memory.used;
         trainer->run->worker[number].busy_s = worker->busy_s;
@@ -127,14 +135,23 @@ enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
     trainer->started_s = clock_now();
     while (trainer->step < trainer->lengths.steps) TRY(run_segment(trainer, error));
     note_workers(trainer);
+    TRY(trainer_share_figures(trainer, error));
     TRY(leave_weights(trainer, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
     TRY(write_traces(trainer, error));
     return run_directory_finish(&trainer->directory, trainer->run, error);
 }
 
 enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error) {
     struct trainer trainer = {.options = options};
-    enum ps_status status = trainer_train(&trainer, error);
+    struct ps_error trouble = {0};
+    enum ps_status status = trainer_train(&trainer, &trouble);
+    trainer_explain_loss(&trainer, &trouble);
+    bool speaks = !trainer.processes || processes_speaks(trainer.processes);
+    status = processes_leave(trainer.processes, status, &trouble);
+    trainer.processes = NULL;
+    if (!speaks) trouble.message[0] = trouble.hint[0] = '\0';
+    if (status != PS_OK && error) *error = trouble;
     if (status == PS_OK) {
         *run = trainer.run;
         trainer.run = NULL;

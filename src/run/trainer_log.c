@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "run/trainer.h"
+#include "run/trainer_share.h"
 
 enum { LINES_PER_EPOCH = 20 };
 
@@ -59,6 +59,8 @@ static enum ps_status write_line(struct trainer *trainer, int64_t step, double n
 enum ps_status trainer_watch(void *context, struct ps_error *error) {
     struct trainer *trainer = context;
     const struct crew *crew = trainer->crew;
+    TRY(trainer_share_records(trainer, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
     int done = atomic_load_explicit(&crew->steps_done, memory_order_acquire);
     int length = crew->segment.programs->batches;
     for (; trainer->seen < done; trainer->seen++) {

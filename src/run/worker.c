@@ -50,12 +50,12 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
     return total;
 }
 
-static int64_t slot_bytes(const struct worker_stage *stage, enum block_kind kind) {
+int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind) {
     const int64_t bytes[BLOCK_KINDS] = {
-        [BLOCK_STASH] = stage->sizes.stash_bytes,          [BLOCK_DELTA] = stage->sizes.delta_bytes,
-        [BLOCK_INPUT] = stage->sizes.input_bytes,
-        [BLOCK_OUTPUT] = stage->sizes.output_bytes,        [BLOCK_OUTPUT_GRADIENT] = stage->sizes.output_bytes,
-        [BLOCK_INPUT_GRADIENT] = stage->sizes.input_bytes,
+        [BLOCK_STASH] = sizes->stash_bytes, [BLOCK_DELTA] = sizes->delta_bytes,
+        [BLOCK_INPUT] = sizes->input_bytes,
+        [BLOCK_OUTPUT] = sizes->output_bytes, [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
+        [BLOCK_INPUT_GRADIENT] = sizes->input_bytes,
     };
     return bytes[kind];
 }
@@ -93,7 +93,7 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     for (int i = 0; i < options->moments; i++) stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind), slot_bytes(stage, (enum block_kind)kind),
+        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind), worker_block_bytes(&stage->sizes, (enum block_kind)kind),
                         &stage->block[kind], error));
     size_t labels = (size_t)options->samples * (size_t)graph_labels(options->graph);
     if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, labels, error));

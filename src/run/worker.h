@@ -87,6 +87,9 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
 /* Frees everything, the loaders included; a zeroed worker is fine. */
 void worker_destroy(struct worker *worker);
 
+/* What a block of a stage takes. */
+int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind);
+
 /* The stage by its number in the plan; it is this worker's. */
 static inline struct worker_stage *worker_stage_find(struct worker *worker, int number) {
     struct worker_stage *stage = worker->stages;
