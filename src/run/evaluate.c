@@ -97,6 +97,7 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
     sum->correct += result.correct;
+    sum->correct5 += result.correct5;
     sum->counted += result.counted;
     return PS_OK;
 }
@@ -114,7 +115,10 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     if (sum.counted == 0) return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
     *evaluation = (struct ps_evaluation){
-        .loss = sum.loss / labels, .accuracy = (double)sum.correct / labels, .samples = evaluator->samples.count};
+        .loss = sum.loss / labels,
+        .accuracy = (double)sum.correct / labels,
+        .top5 = evaluator->model->classes > 5 ? (double)sum.correct5 / labels : NAN,
+        .samples = evaluator->samples.count};
     return PS_OK;
 }
 

@@ -20,14 +20,34 @@ enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *err
                                       .valid_loss = NAN,
                                       .valid_accuracy = NAN,
                                       .samples_per_s = NAN,
-                                      .predicted_samples_per_s = NAN};
+                                      .predicted_samples_per_s = NAN,
+                                      .top5 = NAN,
+                                      .valid_top5 = NAN};
+    for (int w = 0; w < workers; w++) made->worker[w].prediction_error = made->worker[w].newest_error = NAN;
     *run = made;
     return PS_OK;
 }
 
+enum ps_status run_add_point(struct ps_run *run, const struct ps_run_point *point, struct ps_error *error) {
+    if (run->point_count == run->point_capacity) {
+        int wanted = 2 * run->point_capacity + 16;
+        struct ps_run_point *grown = realloc(run->points, (size_t)wanted * sizeof *grown);
+        if (!grown) return error_memory(error, "a run's figures", (size_t)wanted * sizeof *grown);
+        run->points = grown;
+        run->point_capacity = wanted;
+    }
+    run->points[run->point_count++] = *point;
+    return PS_OK;
+}
+
+int ps_run_point_count(const struct ps_run *run) { return run->point_count; }
+
+struct ps_run_point ps_run_point(const struct ps_run *run, int point) { return run->points[point]; }
+
 void ps_run_destroy(struct ps_run *run) {
     if (!run) return;
     free(run->worker);
+    free(run->points);
     free(run);
 }
 
@@ -50,6 +70,8 @@ json_t *run_document(const struct ps_run *run) {
         json_array_append_new(workers, json_pack("{s:I, s:I, s:f}", "predicted_memory_bytes",
                                                  (json_int_t)run->worker[w].planned_bytes, "memory_bytes",
                                                  (json_int_t)run->worker[w].measured_bytes, "busy_s", run->worker[w].busy_s));
+    for (int w = 0; w < info->workers; w++)
+        run_set_number(json_array_get(workers, (size_t)w), "prediction_error", run->worker[w].prediction_error);
     json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "format", "penstock-summary",
                              "version", 1, "model", run->model, "schedule", run->schedule, "weights", run->weights, "optimizer",
                              run->optimizer, "device", run->device, "transport", run->transport, "batch", run->batch,
@@ -60,8 +82,10 @@ json_t *run_document(const struct ps_run *run) {
     }
     run_set_number(root, "loss", info->loss);
     run_set_number(root, "accuracy", info->accuracy);
+    run_set_number(root, "top5", info->top5);
     run_set_number(root, "valid_loss", info->valid_loss);
     run_set_number(root, "valid_accuracy", info->valid_accuracy);
+    run_set_number(root, "valid_top5", info->valid_top5);
     run_set_number(root, "lr", run->lr);
     run_set_number(root, "samples_per_s", info->samples_per_s);
     run_set_number(root, "predicted_samples_per_s", info->predicted_samples_per_s);
@@ -86,12 +110,15 @@ static const char *shown(double number, const char *format, double factor, char 
 }
 
 static void add_learning(const struct ps_run_info *info, struct text *text) {
-    char a[32], b[32];
+    char a[32], b[32], c[32];
     struct text rows = {0};
-    text_add(&rows, "\tloss\taccuracy\n");
-    text_add(&rows, "training, last epoch\t%s\t%s\n", shown(info->loss, "%.4f", 1, a), shown(info->accuracy, "%.2f%%", 100, b));
-    text_add(&rows, "validation\t%s\t%s\n", shown(info->valid_loss, "%.4f", 1, a),
-             shown(info->valid_accuracy, "%.2f%%", 100, b));
+    bool top5 = isfinite(info->top5);
+    text_add(&rows, "\tloss\taccuracy%s\n", top5 ? "\ttop 5" : "");
+    text_add(&rows, "training, last epoch\t%s\t%s%s%s\n", shown(info->loss, "%.4f", 1, a),
+             shown(info->accuracy, "%.2f%%", 100, b), top5 ? "\t" : "", top5 ? shown(info->top5, "%.2f%%", 100, c) : "");
+    text_add(&rows, "validation\t%s\t%s%s%s\n", shown(info->valid_loss, "%.4f", 1, a),
+             shown(info->valid_accuracy, "%.2f%%", 100, b), top5 ? "\t" : "",
+             top5 ? shown(info->valid_top5, "%.2f%%", 100, c) : "");
     char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     text_add(text, "\n%s", table ? table : "");
     if (!table) text->failed = true;

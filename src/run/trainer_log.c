@@ -14,6 +14,7 @@ static int64_t epoch_of(const struct trainer *trainer, int64_t step) {
 static void add_record(struct step_sum *sum, const struct step_record *record) {
     sum->loss += record->loss;
     sum->correct += record->correct;
+    sum->correct5 += record->correct5;
     sum->counted += record->counted;
     sum->steps++;
 }
@@ -28,8 +29,10 @@ static struct log_entry make_entry(const struct trainer *trainer, const struct s
         .epoch = epoch_of(trainer, step),
         .loss = known ? sum->loss / labels : NAN,
         .accuracy = known ? (double)sum->correct / labels : NAN,
+        .top5 = known && trainer_counts_top5(trainer) ? (double)sum->correct5 / labels : NAN,
         .valid_loss = NAN,
         .valid_accuracy = NAN,
+        .valid_top5 = NAN,
         .lr = learning_rate_at(&trainer->rule.rate, step - 1),
         .samples_per_s = samples_per_s,
         .elapsed_s = now - trainer->started_s,

@@ -76,6 +76,7 @@ struct worker_options {
     const struct ps_programs *programs; /* one of the run's: what parts there are */
     int moments;
     int record; /* computations to remember; 0: none */
+    unsigned without_decay;             /* enum decay_exclusion */
 };
 
 /* Opens the device and makes the stages, without their memory. */
