@@ -93,7 +93,7 @@ static enum ps_status write_contents(const char *directory, const struct crew *c
     for (int stage = 0; status == PS_OK && stage < state->stages; stage++)
         for (int number = 0; number < crew->worker_count; number++)
             for (int i = 0; status == PS_OK && i < crew->workers[number].stage_count; i++)
-                if (crew->workers[number].stages[i].number == stage)
+                if (crew->workers[number].stages[i].number == stage && crew->workers[number].stages[i].replica == 0)
                     status = write_stage(directory, &crew->workers[number].stages[i], state->stages, weight_map, &total_bytes,
                                          error);
     if (status == PS_OK) status = write_index(directory, weight_map, total_bytes, error);

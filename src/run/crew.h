@@ -29,6 +29,13 @@ struct step_record {
     double done_at; /* its update was over, as clock_now counts */
 };
 
+/* What one replica of the last stage saw of a segment. */
+struct replica_record {
+    struct step_record *steps; /* those before steps_done may be read while the segment runs */
+    atomic_int steps_done;     /* mini-batches whose update it has made */
+    struct stage_result evaluation;
+};
+
 struct crew {
     /* The same throughout; borrowed. */
     const struct update_rule *rule;
@@ -50,10 +57,8 @@ struct crew {
     struct segment segment;
     double segment_started_s;
     int recorded_batches, recorded_micro_batches; /* of the last training segment: mini-batches, and micro-batches in each */
-    struct step_record *steps; /* of the segment; those before steps_done may be read while it runs */
-    int step_capacity;
-    atomic_int steps_done;
-    struct stage_result evaluation; /* sums over an evaluation; read when it is over */
+    struct replica_record *records; /* per replica of the last stage */
+    int record_count, step_capacity;
 
     /* Threads; `lock` guards what follows. */
     struct crew_member *members;
@@ -97,6 +102,11 @@ void crew_destroy(struct crew *crew);
 enum ps_status crew_run(struct crew *crew, const struct segment *segment,
                         enum ps_status (*watch)(void *context, struct ps_error *error), void *context, struct ps_error *error);
 
+/* Mini-batches of the segment that are over, while it runs, and what was seen of one of them; what was seen of an evaluation that is
+ * over. Replicas are added up in their order. */
+int crew_steps_done(const struct crew *crew);
+struct step_record crew_step(const struct crew *crew, int step);
+struct stage_result crew_evaluation(const struct crew *crew);
 /* Does the worker run in this process? */
 static inline bool crew_has(const struct crew *crew, int number) {
     return number >= crew->first_here && number < crew->end_here;

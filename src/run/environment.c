@@ -25,9 +25,11 @@ static enum ps_status hold_batch(struct worker_data *data, int64_t number, struc
     return PS_OK;
 }
 
-/* Gives it back after its last micro-batch. */
-static void release_batch(const struct crew *crew, struct worker_data *data, int micro_batch) {
-    if ((micro_batch + 1) % crew->segment.programs->micro_batches != 0) return;
+/* Gives it back after the last of its micro-batches that the worker takes. */
+static void release_batch(const struct crew *crew, struct worker_data *data, const struct worker_stage *stage, int micro_batch) {
+    const struct ps_programs *programs = crew->segment.programs;
+    int step = programs->flush ? programs->parts[stage->part].replicas : 1;
+    if (micro_batch % programs->micro_batches + step < programs->micro_batches) return;
     loader_release(data->loader, data->number);
     data->number = -1;
 }
@@ -45,7 +47,7 @@ static enum ps_status load_images(struct crew *crew, struct worker *worker, cons
     size_t floats = data->image_floats * (size_t)crew->samples;
     memcpy(stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]], data->batch.images + (size_t)place * floats,
            floats * sizeof(float));
-    release_batch(crew, data, instruction->micro_batch);
+    release_batch(crew, data, stage, instruction->micro_batch);
     return PS_OK;
 }
 
@@ -60,7 +62,7 @@ static enum ps_status load_labels(struct crew *crew, struct worker *worker, cons
     memcpy(stage->labels[slot], data->batch.labels + (size_t)place * labels, labels * sizeof(int32_t));
     stage->label_scale[slot] = data->batch.counted > 0 ? 1.0f / (float)data->batch.counted : 0;
     *counted = data->batch.samples < crew->samples ? data->batch.samples : crew->samples;
-    release_batch(crew, data, instruction->micro_batch);
+    release_batch(crew, data, stage, instruction->micro_batch);
     return PS_OK;
 }
 
@@ -121,6 +123,18 @@ static void note_arrivals(struct crew *crew, struct worker *worker, const struct
     }
 }
 
+/* The same of an update's gradients, where they were added up over replicas. */
+static void note_sum(struct crew *crew, struct worker *worker, const struct worker_stage *stage) {
+    if (!worker->device->class->not_before || crew->segment.programs->parts[stage->part].replicas == 1) return;
+    worker->device->class->not_before(worker->device,
+                                      crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0));
+}
+
+/* Now, by the time that the worker's device keeps. */
+static double device_now(const struct worker *worker) {
+    return worker->device->class->done_at ? worker->device->class->done_at(worker->device) : clock_now();
+}
+
 /* Waits for the device. One that only waits leaves the time to the transfers, as one that computes by itself would. */
 static void finish(struct crew *crew, struct worker *worker) {
     const struct device_class *device = worker->device->class;
@@ -135,16 +149,17 @@ static void finish(struct crew *crew, struct worker *worker) {
 /* ----------------------------------------------------------------- computation */
 
 /* Adds what the last stage saw to the mini-batch's record. */
-static enum ps_status record_loss(struct crew *crew, const struct instruction *instruction, const struct stage_result *result,
-                                  struct ps_error *error) {
+static enum ps_status record_loss(struct crew *crew, const struct worker_stage *stage, const struct instruction *instruction,
+                                  const struct stage_result *result, struct ps_error *error) {
+    struct replica_record *seen = &crew->records[stage->replica];
     if (!crew->segment.training) {
-        crew->evaluation.loss += result->loss;
-        crew->evaluation.correct += result->correct;
-        crew->evaluation.correct5 += result->correct5;
-        crew->evaluation.counted += result->counted;
+        seen->evaluation.loss += result->loss;
+        seen->evaluation.correct += result->correct;
+        seen->evaluation.correct5 += result->correct5;
+        seen->evaluation.counted += result->counted;
         return PS_OK;
     }
-    struct step_record *record = &crew->steps[programs_batch(crew->segment.programs, instruction->micro_batch)];
+    struct step_record *record = &seen->steps[programs_batch(crew->segment.programs, instruction->micro_batch)];
     record->loss += result->loss;
     record->correct += result->correct;
     record->correct5 += result->correct5;
@@ -172,7 +187,7 @@ static enum ps_status forward(void *context, int number, const struct instructio
     struct stage_result result = {0};
     TRY(stage_forward(stage->stage, &blocks, &step, &result, error));
     finish(crew, worker);
-    return crew->real && last ? record_loss(crew, instruction, &result, error) : PS_OK;
+    return crew->real && last ? record_loss(crew, stage, instruction, &result, error) : PS_OK;
 }
 
 static enum ps_status recompute(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
@@ -201,6 +216,26 @@ static enum ps_status run_backward(struct crew *crew, int number, const struct i
     return PS_OK;
 }
 
+/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. */
+static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    (void)error;
+    struct crew *crew = context;
+    const struct ps_programs *programs = crew->segment.programs;
+    struct worker *worker = &crew->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
+    struct transport_share share = {
+        .gradients = stage->gradients,
+        .gradient_count = crew->real ? stage->update.count : 0,
+        .empty = !stage->accumulating,
+        .scale = 1.0f / (float)(left < round ? left : round),
+        .statistics = stage->statistics,
+        .statistics_count = crew->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
+    };
+    crew->transport_class->reduce(crew->transport, stage->part, &share, device_now(worker));
+    return PS_OK;
+}
+
 static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     return run_backward(context, number, instruction, STAGE_BOTH, error);
 }
@@ -222,11 +257,23 @@ static void watch_prediction(const struct crew *crew, struct worker_stage *stage
     prediction_watch_note(&state->watch, state->count, stage->weights[newest], stage->weights[predicted], state->done, ahead);
 }
 
+/* The mini-batches that an update of the last stage has taken are over. */
+static void record_update(struct crew *crew, const struct worker_stage *stage, int update) {
+    const struct ps_programs *programs = crew->segment.programs;
+    struct replica_record *seen = &crew->records[stage->replica];
+    int round = programs_round(programs, stage->number), end = (update + 1) * round;
+    if (end > programs->batches) end = programs->batches;
+    double now = clock_now();
+    for (int batch = update * round; batch < end; batch++) seen->steps[batch].done_at = now;
+    atomic_store_explicit(&seen->steps_done, end, memory_order_release);
+}
+
 static enum ps_status update(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    note_sum(crew, worker, stage);
     float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
     update_rule_apply(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                       stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
@@ -234,9 +281,7 @@ static enum ps_status update(void *context, int number, const struct instruction
     watch_prediction(crew, stage, instruction->to, instruction->predict_to, instruction->ahead);
     stage->newest = instruction->to;
     stage->accumulating = false;
-    if (instruction->stage < crew->segment.programs->stages - 1) return PS_OK;
-    crew->steps[instruction->micro_batch].done_at = clock_now();
-    atomic_store_explicit(&crew->steps_done, instruction->micro_batch + 1, memory_order_release);
+    if (instruction->stage == crew->segment.programs->stages - 1) record_update(crew, stage, instruction->micro_batch);
     return PS_OK;
 }
 
@@ -259,9 +304,8 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    const struct device_class *device = worker->device->class;
     int other = programs_part(crew->segment.programs, instruction->peer, instruction_other_stage(instruction));
-    double when = device->done_at ? device->done_at(worker->device) : clock_now();
+    double when = device_now(worker);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
@@ -272,14 +316,16 @@ static enum ps_status transfer(void *context, int number, const struct instructi
 
 static bool settled(void *context, int number, int stage, enum block_kind kind, int slot) {
     const struct crew *crew = context;
-    return crew->transport_class->settled(crew->transport, programs_part(crew->segment.programs, number, stage), kind, slot);
+    const struct ps_programs *programs = crew->segment.programs;
+    if (kind == BLOCK_WEIGHT_GRADIENTS && programs_replicas(programs, stage) == 1) return true;
+    return crew->transport_class->settled(crew->transport, programs_part(programs, number, stage), kind, slot);
 }
 
 /* --------------------------------------------------------------------- watching */
 
 static bool computes(const struct instruction *instruction) {
     enum action action = opcode_table[instruction->op].action;
-    return action != ACTION_SEND && action != ACTION_RECEIVE;
+    return action != ACTION_SEND && action != ACTION_RECEIVE && action != ACTION_REDUCE;
 }
 
 static void before(void *context, int number, const struct instruction *instruction) {
@@ -318,6 +364,7 @@ struct environment crew_environment(struct crew *crew) {
                 [ACTION_PREDICT] = predict,
                 [ACTION_SEND] = transfer,
                 [ACTION_RECEIVE] = transfer,
+                [ACTION_REDUCE] = reduce,
             },
         .before = before,
         .after = after,

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "data/loader.h"
+#include "data/vocabulary.h"
 #include "run/checkpoint.h"
 #include "run/job.h"
 
@@ -16,6 +17,7 @@ struct evaluator {
     int batch;
     struct ps_model *model;
     struct weight_files weights;
+    struct vocabulary *words[2]; /* the run's, where it has some */
     struct samples samples;
     struct device *device;
     struct stage *stage;
@@ -43,6 +45,8 @@ static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *err
     enum ps_status status = ps_model_create(plan->model, &evaluator->model, error);
     ps_plan_destroy(plan);
     TRY(status);
+    file_join(path, evaluator->options->run, "vocabulary.json");
+    if (file_exists(path)) TRY(vocabulary_read(path, evaluator->words, error));
     return weight_files_open_run(evaluator->options->run, &evaluator->weights, error);
 }
 
@@ -55,6 +59,7 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
         TRY(weight_files_open(options->weights, &evaluator->weights, error));
     }
     struct dataset_shape wanted = job_data_shape(evaluator->model);
+    memcpy(wanted.words, evaluator->words, sizeof wanted.words);
     TRY(samples_open(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
     struct loader_options loader = {
         .samples = &evaluator->samples, .batch = evaluator->batch, .images = true, .labels = true, .ahead = BATCHES_AHEAD};
@@ -132,6 +137,7 @@ enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_
     if (evaluator.device) device_close(evaluator.device);
     memory_block_release(&evaluator.memory);
     samples_close(&evaluator.samples);
+    for (int v = 0; v < 2; v++) vocabulary_destroy(evaluator.words[v]);
     weight_files_close(&evaluator.weights);
     ps_model_destroy(evaluator.model);
     return status;

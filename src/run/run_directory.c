@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/vocabulary.h"
 #include "report/report.h"
 
 #define PATH_SIZE 4096
@@ -139,6 +140,13 @@ static void set_list(json_t *line, const char *field, const struct log_entry *en
         json_array_append_new(list, isfinite(number) ? json_real(number) : json_null());
     }
     json_object_set_new(line, field, list);
+}
+
+enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
+                                         struct ps_error *error) {
+    char place[PATH_SIZE];
+    if (!directory->path || !words[0]) return PS_OK;
+    return vocabulary_write(file_join(place, directory->path, "vocabulary.json"), words, error);
 }
 
 enum ps_status run_directory_log(struct run_directory *directory, const struct log_entry *entry, struct ps_error *error) {

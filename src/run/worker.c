@@ -59,6 +59,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     TRY(stage_create(worker->device, options->graph, plan->first, plan->last, options->samples, &stage->stage, error));
     stage->number = number;
     stage->part = part;
+    stage->replica = options->programs->parts[part].replica;
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
     stage->slots = options->slots[part];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
@@ -186,12 +187,21 @@ void worker_destroy(struct worker *worker) {
     *worker = (struct worker){0};
 }
 
-void worker_start_segment(struct worker *worker) {
+void worker_start_segment(struct worker *worker, const struct ps_programs *programs, int64_t step) {
     for (int i = 0; i < worker->stage_count; i++) {
+        worker->stages[i].update.step = step;
+        worker->stages[i].update.round = programs_round(programs, worker->stages[i].number);
         worker->stages[i].newest = 0;
         worker->stages[i].accumulating = false;
     }
     worker->recorder.count = 0;
+}
+
+enum ps_status worker_seek_data(struct worker *worker, int kind, int64_t number, struct ps_error *error) {
+    struct worker_data *data[] = {&worker->images[kind], &worker->labels[kind]};
+    for (int i = 0; i < 2; i++)
+        if (data[i]->loader) TRY(loader_seek(data[i]->loader, number + data[i]->first, error));
+    return PS_OK;
 }
 
 void worker_end_segment(struct worker *worker) {
