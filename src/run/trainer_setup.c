@@ -114,6 +114,7 @@ struct worker_options trainer_worker_options(const struct trainer *trainer) {
         .moments = trainer->rule.moments,
         .without_decay = trainer->rule.without_decay,
         .record = trainer->options->trace ? TRACE_COMPUTATIONS : 0,
+        .emulated = trainer->options->emulate ? job->cluster : NULL,
     };
 }
 
