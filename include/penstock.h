@@ -320,6 +320,7 @@ struct ps_run; /* a finished run */
 struct ps_run_info {
     int workers, steps, epochs;
     double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
+    double perplexity, valid_perplexity;               /* e to the loss; NaN but for labels that are tokens of a sequence */
     double wall_s, samples_per_s, predicted_samples_per_s;
     double top5, valid_top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
 };
@@ -360,6 +361,7 @@ struct ps_evaluate_options {
 
 struct ps_evaluation {
     double loss, accuracy;
+    double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
     int64_t samples;
     double top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
 };

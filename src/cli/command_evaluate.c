@@ -76,10 +76,15 @@ static enum ps_status run(const void *values, struct ps_error *error) {
             printf(", \"top5\": ");
             output_json_number(evaluation.top5);
         }
+        if (isfinite(evaluation.perplexity)) {
+            printf(", \"perplexity\": ");
+            output_json_number(evaluation.perplexity);
+        }
         printf(", \"samples\": %" PRId64 "}\n", evaluation.samples);
     } else {
         printf("loss %.4f, accuracy %.2f%%", evaluation.loss, 100 * evaluation.accuracy);
         if (isfinite(evaluation.top5)) printf(", top 5 %.2f%%", 100 * evaluation.top5);
+        if (isfinite(evaluation.perplexity)) printf(", perplexity %.2f", evaluation.perplexity);
         printf(" on %" PRId64 " samples\n", evaluation.samples);
     }
     return PS_OK;
