@@ -372,11 +372,14 @@ struct ps_evaluate_options {
     const char *data;
     const char *device;
     int batch, threads;
+    int beam;                 /* of a translation: hypotheses that are kept; 0: 1, greedy */
+    const char *translations; /* a file that gets them, a line each; may be NULL */
 };
 
 struct ps_evaluation {
     double loss, accuracy;
     double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
+    double bleu;       /* of translations, 0 to 100 as sacrebleu counts; else NaN */
     int64_t samples;
     double top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
 };
