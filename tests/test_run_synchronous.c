@@ -76,7 +76,7 @@ static void check_every_schedule(struct run_case base, int workers) {
     struct trained oracle = run_case_weights(base);
     base.workers = workers;
     for (int s = 0; schedule_table[s]; s++) {
-        if (!schedule_table[s]->flush) continue;
+        if (!schedule_table[s]->flush || schedule_replicas(schedule_table[s]) > 1) continue;
         base.schedule = schedule_table[s]->name;
         base.transport = transports[s % 2];
         base.recompute = s % 4 < 2;
