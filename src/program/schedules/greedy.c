@@ -1,8 +1,8 @@
 /*
- * Greedy list scheduling. The oldest micro-batch goes first, where a backward counts as so many micro-batches younger as the rules
- * have patience (with a negative one, as older than any forward); then a backward before a forward. Micro-batches enter only
- * while fewer than the limit are under way, which bounds the memory; nothing else waits for anything but its inputs, so the order
- * can always run.
+ * Greedy list scheduling. The oldest micro-batch goes first, where a backward counts as so many micro-batches younger as the
+ * rules have patience (with a negative one, as older than any forward); then a backward before a forward. Micro-batches enter
+ * only while fewer than the limit are under way, which bounds the memory; nothing else waits for anything but its inputs, so
+ * the order can always run.
  */
 #include "program/schedules/greedy.h"
 
