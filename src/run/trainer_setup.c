@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "run/predict.h"
 #include "run/trainer.h"
@@ -11,7 +12,7 @@ enum { BATCHES_AHEAD = 4 };
 /* --------------------------------------------------------------------- preparing */
 
 static enum ps_status open_data(struct trainer *trainer, struct ps_error *error) {
-    const struct ps_train_options *options = trainer->options;
+    const struct ps_train_options *options = &trainer->options;
     if (!trainer->job.device->real) return PS_OK;
     struct dataset_shape wanted = job_data_shape(trainer->job.model);
     TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
@@ -19,10 +20,11 @@ static enum ps_status open_data(struct trainer *trainer, struct ps_error *error)
 }
 
 static enum ps_status count_steps(struct trainer *trainer, struct ps_error *error) {
-    const struct ps_train_options *options = trainer->options;
+    const struct ps_train_options *options = &trainer->options;
     struct segment_lengths *lengths = &trainer->lengths;
-    *lengths =
-        (struct segment_lengths){.evaluate_every = options->evaluate_every, .micro_batches = trainer->job.plan->micro_batches};
+    *lengths = (struct segment_lengths){.evaluate_every = options->evaluate_every,
+                                        .checkpoint_every = options->checkpoint_every,
+                                        .micro_batches = trainer->job.plan->micro_batches};
     if (trainer->job.device->real) {
         lengths->epoch = trainer->data.count / trainer->job.batch;
         if (lengths->epoch == 0)
@@ -41,7 +43,7 @@ static enum ps_status count_steps(struct trainer *trainer, struct ps_error *erro
 }
 
 static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *error) {
-    const struct ps_train_options *options = trainer->options;
+    const struct ps_train_options *options = &trainer->options;
     const struct ps_plan *plan = trainer->job.plan;
     struct update_wishes wishes = {
         .optimizer = plan->optimizer,
@@ -79,7 +81,7 @@ static struct worker_options worker_options(const struct trainer *trainer) {
         .slots = trainer->programs.slots,
         .programs = trainer->programs.entries[0].programs,
         .moments = trainer->rule.moments,
-        .record = trainer->options->trace ? TRACE_COMPUTATIONS : 0,
+        .record = trainer->options.trace ? TRACE_COMPUTATIONS : 0,
     };
 }
 
@@ -141,7 +143,7 @@ static enum ps_status give_loader(const struct trainer *trainer, const struct sa
         .images = images,
         .labels = !images,
         .shuffle = training,
-        .seed = trainer->options->seed,
+        .seed = trainer->options.seed,
         .ahead = BATCHES_AHEAD,
         .serial = !trainer->job.transport->own_threads,
     };
@@ -167,7 +169,7 @@ static enum ps_status hire_crew(struct trainer *trainer, struct ps_error *error)
         .worker = &worker,
         .transport = trainer->job.transport,
         .rule = &trainer->rule,
-        .seed = trainer->options->seed,
+        .seed = trainer->options.seed,
         .step_capacity = program_set_longest(&trainer->programs),
     };
     TRY(crew_create(&options, &trainer->crew, error));
@@ -195,23 +197,47 @@ static enum ps_status make_run(struct trainer *trainer, struct ps_error *error) 
     return predict_throughput(job, &trainer->programs, &run->info.predicted_samples_per_s, error);
 }
 
-enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
-    const struct ps_train_options *options = trainer->options;
-    if (options->trace && !options->out)
-        return error_set(error, PS_USAGE, "--trace: needs a run directory (--out) to write to");
-    TRY(run_directory_check(options->out, error));
-    TRY(job_open(options, &trainer->job, error));
-    TRY(open_data(trainer, error));
-    TRY(job_plan(&trainer->job, error));
+static enum ps_status check_wishes(const struct ps_train_options *wishes, struct ps_error *error) {
+    const char *out = wishes->resume ? wishes->resume : wishes->out;
+    if (wishes->trace && !out) return error_set(error, PS_USAGE, "--trace: needs a run directory (--out) to write to");
+    if (wishes->checkpoint_every < 0 || wishes->keep_checkpoints < 0)
+        return error_set(error, PS_USAGE, "%s: must not be negative",
+                         wishes->checkpoint_every < 0 ? "--checkpoint-every" : "--keep-checkpoints");
+    if (wishes->checkpoint_every > 0 && !out)
+        return error_set(error, PS_USAGE, "--checkpoint-every: needs a run directory (--out) to write to");
+    return wishes->resume ? PS_OK : run_directory_check(out, error);
+}
+
+/* The programs, and the workers that will run them. */
+static enum ps_status make_crew(struct trainer *trainer, struct ps_error *error) {
     TRY(count_steps(trainer, error));
     TRY(choose_rule(trainer, error));
     TRY(lower_programs(trainer, error));
-    TRY(hire_crew(trainer, error));
+    return hire_crew(trainer, error);
+}
+
+enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
+    TRY(check_wishes(trainer->wishes, error));
+    trainer->options = *trainer->wishes;
+    TRY(trainer_resume_open(trainer, error));
+    TRY(job_open(&trainer->options, &trainer->job, error));
+    TRY(open_data(trainer, error));
+    TRY(trainer_check_stop(trainer, false, error));
+    TRY(job_plan(&trainer->job, error));
+    TRY(make_crew(trainer, error));
     TRY(make_run(trainer, error));
-    return run_directory_start(options->out, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->directory, error);
+    TRY(trainer_check_stop(trainer, false, error));
+    TRY(trainer_resume_take(trainer, error));
+    if (!trainer->resumption.document)
+        TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
+    TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
+                            trainer->step, error));
+    trainer->started_s = clock_now() - trainer->figures.elapsed_s;
+    return trainer_checkpoints_start(trainer, error);
 }
 
 void trainer_free(struct trainer *trainer) {
+    checkpoint_writer_free(&trainer->writer);
     run_directory_close(&trainer->directory);
     ps_run_destroy(trainer->run);
     crew_destroy(trainer->crew);
@@ -219,4 +245,6 @@ void trainer_free(struct trainer *trainer) {
     samples_close(&trainer->valid);
     samples_close(&trainer->data);
     job_free(&trainer->job);
+    checkpoint_free(&trainer->checkpoint);
+    resumption_free(&trainer->resumption);
 }

@@ -2,6 +2,7 @@
 #include "run/update_rule.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "program/moments.h"
@@ -87,6 +88,14 @@ enum ps_status update_rule_choose(const struct update_wishes *wishes, const char
 }
 
 static bool predictor_beside(const struct update_rule *rule) { return rule->predictor != rule->optimizer; }
+
+const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]) {
+    int own = rule->optimizer->moments;
+    bool beside = number >= own;
+    snprintf(name, 64, "%s%s", beside ? "predictor." : "",
+             beside ? rule->predictor->moment_names[number - own] : rule->optimizer->moment_names[number]);
+    return name;
+}
 
 /* How far the `ahead` updates after the first `done` move the weights. The papers' formula knows only the rate of the update
  * that was done last. */

@@ -1,0 +1,138 @@
+#!/bin/sh
+# A run that survives, as users meet it: killed at random moments, stopped by signals, with a full disk, it goes on and ends with
+# the weights of the run that was never disturbed, bit for bit. PENSTOCK is the program; PENSTOCK_TEST_SEED sets the moments.
+set -u
+
+: "${PENSTOCK:?the path of the program}"
+directory=$(mktemp -d) || exit 1
+trap 'rm -rf "$directory"' EXIT
+cd "$directory" || exit 1
+failures=0
+seed=${PENSTOCK_TEST_SEED:-1}
+echo "seed: PENSTOCK_TEST_SEED=$seed"
+
+complain() {
+    echo "FAILED: $*" >&2
+    sed 's/^/    /' err >&2
+    failures=$((failures + 1))
+}
+
+# A number from 1 to $1.
+random() {
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    echo $((seed / 65536 % $1 + 1))
+}
+
+# milliseconds N: sleeps so long.
+milliseconds() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
+
+# The weights and moments of RUN's newest checkpoint, as one sum.
+sum() { (cd "$1/checkpoints/$(ls "$1/checkpoints" | sort | tail -n 1)" && cat -- *.safetensors | cksum); }
+
+# checkpoint_in RUN: waits until there is one.
+checkpoint_in() {
+    tries=0
+    while ! ls "$1/checkpoints" 2>/dev/null | grep -q '^[0-9]'; do
+        milliseconds 10
+        tries=$((tries + 1))
+        [ $tries -lt 3000 ] || {
+            complain "$1 gets no checkpoint"
+            return
+        }
+    done
+}
+
+common="--data synthetic:images,samples=400 --valid synthetic:images,samples=16 --optimizer adam --lr 0.001 --device reference
+    --checkpoint-every 7 --keep-checkpoints 3 --seed 3 -q"
+# The same plan for all. Words on purpose, here and below.
+# shellcheck disable=SC2086
+"$PENSTOCK" train --model lenet5,input=16 --workers 3 --schedule 1f1b-async --weights pipeoptim --batch 8 --micro-batch 4 $common \
+    --steps 1 --out first >out 2>err || complain "the first run: status $?"
+run="--plan first/plan.json $common"
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --out whole >out 2>err || complain "the undisturbed run: status $?"
+wanted=$(sum whole)
+[ $failures -eq 0 ] || exit 1
+[ "$(ls whole/checkpoints | wc -l)" -eq 3 ] || complain "not three checkpoints are kept"
+
+# same RUN: it ended as the undisturbed run did.
+same() {
+    [ "$(sum "$1")" = "$wanted" ] || complain "$1 does not end with the weights of the undisturbed run"
+    [ "$(sed 's/, "samples_per_s.*//' "$1/log.jsonl")" = "$(sed 's/, "samples_per_s.*//' whole/log.jsonl)" ] ||
+        complain "$1 does not have the log of the undisturbed run"
+    grep -q '"step": 400' "$1/summary.json" || complain "$1 has no summary of the whole run"
+}
+
+# ------------------------------------------------------------------ killed
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --out killed >out 2>err &
+kills=0
+while :; do
+    milliseconds $((60 + $(random 250)))
+    kill -KILL $! 2>/dev/null && kills=$((kills + 1))
+    wait $! 2>/dev/null
+    status=$?
+    [ $status -ne 137 ] && break
+    # Before its configuration was there, there was no run.
+    if [ -e killed/config.json ] && ls killed/checkpoints 2>/dev/null | grep -q '^[0-9]'; then
+        "$PENSTOCK" train --resume killed -q >out 2>err &
+    else
+        rm -rf killed
+        # shellcheck disable=SC2086
+        "$PENSTOCK" train $run --steps 400 --out killed >out 2>err &
+    fi
+    [ $kills -gt 100 ] && break
+done
+[ $status -eq 0 ] || complain "killed and resumed: status $status"
+echo "killed $kills times"
+[ $kills -gt 0 ] || complain "nothing was killed"
+same killed
+
+# ------------------------------------------------------------------ stopped by signals
+for signal in TERM INT HUP; do
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train $run --steps 400 --out stopped_$signal >out 2>err &
+    checkpoint_in stopped_$signal
+    milliseconds "$(random 100)"
+    # A shell's background jobs ignore SIGINT, and so does what it starts there.
+    [ $signal = INT ] && kill -TERM $! || kill -$signal $!
+    wait $!
+    status=$?
+    [ $status -eq 75 ] || complain "SIG$signal: status $status, not 75"
+    grep -q "^penstock: stopped by a signal; stopped_$signal keeps the checkpoint of step [0-9]* of 400" err ||
+        complain "SIG$signal: does not say what is kept"
+    "$PENSTOCK" evaluate --run stopped_$signal --data synthetic:images,samples=16 -q >out 2>err || complain "no evaluation"
+    "$PENSTOCK" export --run stopped_$signal -o stopped.safetensors -q >out 2>err || complain "no export"
+    "$PENSTOCK" train --resume stopped_$signal --transport serial -q >out 2>err || complain "resumed after SIG$signal: status $?"
+    same stopped_$signal
+done
+
+# ------------------------------------------------------------------ two at once
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 100000 --out busy >out 2>err &
+checkpoint_in busy
+"$PENSTOCK" train --resume busy -q >out 2>err
+[ $? -eq 2 ] && grep -q "busy: another process is training in it" err || complain "two processes train in one directory"
+kill -KILL $!
+wait $! 2>/dev/null
+
+# ------------------------------------------------------------------ a full disk
+# shellcheck disable=SC2086
+(ulimit -f 60 && exec "$PENSTOCK" train $run --steps 400 --out full >out 2>err)
+status=$?
+[ $status -eq 5 ] && grep -q '^penstock: full.*cannot write' err || complain "a full disk: status $status, not 5"
+[ "$(grep -c '^penstock: ' err)" -eq 1 ] || complain "a full disk: not one line"
+ls full/checkpoints 2>/dev/null | grep -q . && complain "a full disk: something stands where no checkpoint could be written"
+
+# ------------------------------------------------------------------ nothing to go on from
+"$PENSTOCK" train --resume nowhere >out 2>err
+[ $? -eq 7 ] && grep -q '^penstock: --resume: nowhere holds no run' err || complain "--resume of nothing is not status 7"
+"$PENSTOCK" train --resume full >out 2>err
+[ $? -eq 7 ] || complain "--resume without a checkpoint is not status 7"
+"$PENSTOCK" train --resume whole --lr 0.1 >out 2>err
+[ $? -eq 2 ] && grep -q -- '--resume and --lr contradict' err || complain "--resume with another learning rate is not status 2"
+"$PENSTOCK" train --resume whole -q >out 2>err || complain "--resume of a finished run: status $?"
+same whole
+
+[ $failures -eq 0 ] || echo "$failures failures" >&2
+[ $failures -eq 0 ]
