@@ -8,9 +8,9 @@
  *                the plan found is from the bound of its class, `grid` MadPipe's own way (- where it finds none, or would need too
  *                many states)
  *
- *     planners PROFILES_DIRECTORY
+ *     planners PROFILES_DIRECTORY [TABLE...]
  *
- * PROFILES_DIRECTORY holds pipedream/NAME.graph.txt; the chains are those of the graphs.
+ * PROFILES_DIRECTORY holds pipedream/NAME.graph.txt, whose chains `cuts` takes, and for `memory` chains/NAME.chain.
  */
 #include <math.h>
 #include <stdio.h>
@@ -36,11 +36,11 @@ static void stop(const struct ps_error *error) {
     exit(error->status);
 }
 
-static struct ps_profile *read_profile(const char *name) {
+static struct ps_profile *read_profile(const char *folder, const char *name, const char *ending) {
     char path[4096];
     struct ps_profile *profile;
     struct ps_error error = {0};
-    snprintf(path, sizeof path, "%s/pipedream/%s.graph.txt", directory, name);
+    snprintf(path, sizeof path, "%s/%s/%s.%s", directory, folder, name, ending);
     if (ps_profile_read(path, &profile, &error) != PS_OK) stop(&error);
     return profile;
 }
@@ -95,7 +95,7 @@ static void table_pipedream(void) {
     printf("pipedream: PipeDream's objective on its graphs, ms (and ms to solve)\n");
     printf("%-14s %3s %5s %10s %8s %10s %8s\n", "profile", "P", "GB/s", "straight", "solve", "replicated", "solve");
     for (int n = 0; n < NAMES; n++) {
-        struct ps_profile *profile = read_profile(names[n]);
+        struct ps_profile *profile = read_profile("pipedream", names[n], "graph.txt");
         for (int workers = 2; workers <= 8; workers *= 2)
             for (int fast = 0; fast < 2; fast++) {
                 double gigabytes = fast ? 12 : 1;
@@ -123,7 +123,7 @@ static void table_cuts(void) {
     printf("%-14s %3s %3s %5s %10s %8s %10s %8s %10s %8s %10s %8s\n", "profile", "L", "P", "GB/s", "pipedream", "solve",
            "bapipe", "solve", "bipart.", "solve", "published", "solve");
     for (int n = 0; n < NAMES; n++) {
-        struct ps_profile *profile = read_profile(names[n]);
+        struct ps_profile *profile = read_profile("pipedream", names[n], "graph.txt");
         const struct cost_table *costs = &profile->tables[0];
         for (int workers = 4; workers <= 8; workers *= 2)
             for (int which = 0; which < 3; which++) {
@@ -215,14 +215,16 @@ static void row_memory(const char *name, const struct cost_table *costs, int wor
 }
 
 static void table_memory(void) {
-    static const char *const tight[] = {"alexnet", "vgg16", "resnet50", "gnmt"};
+    static const char *const tight[] = {"alexnet",      "amoeba-6-pbs-8-simplified", "gnmt",     "vgg-19-pbs-32",
+                                        "bert-24-pbs-6", "xlnet-24-pbs-1",            "vgg16",    "gnmt-16-pbs-64",
+                                        "amoeba-36-pbs-1", "resnet50",                "resnext50", "densenet121"};
     double logarithms = 0;
     int rows = 0;
     printf("\nmemory: madpipe at multiples of the least memory, published cost, 12 GB/s, ms (and ms to solve)\n");
     printf("%-14s %3s %3s %8s %5s %10s %8s %10s %8s %7s %10s %8s\n", "profile", "L", "P", "MiB", "x", "contiguous", "solve",
            "madpipe", "solve", "gap", "grid", "solve");
     for (size_t n = 0; n < sizeof tight / sizeof *tight; n++) {
-        struct ps_profile *profile = read_profile(tight[n]);
+        struct ps_profile *profile = read_profile("chains", tight[n], "chain");
         for (int workers = 4; workers <= 8; workers += 4)
             row_memory(tight[n], &profile->tables[0], workers, 12, &logarithms, &rows);
         ps_profile_destroy(profile);
@@ -232,14 +234,21 @@ static void table_memory(void) {
                rows);
 }
 
+static const struct {
+    const char *name;
+    void (*print)(void);
+} tables[] = {{"pipedream", table_pipedream}, {"cuts", table_cuts}, {"memory", table_memory}};
+
 int main(int count, char **arguments) {
-    if (count != 2) {
-        fprintf(stderr, "usage: planners PROFILES_DIRECTORY\n");
+    if (count < 2) {
+        fprintf(stderr, "usage: planners PROFILES_DIRECTORY [TABLE...]\n");
         return PS_USAGE;
     }
     directory = arguments[1];
-    table_pipedream();
-    table_cuts();
-    table_memory();
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        bool wanted = count == 2;
+        for (int a = 2; a < count; a++) wanted |= strcmp(arguments[a], tables[t].name) == 0;
+        if (wanted) tables[t].print();
+    }
     return 0;
 }

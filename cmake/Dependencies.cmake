@@ -17,3 +17,20 @@ endif()
 add_library(penstock::onednn UNKNOWN IMPORTED)
 set_target_properties(penstock::onednn PROPERTIES
     IMPORTED_LOCATION "${ONEDNN_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${ONEDNN_INCLUDE_DIR}")
+
+find_package(JPEG)
+find_package(PNG 1.6)
+if(NOT JPEG_FOUND OR NOT PNG_FOUND)
+    message(FATAL_ERROR "libjpeg or libpng 1.6 was not found; on Debian and Ubuntu: apt install libjpeg-dev libpng-dev")
+endif()
+
+# MPI is optional: without it all workers are threads of one process. -DMPI_C_COMPILER=mpicc.mpich takes MPICH where Open MPI is
+# the default, -DPENSTOCK_MPI=OFF none.
+option(PENSTOCK_MPI "Train over MPI, where there is an MPI library" ON)
+if(PENSTOCK_MPI)
+    find_package(MPI COMPONENTS C)
+    if(MPI_C_FOUND AND MPI_C_VERSION AND MPI_C_VERSION VERSION_LESS 3.1)
+        message(WARNING "MPI ${MPI_C_VERSION} is older than 3.1 and is not used")
+        set(MPI_C_FOUND FALSE)
+    endif()
+endif()

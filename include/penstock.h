@@ -49,6 +49,10 @@ enum ps_status {
 const char *ps_status_text(enum ps_status status);
 const char *ps_version(void);
 
+/* The number of this process among those that mpirun or the like started together, by its environment; 0 where it is alone.
+ * Results and messages are rank 0's to show. */
+int ps_process_rank(void);
+
 struct ps_error {
     enum ps_status status;
     char message[1024]; /* one line */
@@ -112,7 +116,7 @@ struct ps_entry ps_table_entry(enum ps_table table, size_t index);
 struct ps_model;
 
 /* A built-in network: "vgg16" or "vgg16,input=32,classes=100,dropout=0". Options every network takes: input (image side in
- * pixels), channels, classes. */
+ * pixels), channels, classes; or, those that read sequences of tokens, seq (their length) and vocab. */
 enum ps_status ps_model_create(const char *spec, struct ps_model **model, struct ps_error *error);
 void ps_model_destroy(struct ps_model *model);
 
@@ -120,8 +124,10 @@ struct ps_model_info {
     const char *name; /* as given to ps_model_create, options included */
     int layers;
     int64_t parameters;
-    int64_t input_shape[3]; /* C, H, W */
+    int64_t input_shape[3]; /* C, H, W; of a sequence of tokens 1, its length, 1 */
     int classes;
+    int labels;     /* of a sample: 1, or one a position */
+    int vocabulary; /* tokens there are; 0: it reads images */
     double forward_flops; /* for one sample, a multiply-add counted as two */
 };
 
@@ -152,8 +158,10 @@ struct ps_profile_options {
  * for a board that is not at hand. */
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
-/* Reads a Penstock profile (JSON), the CSV form, or PipeDream's graph.txt; told apart by content. */
-enum ps_status ps_profile_read(const char *path, struct ps_profile **profile, struct ps_error *error);
+/* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content.
+ * Several paths with commas between them: the same network on several types of devices, of which a cluster's devices take
+ * theirs. */
+enum ps_status ps_profile_read(const char *paths, struct ps_profile **profile, struct ps_error *error);
 enum ps_status ps_profile_write(const struct ps_profile *profile, const char *path, struct ps_error *error);
 char *ps_profile_json(const struct ps_profile *profile);
 char *ps_profile_table(const struct ps_profile *profile);
@@ -175,6 +183,8 @@ struct ps_cluster_options {
 
 enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
+enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *path, struct ps_error *error);
+char *ps_cluster_json(const struct ps_cluster *cluster);
 int ps_cluster_workers(const struct ps_cluster *cluster);
 void ps_cluster_destroy(struct ps_cluster *cluster);
 
@@ -290,7 +300,7 @@ struct ps_train_options {
     int warmup_steps;
     /* where */
     const char *device;    /* NULL: "cpu" */
-    const char *transport; /* NULL: "threads"; "serial" runs every worker in one thread */
+    const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */
     int threads;           /* per worker; 0: 1 */
     uint64_t seed;
     const char *out; /* run directory; NULL: nothing is written */
@@ -323,6 +333,8 @@ struct ps_run_worker {
     double busy_s;
 };
 
+/* Over MPI all processes call it, once, with the same options. What went wrong on any of them is the status of all; the message
+ * is empty on those that need not show it. The run's figures are complete on rank 0. */
 enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error);
 struct ps_run_info ps_run_info(const struct ps_run *run);
 struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker);

@@ -77,7 +77,8 @@ static inline struct chain *chain_create(struct device *device, const struct gra
                                             .gradients = gradients,
                                             .statistics = statistics,
                                             .workspace = workspace,
-                                            .stash = chain_take(chain, sizes.stash_bytes)};
+                                            .stash = chain_take(chain, sizes.stash_bytes),
+                                            .delta = chain_take(chain, sizes.delta_bytes)};
             blocks->input = s > 0 ? chain->blocks[m][s - 1].output : chain_take(chain, sizes.input_bytes);
             if (s < cut_count) {
                 blocks->output = chain_take(chain, sizes.output_bytes);

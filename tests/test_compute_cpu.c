@@ -56,6 +56,14 @@ static void build_padded(struct builder *b) {
     build_cross_entropy(b, build_linear(b, x, "fc2", 10), "loss");
 }
 
+/* Tokens: enough rows and words for several parts a thread. */
+static void build_sequence(struct builder *b) {
+    int tokens = build_tokens(b, 31), x = build_embedding(b, build_slice(b, tokens, "half", 4, 27), "embedding", 90, 33);
+    x = build_relu(b, build_linear(b, x, "fc1", 50), "relu");
+    x = build_slice(b, x, "some", 3, 20);
+    build_cross_entropy(b, build_linear(b, x, "fc2", 10), "loss");
+}
+
 static const struct network {
     const char *name;
     void (*build)(struct builder *b);
@@ -64,6 +72,7 @@ static const struct network {
     {"small images", build_small_images, 5},
     {"normalised", build_normalised, 7},
     {"padded", build_padded, 6},
+    {"sequence", build_sequence, 9},
 };
 
 enum { NETWORKS = sizeof networks / sizeof *networks, PARAMETERS_MAX = 16 };
@@ -110,9 +119,12 @@ static struct outcome run(const char *device_name, int threads, const struct net
     struct graph *graph = make_graph(network);
     struct chain *chain = chain_create(device, graph, network->samples, 1, NULL, 0);
     for (int64_t i = 0; i < chain->sizes[0].input_bytes / 4; i++) {
-        chain->blocks[0][0].input[i] = random_normal(test_key(1), (uint64_t)i);
+        uint64_t tokens = (uint64_t)graph_vocabulary(graph), element = (uint64_t)i;
+        chain->blocks[0][0].input[i] =
+            tokens > 0 ? (float)random_below(test_key(1), element, tokens) : random_normal(test_key(1), element);
     }
-    int32_t labels[16] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5};
+    int32_t labels[256];
+    for (int i = 0; i < 256; i++) labels[i] = i % 11 - (i % 11 == 10 ? 11 : 0); /* -1: not counted */
     struct stage_step step = {.seed = 1, .labels = labels, .gradient_scale = 0.1f, .training = true, .update_statistics = true};
     struct outcome outcome = {.loss = chain_forward(chain, 0, &step).loss};
     chain_backward(chain, 0, &step);

@@ -7,60 +7,8 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "chain.h"
+#include "golden.h"
 #include "graph/model.h"
-
-static uint32_t name_hash(const char *name) {
-    uint32_t value = 0x811C9DC5u;
-    for (; *name != '\0'; name++) value = (value ^ (unsigned char)*name) * 0x01000193u;
-    return value;
-}
-
-/* Element `i` of what is called `name`: centre + amplitude * u, u in [-1, 1). */
-static float number(uint32_t hash, int64_t i, double amplitude, double centre) {
-    uint32_t x = (uint32_t)i * 0x9E3779B1u + hash;
-    x = (x ^ x >> 16) * 0x7FEB352Du;
-    x = (x ^ x >> 15) * 0x846CA68Bu;
-    x ^= x >> 16;
-    return (float)(centre + amplitude * ((double)(x >> 8) * 0x1p-23 - 1.0));
-}
-
-static void fill_parameters(struct chain *chain) {
-    struct stage *stage = chain->stages[0];
-    for (int p = 0; p < stage_parameter_count(stage); p++) {
-        const struct parameter *parameter = stage_parameter(stage, p);
-        if (parameter->statistic) continue;
-        const struct shape *shape = &parameter->shape;
-        int64_t count = shape_elements(shape);
-        bool scale = shape->rank == 1 && parameter->initial.kind == INITIAL_CONSTANT && parameter->initial.value == 1;
-        double amplitude = shape->rank > 1 ? sqrt(6.0 / (double)(count / shape->dim[0])) : 0.1;
-        float *values = malloc((size_t)count * sizeof *values);
-        assert_non_null(values);
-        uint32_t hash = name_hash(parameter->name);
-        for (int64_t i = 0; i < count; i++) values[i] = number(hash, i, amplitude, scale ? 1 : 0);
-        assert_ok(stage_import(stage, p, values, chain->weights[0], chain->blocks[0][0].statistics, &test_error));
-        free(values);
-    }
-}
-
-/* The formula counts in PyTorch's order N, C, H, W; memory is N, H, W, C. */
-static void fill_data(struct chain *chain, const char *name) {
-    const int64_t *dim = chain->graph->nodes[0].shape.dim, positions = dim[1] * dim[2];
-    uint32_t hash = name_hash(name);
-    for (int64_t n = 0; n < chain->samples; n++) {
-        for (int64_t p = 0; p < positions; p++) {
-            for (int64_t c = 0; c < dim[0]; c++) {
-                chain->blocks[0][0].input[(n * positions + p) * dim[0] + c] =
-                    number(hash, (n * dim[0] + c) * positions + p, 1, 0);
-            }
-        }
-    }
-}
-
-static void assert_near(const char *what, const char *name, double wanted, double got, double scale) {
-    if (fabs(got - wanted) <= 1e-4 * scale) return;
-    fail_msg("%s of %s is %.9g, not %.9g (scale %.3g)", what, name, got, wanted, scale);
-}
 
 /* Errors of single elements are held against the root mean square, those of sums against the norm. A gradient that is 0 but for
  * rounding (of a bias before a normalisation, which takes it away again) is held against the largest. */
@@ -92,7 +40,7 @@ static void check_golden(struct device *device, json_t *golden) {
     struct ps_model *model = NULL;
     assert_ok(ps_model_create(spec, &model, &test_error));
     struct chain *chain = chain_create(device, model->graph, samples, 1, NULL, 0);
-    fill_parameters(chain);
+    fill_parameters(chain, NORMS_PLAIN);
     fill_data(chain, json_string_value(json_object_get(golden, "data")));
     int32_t labels[16];
     for (int n = 0; n < samples; n++) labels[n] = 7 * n % 10;

@@ -89,6 +89,7 @@ static void check_sizes(struct device *device, const struct graph *graph, int sa
             assert_int_equal(made.input_bytes, composed.input_bytes);
             assert_int_equal(made.output_bytes, composed.output_bytes);
             assert_int_equal(made.stash_bytes, composed.stash_bytes);
+            assert_int_equal(made.delta_bytes, composed.delta_bytes);
             assert_int_equal(made.workspace_bytes, composed.workspace_bytes);
             stage_destroy(stage);
         }
@@ -154,7 +155,7 @@ static struct stage_result run_two(struct chain *chain) {
     struct stage_result first = chain_forward(chain, 0, &steps[0]), second = chain_forward(chain, 1, &steps[1]);
     chain_backward(chain, 0, &steps[0]);
     chain_backward(chain, 1, &steps[1]);
-    return (struct stage_result){first.loss + second.loss, first.correct + second.correct};
+    return (struct stage_result){first.loss + second.loss, first.correct + second.correct, first.counted + second.counted};
 }
 
 static float *exported(struct chain *chain, const struct parameter *parameter) {
@@ -409,6 +410,68 @@ static void test_halves(void **state) {
     on_real_devices(check_halves);
 }
 
+/* A half of the backward through all stages; what it may not rely on afterwards is gone. */
+static void backward_apart(struct chain *chain, int m, enum stage_half half) {
+    struct stage_step step = training_step(m);
+    for (int s = chain->count - 1; s >= 0; s--) {
+        assert_ok(stage_backward(chain->stages[s], &chain->blocks[m][s], &step, half, &test_error));
+        poison(chain->blocks[m][s].workspace, chain->sizes[s].workspace_bytes);
+        if (s < chain->count - 1) poison(chain->arriving[m][s], chain->sizes[s].output_bytes);
+        if (half == STAGE_WEIGHTS_APART) poison(chain->blocks[m][s].delta, chain->sizes[s].delta_bytes);
+    }
+}
+
+/* With the gradients of the weights later than those of the inputs, of another micro-batch in between, no bit changes. */
+static void compare_apart(struct chain *whole, const int *cuts, int count) {
+    struct chain *apart = chain_create(whole->device, whole->graph, whole->samples, 2, cuts, count);
+    fill_data(apart);
+    for (int m = 0; m < 2; m++) {
+        struct stage_step step = training_step(m);
+        chain_forward(apart, m, &step);
+    }
+    for (int m = 0; m < 2; m++) backward_apart(apart, m, STAGE_INPUT_APART);
+    for (int m = 0; m < 2; m++) backward_apart(apart, m, STAGE_WEIGHTS_APART);
+    assert_same_bits(whole, apart, "halves apart");
+    chain_destroy(apart);
+}
+
+static void check_apart(struct device *device, struct graph *graph) {
+    struct chain *whole = chain_create(device, graph, 4, 2, NULL, 0);
+    run_two(whole);
+    int cuts[CHAIN_STAGES_MAX];
+    for (int c = 1; c < graph->layer_count; c++) cuts[c - 1] = c;
+    compare_apart(whole, NULL, 0);
+    compare_apart(whole, cuts, graph->layer_count - 1);
+    for (int c = 1; c < graph->layer_count; c += 3) compare_apart(whole, &c, 1);
+    chain_destroy(whole);
+    graph_destroy(graph);
+}
+
+/* Layers whose two halves of the backward share work. */
+static struct graph *recurrent(void) {
+    struct builder b = {graph_create(), &test_error};
+    struct attributes first = {.channels = 6}, second = {.channels = 5, .reverse = true};
+    int node = build_input(&b, 4, 9, 1);
+    node = graph_add(b.graph, OPERATOR_LSTM, "lstm1", &first, &node, 1, &test_error);
+    node = graph_add(b.graph, OPERATOR_LSTM, "lstm2", &second, &node, 1, &test_error);
+    node = build_linear(&b, build_flatten(&b, node, "flatten"), "fc", 5);
+    build_cross_entropy(&b, node, "loss");
+    assert_ok(graph_finish(b.graph, &test_error));
+    return b.graph;
+}
+
+static void check_apart_everywhere(struct device *device) {
+    check_apart(device, recurrent());
+    check_apart(device, tangle());
+    check_apart(device, take_model("lenet5,classes=5"));
+    check_apart(device, take_model("resnet,input=8,classes=5"));
+}
+
+static void test_halves_apart(void **state) {
+    (void)state;
+    on_real_devices(check_apart_everywhere);
+}
+
 /* ------------------------------------------------------------------ dropout */
 
 static double loss_of(struct chain *chain, const struct stage_step *step) { return chain_forward(chain, 0, step).loss; }
@@ -627,6 +690,7 @@ int main(void) {
         cmocka_unit_test(test_backward_leaves_inputs_alone),
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_halves_apart),
         cmocka_unit_test(test_dropout_keys),
         cmocka_unit_test(test_short_batch_and_labels),
         cmocka_unit_test(test_parameters),

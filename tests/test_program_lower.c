@@ -240,6 +240,26 @@ static void test_broken_programs_are_refused(void **state) {
     programs = lower_ok("1f1b", "sync", 2, 4, 2, false);
     remove_instruction(&programs->worker[0], nth(programs, 0, OP_U, 1));
     expect_refused(programs, "updates");
+
+    programs = lower_ok("zb-h1", "sync", 3, 6, 2, false);
+    remove_instruction(&programs->worker[1], nth(programs, 1, OP_W, 5));
+    expect_refused(programs, "1U0");
+
+    programs = lower_ok("zb-h1", "sync", 3, 6, 2, false);
+    swap(nth(programs, 2, OP_W, 2), nth(programs, 2, OP_W, 3));
+    expect_refused(programs, "order of the micro-batches");
+
+    programs = lower_ok("zb-h1", "sync", 3, 6, 2, false);
+    swap(nth(programs, 0, OP_I, 4), nth(programs, 0, OP_W, 4));
+    expect_refused(programs, "0W4");
+
+    programs = lower_ok("zb-h2", "sync", 3, 6, 2, false);
+    nth(programs, 2, OP_I, 1)->block[BLOCK_DELTA] = nth(programs, 2, OP_I, 0)->block[BLOCK_DELTA];
+    expect_refused(programs, "overwrites deltas");
+
+    programs = lower_ok("zb-v", "sync", 2, 6, 1, false);
+    *nth(programs, 1, OP_W, 11) = *nth(programs, 1, OP_W, 10);
+    expect_refused(programs, "W");
 }
 
 /* Receives posted only right before their use deadlock under rendezvous: the verifier must see it. */

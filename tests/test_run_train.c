@@ -241,8 +241,8 @@ static void test_refusals_by_plan(void **state) {
     refuse(options, PS_USAGE, "did you mean 'cpu'");
     options = good, options.device = "clock";
     refuse(options, PS_USAGE, "give one (--profile)");
-    options = good, options.transport = "mpi";
-    refuse(options, PS_USAGE, "--transport: 'mpi' is not known");
+    options = good, options.transport = "process";
+    refuse(options, PS_USAGE, "--transport: 'process' is not known");
     options = good, options.lr_schedule = "steps:1:0.1";
     refuse(options, PS_USAGE, "did you mean 'step'");
     options = good, options.beta1 = 0.9;

@@ -34,3 +34,5 @@ void clock_wait_until(double time) {
 #endif
     }
 }
+
+void clock_sleep(double seconds) { sleep_until(clock_now() + seconds); }

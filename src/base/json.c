@@ -70,18 +70,15 @@ static enum ps_status check_format(json_t *root, const char *path, const char *f
     return PS_OK;
 }
 
-enum ps_status json_read_file(const char *path, const char *format, json_t **root, struct ps_error *error) {
-    char *data;
-    size_t size;
-    TRY(file_read(path, FILE_LIMIT, &data, &size, error));
+enum ps_status json_parse(const char *text, size_t size, const char *name, const char *format, json_t **root,
+                          struct ps_error *error) {
     json_error_t trouble;
-    json_t *document = json_loadb(data, size, JSON_REJECT_DUPLICATES, &trouble);
-    free(data);
+    json_t *document = json_loadb(text, size, JSON_REJECT_DUPLICATES, &trouble);
     if (document == NULL) {
-        return error_set(error, PS_BAD_INPUT, "%s: line %d, column %d: %s", path, trouble.line, trouble.column, trouble.text);
+        return error_set(error, PS_BAD_INPUT, "%s: line %d, column %d: %s", name, trouble.line, trouble.column, trouble.text);
     }
     if (format != NULL) {
-        enum ps_status status = check_format(document, path, format, error);
+        enum ps_status status = check_format(document, name, format, error);
         if (status != PS_OK) {
             json_decref(document);
             return status;
@@ -89,6 +86,15 @@ enum ps_status json_read_file(const char *path, const char *format, json_t **roo
     }
     *root = document;
     return PS_OK;
+}
+
+enum ps_status json_read_file(const char *path, const char *format, json_t **root, struct ps_error *error) {
+    char *data;
+    size_t size;
+    TRY(file_read(path, FILE_LIMIT, &data, &size, error));
+    enum ps_status status = json_parse(data, size, path, format, root, error);
+    free(data);
+    return status;
 }
 
 /* Adds the number token with as few digits as give the same double, or as it stands where it is an integer (or where the

@@ -12,6 +12,9 @@
 /* Parses a file; syntax errors name line and column. `format` is what its "format" field must say, with "version": 1; NULL for
  * files of others, of which nothing is asked. */
 enum ps_status json_read_file(const char *path, const char *format, json_t **root, struct ps_error *error);
+/* The same of a text at hand; `name` is what messages call it. */
+enum ps_status json_parse(const char *text, size_t size, const char *name, const char *format, json_t **root,
+                          struct ps_error *error);
 /* Two-space indented text with a final newline (free()); takes the reference `root`. Numbers are written so that reading them
  * back gives the same double. */
 char *json_text(json_t *root);

@@ -13,6 +13,8 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct ps_log_sink sink;
+static void (*forward)(void *context, enum ps_log_level level, const char *text);
+static void *forward_context;
 static atomic_int level_wanted = LEVEL_SILENT;
 static atomic_bool progress_wanted;
 
@@ -21,6 +23,13 @@ void ps_log_to(const struct ps_log_sink *new_sink) {
     sink = new_sink != NULL ? *new_sink : (struct ps_log_sink){0};
     atomic_store(&level_wanted, sink.line != NULL ? (int)sink.level : LEVEL_SILENT);
     atomic_store(&progress_wanted, sink.progress != NULL);
+    pthread_mutex_unlock(&mutex);
+}
+
+void log_forward(void (*line)(void *context, enum ps_log_level level, const char *text), void *context) {
+    pthread_mutex_lock(&mutex);
+    forward = line;
+    forward_context = context;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -33,7 +42,10 @@ void log_line(enum ps_log_level level, const char *format, ...) {
     va_end(arguments);
     pthread_mutex_lock(&mutex);
     /* The sink may have changed since the level was read. */
-    if (sink.line != NULL && level >= sink.level) sink.line(sink.context, level, text);
+    if (forward != NULL)
+        forward(forward_context, level, text);
+    else if (sink.line != NULL && level >= sink.level)
+        sink.line(sink.context, level, text);
     pthread_mutex_unlock(&mutex);
 }
 
@@ -45,6 +57,6 @@ void log_progress(const char *what, double done, double total, const char *detai
     vsnprintf(detail, sizeof detail, detail_format, arguments);
     va_end(arguments);
     pthread_mutex_lock(&mutex);
-    if (sink.progress != NULL) sink.progress(sink.context, what, done, total, detail);
+    if (sink.progress != NULL && forward == NULL) sink.progress(sink.context, what, done, total, detail);
     pthread_mutex_unlock(&mutex);
 }

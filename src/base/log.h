@@ -9,6 +9,9 @@ void log_line(enum ps_log_level level, const char *format, ...) PS_PRINTF(2, 3);
 #define log_info(...) log_line(PS_LOG_INFO, __VA_ARGS__)
 #define log_warn(...) log_line(PS_LOG_WARN, __VA_ARGS__)
 
+/* Lines of the level that the sink wants go to `line` instead, and progress nowhere; NULL: to the sink again. */
+void log_forward(void (*line)(void *context, enum ps_log_level level, const char *text), void *context);
+
 void log_progress(const char *what, double done, double total, const char *detail_format, ...) PS_PRINTF(4, 5);
 
 #endif

@@ -15,7 +15,8 @@ static const struct argument rows[] = {
     {.name = "profile",
      .letter = 'P',
      .value = "FILE",
-     .help = "costs: of `penstock profile`, a CSV file, or PipeDream's graph.txt",
+     .help = "costs: of `penstock profile`, a CSV file, or PipeDream's graph.txt; FILE,FILE... for several types\n"
+             "of devices",
      .offset = offsetof(struct plan_arguments, profile),
      .read = argument_read_text,
      .required = true},

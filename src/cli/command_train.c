@@ -36,7 +36,7 @@ static const struct argument data_rows[] = {
     {.name = "data",
      .letter = 'd',
      .value = "SPEC",
-     .help = "training data: idx:DIR, cifar10:DIR, cifar100:DIR or synthetic:images; a suffix @A-B takes samples A to B-1",
+     .help = "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR or synthetic:images; a suffix @A-B takes samples A to B-1",
      .offset = OF(options.data),
      .read = argument_read_text},
     {.name = "valid",
@@ -227,6 +227,10 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     struct ps_run *run;
     options.stop = stop_on_signals();
     CHECK(ps_train(&options, &run, error));
+    if (ps_process_rank() > 0) {
+        ps_run_destroy(run);
+        return PS_OK;
+    }
     enum ps_status status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
     ps_run_destroy(run);
     return status;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/command.h"
 #include "cli/output.h"
@@ -102,6 +103,13 @@ int main(int argc, char **argv) {
     output_prepare();
     enum ps_status status = run(argc, argv, &error);
     if (status == PS_OK) status = output_finish(&error);
-    if (status != PS_OK) message_print(&error);
+    if (status == PS_OK) return 0;
+    if (ps_process_rank() == 0 || (status == PS_WORKER_LOST && error.message[0] != '\0')) {
+        message_print(&error);
+    } else {
+        /* Launchers end all processes as soon as one ends badly: the one that speaks goes first. */
+        struct timespec moment = {.tv_nsec = 500000000};
+        nanosleep(&moment, NULL);
+    }
     return (int)status;
 }

@@ -24,15 +24,16 @@ struct kernel_call {
     float *input_gradient[GRAPH_INPUTS_MAX];    /* NULL where nobody needs it */
     const float *output_gradient;               /* NULL for a loss */
     void *workspace;
-    const int32_t *labels;      /* loss only: N labels */
-    int counted;                /* loss only: the first `counted` of the N samples count; the others add no loss, no hit, and
-                                   have gradient 0 (their labels are not looked at) */
-    float gradient_scale;       /* loss only: 1 / (samples of the whole mini-batch) */
+    const int32_t *labels;      /* loss only: one a sample, or one a position of a sequence; -1: not counted (no loss, no hit,
+                                   gradient 0) */
+    int counted;                /* loss only: the first `counted` of the N samples count; the labels of the others are not
+                                   looked at */
+    float gradient_scale;       /* loss only: 1 / (counted labels of the whole mini-batch) */
     bool training;              /* dropout and batch statistics on */
     bool update_statistics;     /* false in a recomputation and in evaluation */
     struct random_key key;      /* of this node, step and micro-batch; dropout keeps element i (in memory order) where
                                    random_uniform(key, i) >= rate, and multiplies it by 1 / (1 - rate) */
-    double *loss;               /* loss only: sum over the samples is added here */
+    double *loss;               /* loss only: sum over counted labels is added here */
     int64_t *correct;           /* loss only: hits of the top guess are added here */
 };
 
@@ -54,6 +55,9 @@ struct kernel_class {
     /* NULL: the operator has no such part. */
     enum ps_status (*backward_input)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
     enum ps_status (*backward_weight)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+    /* What both halves of the backward need, computed once: runs before them, also where only one of them follows, and what it
+     * leaves in the workspace is there for both. NULL: there is nothing to share. */
+    enum ps_status (*backward_shared)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
     /* Between canonical (PyTorch) order and the kernel's layout; padding becomes zeros. NULL: they are the same. */
     enum ps_status (*import)(struct kernel *kernel, int parameter, const float *canonical, float *own, struct ps_error *error);
     enum ps_status (*export)(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error);

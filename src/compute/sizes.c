@@ -18,6 +18,7 @@ struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int lay
     for (int l = first; l <= last; l++) {
         stage.parameter_bytes += layers[l].parameter_bytes;
         stage.statistics_bytes += layers[l].statistics_bytes;
+        stage.delta_bytes += layers[l].delta_bytes;
         stash += layers[l].stash_bytes;
         workspace = larger(workspace, layers[l].workspace_bytes);
         if (l < last) inner_cut = larger(inner_cut, layers[l].output_bytes);

@@ -15,6 +15,8 @@ struct layer_sizes {
     int64_t value_bytes;      /* the part of output_bytes that this layer made */
     int64_t stash_bytes;      /* kept for the backward: the value made by the layer before, and its own inner values */
     int64_t tail_bytes;       /* its own output where its own backward reads it: kept even when it ends a stage */
+    int64_t delta_bytes;      /* gradients of the outputs of its nodes with weights: kept where the backward of the weights comes
+                                 later than that of the input */
     int64_t workspace_bytes;  /* needed only while it runs */
 };
 
@@ -24,12 +26,14 @@ struct stage_sizes {
     int64_t input_bytes;     /* block that arrives: data or the crossing values; kept until the backward */
     int64_t output_bytes;    /* block that leaves; 0 at the network's end */
     int64_t stash_bytes;     /* kept per micro-batch beside the input block */
+    int64_t delta_bytes;     /* kept per micro-batch between the two halves of a backward that is split */
     int64_t workspace_bytes; /* one per worker, whichever stage runs */
 };
 
 /* `layers` are the whole chain's, `input_bytes` the data of one micro-batch.
  *   input  = output_bytes of the layer before `first`, or the data
  *   stash  = sum of stash_bytes + (input - value_bytes of the layer before) + tail_bytes of `last` - input, at least 0
+ *   delta  = sum of delta_bytes
  *   workspace = largest workspace_bytes + two gradient blocks (one for two layers) of the largest inner cut */
 struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int layer_count, int64_t input_bytes, int first, int last);
 

@@ -120,6 +120,7 @@ static enum ps_status layer_size(struct device *device, const struct graph *grap
     *sizes = (struct layer_sizes){.parameter_bytes = stage->sizes.parameter_bytes,
                                   .statistics_bytes = stage->sizes.statistics_bytes,
                                   .output_bytes = stage->sizes.output_bytes,
+                                  .delta_bytes = stage->sizes.delta_bytes,
                                   .workspace_bytes = stage->sizes.workspace_bytes};
     for (int i = 0; i < graph_cut_count(graph, layer + 1); i++) {
         int root = graph_cut_values(graph, layer + 1)[i];

@@ -7,6 +7,8 @@
  *   input, output        the values that cross the stage's two cuts, each value aligned    sizes.input_bytes, output_bytes
  *   input_gradient, output_gradient   their gradients, laid out in the same way
  *   stash                what the backward needs beside the input block, per micro-batch   sizes.stash_bytes
+ *   delta                from the backward of the input to that of the weights, where they
+ *                        are apart: gradients of the outputs of nodes with weights         sizes.delta_bytes
  *   workspace            scratch while a call runs; gradients of inner cuts                sizes.workspace_bytes
  *
  * Gradients of a value that several nodes read are added from the last reader to the first, across cuts as within a stage, so
@@ -25,6 +27,7 @@ struct stage_blocks {
     float *gradients, *statistics;
     float *input, *output; /* output NULL at the network's end */
     float *stash;
+    float *delta; /* NULL where the backward is not split */
     const float *output_gradient; /* NULL at the network's end */
     float *input_gradient;        /* NULL at the network's start */
     void *workspace;
@@ -34,17 +37,21 @@ struct stage_step {
     uint64_t seed;
     uint64_t step;   /* mini-batch number since the start of training: dropout's key */
     int micro_batch; /* within the mini-batch */
-    const int32_t *labels;  /* last stage only */
-    float gradient_scale;   /* 1 / samples of the mini-batch */
+    const int32_t *labels;  /* last stage only: graph_labels for each sample; -1: not counted */
+    float gradient_scale;   /* 1 / counted labels of the mini-batch */
     bool training;
     bool update_statistics;
     bool accumulate; /* backward_weight adds to the gradients instead of writing them */
     int samples;     /* that count in loss and hits (the last evaluation batch may be short); 0: all */
+    /* Called with its context between operators, for what must not wait for the whole stage; NULL: nothing. */
+    void (*between)(void *context);
+    void *between_context;
 };
 
 struct stage_result {
-    double loss;     /* sum over the samples */
+    double loss;     /* sum over counted labels */
     int64_t correct; /* top-1 hits */
+    int64_t counted; /* labels */
 };
 
 /* `graph` stays borrowed. PS_USAGE where the device declines an operator. */
@@ -59,15 +66,22 @@ enum ps_status stage_layer_sizes(struct device *device, const struct graph *grap
                                  int64_t *input_bytes, struct ps_error *error);
 
 /* Writes the stash and the output block, in a recomputation too (which only leaves the statistics alone). `result` (may be NULL)
- * is 0 but for the network's last stage. Labels outside of the classes are PS_BAD_INPUT. */
+ * is 0 but for the network's last stage. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error);
-/* Which half of the backward: both in one call, or only one to see what it costs. */
-enum stage_half { STAGE_INPUT = 1, STAGE_WEIGHTS = 2, STAGE_BOTH = 3 };
+/* What of the backward runs, as bits of an action. */
+enum stage_half {
+    STAGE_INPUT = 1,
+    STAGE_WEIGHTS = 2,
+    STAGE_BOTH = STAGE_INPUT | STAGE_WEIGHTS,
+    STAGE_KEEP = 4,
+    STAGE_INPUT_APART = STAGE_INPUT | STAGE_KEEP, /* gradients of the input; keeps the deltas */
+    STAGE_WEIGHTS_APART = 8,                      /* then, from the deltas, those of the weights: together the bits of STAGE_BOTH */
+};
 
 /* The backward; within a layer the gradients of the weights come right after (or before, where it runs in place) those of its
- * input. STAGE_INPUT leaves the weight kernels out; STAGE_WEIGHTS alone is for one-layer stages: it leaves out every
- * backward_input that no weight gradient needs. */
+ * input. STAGE_INPUT and STAGE_WEIGHTS alone show what each half costs: the first leaves the weight kernels out, the
+ * second (for one-layer stages) every backward_input that no weight gradient needs. */
 enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                               enum stage_half half, struct ps_error *error);
 

@@ -62,6 +62,17 @@ static void place_parameters(struct stage *stage) {
     }
 }
 
+/* Nodes with weights keep their output's gradient where the backward is split. */
+static void place_deltas(struct stage *stage) {
+    for (int i = 0; i < stage->node_count; i++) {
+        struct stage_node *node = &stage->nodes[i];
+        bool weighted = false;
+        for (int p = 0; p < node->node->parameter_count; p++) weighted = weighted || node->weights[p].block != PLACE_NONE;
+        int64_t bytes = stage_value_bytes(stage->graph, stage->samples, node->node->root);
+        if (weighted) node->delta = place_carve(PLACE_DELTA, &stage->sizes.delta_bytes, bytes);
+    }
+}
+
 /* The place of a value that `layer` makes; `workspace` counts what the layer's forward takes of it. */
 static struct place place_value(struct stage *stage, int layer, int root, int64_t *workspace) {
     const struct graph *graph = stage->graph;
@@ -109,6 +120,7 @@ void stage_place(struct stage *stage, struct place *values, int64_t *scratch) {
         values[root] = (struct place){PLACE_INPUT, stage_cut_offset(graph, stage->samples, stage->first, root)};
     }
     place_parameters(stage);
+    place_deltas(stage);
     for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = place_layer(stage, l, values);
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];

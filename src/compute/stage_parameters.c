@@ -78,6 +78,9 @@ static void fill_initial(const struct parameter *parameter, uint64_t seed, float
         for (int64_t i = 0; i < count; i++) values[i] = value * random_normal(key, (uint64_t)(offset + i));
         break;
     }
+    if (parameter->zero_row == 0) return;
+    int64_t row = count / parameter->shape.dim[0];
+    memset(values + (parameter->zero_row - 1) * row, 0, (size_t)row * sizeof *values);
 }
 
 enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weights, float *statistics, struct ps_error *error) {

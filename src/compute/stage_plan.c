@@ -11,6 +11,10 @@
  *   - An in-place node turns its output's gradient into its input's where it lies. The arriving block is not ours to write:
  *     there the result goes to memory of its own. That memory is counted for every layer that would need it as a stage's last,
  *     so that a layer's workspace is the same in every stage.
+ *
+ * Where the backward of the weights comes later, each node's output gradient is copied to the delta block at the moment when the
+ * weight kernel would have read it: gradients lie in memory that is used again and that in-place nodes turn over. The weight
+ * kernels then read the same bits.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -84,7 +88,7 @@ static struct place cut_gradient(const struct stage *stage, int cut, int root) {
     return (struct place){PLACE_WORKSPACE, offset + turn * stage->gradient_block_bytes};
 }
 
-static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].layer < 0; }
+static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].data; }
 
 /* Gradients of the values that the layer reads from the cut before it. */
 static void enter_cut(struct planner *planner, int layer) {
@@ -119,7 +123,7 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
     const struct layer *layer = &stage->graph->layers[number];
     for (int root = layer->node_first; root < layer->node_first + layer->node_count; root++) {
         const struct node *node = &stage->graph->nodes[root];
-        if (node->root != root || (operator_get(node->id)->flags & OPERATOR_LOSS)) continue;
+        if (node->root != root || node->data || (operator_get(node->id)->flags & OPERATOR_LOSS)) continue;
         struct gradient *gradient = &planner->gradients[root];
         int64_t bytes = stage_value_bytes(stage->graph, stage->samples, root);
         if (!stage_crosses(stage->graph, number + 1, root)) {
@@ -174,6 +178,27 @@ static void plan_additions(struct planner *planner, struct stage_node *node, enu
     }
 }
 
+/* What reads the node's output gradient where it comes by. */
+static void plan_backward(struct planner *planner, action_function *run, struct stage_node *node, enum stage_half half) {
+    push(planner, &planner->stage->backward, (struct action){.run = run, .node = node, .half = half, .from = node->output_gradient});
+}
+
+/* The weight kernel: in its place among the others, and apart from them with what it reads kept. What it shares with the
+ * input's is then computed again. */
+static void plan_weights(struct planner *planner, struct stage_node *node) {
+    struct action_list *list = &planner->stage->backward;
+    struct action later = {.node = node, .half = STAGE_WEIGHTS_APART, .from = node->delta};
+    plan_backward(planner, action_backward_weight, node, STAGE_WEIGHTS);
+    if (node->delta.block != PLACE_NONE)
+        push_move(planner, list, action_copy, STAGE_KEEP, node->node->root, node->output_gradient, node->delta);
+    if (node->kernel->class->backward_shared != NULL) {
+        later.run = action_backward_shared;
+        push(planner, list, later);
+    }
+    later.run = action_backward_weight;
+    push(planner, list, later);
+}
+
 /* Returns where the node's temporary memory ends. */
 static int64_t plan_node_backward(struct planner *planner, int index, int64_t scratch) {
     struct stage *stage = planner->stage;
@@ -187,14 +212,13 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
     bool in_place = node->node->root != index, temporary[GRAPH_INPUTS_MAX] = {false};
     node->output_gradient = planner->gradients[node->node->root].place;
     bool wanted = place_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->class->real;
-    struct action input = {.run = action_backward_input, .node = node, .half = STAGE_INPUT};
-    struct action weight = {.run = action_backward_weight, .node = node, .half = STAGE_WEIGHTS};
-    if (index > planner->first_weighted) input.half = STAGE_BOTH;
+    enum stage_half input_half = index > planner->first_weighted ? STAGE_BOTH : STAGE_INPUT;
     bool has_weight = kernels->backward_weight != NULL, has_input = kernels->backward_input != NULL && wanted;
-    if (has_weight && in_place) push(planner, &stage->backward, weight);
-    if (has_input) push(planner, &stage->backward, input);
-    plan_additions(planner, node, input.half, temporary);
-    if (has_weight && !in_place) push(planner, &stage->backward, weight);
+    if (kernels->backward_shared != NULL && (has_weight || has_input)) plan_backward(planner, action_backward_shared, node, STAGE_BOTH);
+    if (has_weight && in_place) plan_weights(planner, node);
+    if (has_input) plan_backward(planner, action_backward_input, node, input_half);
+    plan_additions(planner, node, input_half, temporary);
+    if (has_weight && !in_place) plan_weights(planner, node);
     return inputs_end > weights_end ? inputs_end : weights_end;
 }
 

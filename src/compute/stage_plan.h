@@ -13,6 +13,7 @@ enum place_block {
     PLACE_INPUT,
     PLACE_OUTPUT,
     PLACE_STASH,
+    PLACE_DELTA,
     PLACE_WORKSPACE,
     PLACE_WEIGHTS,
     PLACE_GRADIENTS,
@@ -35,6 +36,7 @@ struct stage_node {
     struct place weights[GRAPH_PARAMETERS_MAX], gradients[GRAPH_PARAMETERS_MAX], statistics[GRAPH_PARAMETERS_MAX];
     struct place added_gradients[GRAPH_PARAMETERS_MAX]; /* where they are made when they are added to others */
     struct place input_gradient[GRAPH_INPUTS_MAX], output_gradient;
+    struct place delta; /* where output_gradient is kept for the weights; PLACE_NONE: it has none */
 };
 
 struct stage_run; /* one call of forward or backward: stage_run.c */
@@ -44,13 +46,13 @@ typedef enum ps_status action_function(const struct stage_run *run, const struct
 /* One step of a plan: a kernel of `node`, or bytes to copy or to add as floats. */
 struct action {
     action_function *run;
-    enum stage_half half; /* of the backward that it belongs to; STAGE_BOTH: needed by either */
+    enum stage_half half; /* what of the backward it belongs to: runs where it has a bit in common with what is asked for */
     struct stage_node *node;
-    struct place from, to;
+    struct place from, to; /* of backward kernels: `from` is the output gradient */
     int64_t bytes;
 };
 
-action_function action_forward, action_backward_input, action_backward_weight, action_copy, action_add;
+action_function action_forward, action_backward_shared, action_backward_input, action_backward_weight, action_copy, action_add;
 
 struct action_list {
     struct action *actions;

@@ -56,25 +56,31 @@ enum ps_status action_forward(const struct stage_run *run, const struct action *
 }
 
 /* What a backward may read is what its operator says that it reads: the rest may be gone. */
-static struct kernel_call prepare_backward(const struct stage_run *run, const struct stage_node *node) {
+static struct kernel_call prepare_backward(const struct stage_run *run, const struct action *action) {
+    const struct stage_node *node = action->node;
     struct kernel_call call = prepare(run, node);
     unsigned flags = operator_get(node->node->id)->flags;
     for (int i = 0; i < node->node->input_count && (flags & OPERATOR_USES_INPUT); i++) call.input[i] = at(run, node->input[i]);
     if (flags & OPERATOR_USES_OUTPUT) call.output = at(run, node->output);
-    call.output_gradient = at(run, node->output_gradient);
+    call.output_gradient = at(run, action->from);
     return call;
+}
+
+enum ps_status action_backward_shared(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+    struct kernel_call call = prepare_backward(run, action);
+    return action->node->kernel->class->backward_shared(action->node->kernel, &call, error);
 }
 
 enum ps_status action_backward_input(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     const struct stage_node *node = action->node;
-    struct kernel_call call = prepare_backward(run, node);
+    struct kernel_call call = prepare_backward(run, action);
     for (int i = 0; i < node->node->input_count; i++) call.input_gradient[i] = at(run, node->input_gradient[i]);
     return node->kernel->class->backward_input(node->kernel, &call, error);
 }
 
 enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     const struct stage_node *node = action->node;
-    struct kernel_call call = prepare_backward(run, node);
+    struct kernel_call call = prepare_backward(run, action);
     bool add = run->step->accumulate;
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
@@ -111,6 +117,7 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
         .base = {[PLACE_INPUT] = (char *)blocks->input,
                  [PLACE_OUTPUT] = (char *)blocks->output,
                  [PLACE_STASH] = (char *)blocks->stash,
+                 [PLACE_DELTA] = (char *)blocks->delta,
                  [PLACE_WORKSPACE] = blocks->workspace,
                  [PLACE_WEIGHTS] = (char *)blocks->weights,
                  [PLACE_GRADIENTS] = (char *)blocks->gradients,
@@ -126,22 +133,26 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
     uint64_t mode = denormals_flush();
     for (int i = 0; i < list->count && status == PS_OK; i++) {
         const struct action *action = &list->actions[i];
-        if (action->half & half) status = action->run(run, action, error);
+        if (!(action->half & half)) continue;
+        status = action->run(run, action, error);
+        if (run->step->between) run->step->between(run->step->between_context);
     }
     denormals_restore(mode);
     return status;
 }
 
-/* A label that is no class would be read far outside of the logits. */
-static enum ps_status check_labels(const struct stage_run *run, struct ps_error *error) {
+/* A label that is no class would be read far outside of the logits. `counted` becomes the number of those that are. */
+static enum ps_status check_labels(const struct stage_run *run, int64_t *counted, struct ps_error *error) {
     const struct stage *stage = run->stage;
     const struct node *end = stage->nodes[stage->node_count - 1].node;
     if (!stage->device->class->real || !(operator_get(end->id)->flags & OPERATOR_LOSS)) return PS_OK;
-    for (int n = 0; n < counted_samples(run); n++) {
+    int64_t each = graph_labels(stage->graph), classes = end->shape.dim[0];
+    for (int64_t n = 0; n < counted_samples(run) * each; n++) {
         int32_t label = run->step->labels[n];
-        if (label >= 0 && label < end->shape.dim[0]) continue;
-        return error_set(error, PS_BAD_INPUT, "label %d of sample %d: the network has the classes 0 to %lld", label, n,
-                         (long long)end->shape.dim[0] - 1);
+        *counted += label >= 0;
+        if (label >= -1 && label < classes) continue;
+        return error_set(error, PS_BAD_INPUT, "label %d of sample %lld: the network has the classes 0 to %lld", label,
+                         (long long)(n / each), (long long)classes - 1);
     }
     return PS_OK;
 }
@@ -150,7 +161,7 @@ enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blo
                              struct stage_result *result, struct ps_error *error) {
     struct stage_result made = {0};
     struct stage_run run = start(stage, blocks, step, &made);
-    TRY(check_labels(&run, error));
+    TRY(check_labels(&run, &made.counted, error));
     TRY(run_list(&run, &stage->forward, STAGE_BOTH, error));
     if (result != NULL) *result = made;
     return PS_OK;

@@ -57,6 +57,26 @@ enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, f
     return byte_dataset_label(dataset, index, label, error);
 }
 
+/* Black pixels around the image count as bytes of 0. */
+enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, float *image,
+                                           int32_t *label, struct ps_error *error) {
+    const struct byte_dataset *bytes = (const struct byte_dataset *)dataset;
+    const int64_t channels = dataset->shape.channels, height = dataset->shape.height, width = dataset->shape.width;
+    const uint8_t *pixels = bytes->pixels + (size_t)index * bytes->pixel_stride;
+    const int64_t top = augment_offset(&key, DRAW_TOP, height, height, bytes->augmentation.pad);
+    const int64_t left = augment_offset(&key, DRAW_LEFT, width, width, bytes->augmentation.pad);
+    const bool flip = augment_flips(&bytes->augmentation, &key);
+    for (int64_t y = 0; y < height; y++) {
+        for (int64_t x = 0; x < width; x++) {
+            const int64_t row = y + top, column = (flip ? width - 1 - x : x) + left;
+            const bool inside = row >= 0 && row < height && column >= 0 && column < width;
+            for (int64_t c = 0; c < channels; c++)
+                *image++ = bytes->level[c][inside ? pixels[(c * height + row) * width + column] : 0];
+        }
+    }
+    return byte_dataset_label(dataset, index, label, error);
+}
+
 enum ps_status byte_dataset_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error) {
     (void)error;
     const struct byte_dataset *bytes = (const struct byte_dataset *)dataset;

@@ -5,6 +5,7 @@
 #ifndef PENSTOCK_DATA_BYTES_H
 #define PENSTOCK_DATA_BYTES_H
 
+#include "data/augment.h"
 #include "data/dataset.h"
 
 #define BYTES_CHANNELS_MAX 3
@@ -18,6 +19,7 @@ struct byte_dataset {
     const uint8_t *labels;
     size_t pixel_stride, label_stride; /* bytes from one sample to the next */
     float level[BYTES_CHANNELS_MAX][256];
+    struct augmentation augmentation;
 };
 
 /* An empty one; byte_dataset_close frees it. NULL with the error set when memory is short. */
@@ -34,6 +36,8 @@ enum ps_status byte_dataset_check_directory(const char *path, const char *format
 void byte_dataset_close(struct dataset *dataset);
 enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
                                  struct ps_error *error);
+enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, float *image,
+                                           int32_t *label, struct ps_error *error);
 enum ps_status byte_dataset_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error);
 
 #endif

@@ -5,7 +5,8 @@
  * (A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.)
  *
  * Whichever training files are there are read in their order, and any whole number of records is a good file, so subsets need
- * no special treatment. Pixels are normalised per channel with the mean and deviation of the whole training set.
+ * no special treatment. Pixels are normalised per channel with the mean and deviation of the whole training set. With `pad` and
+ * `flip` training takes a random square from the image with so many black pixels around it, and mirrors every second one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -91,8 +92,18 @@ static enum ps_status add_files(const struct cifar_kind *kind, const char *direc
     return PS_BAD_INPUT;
 }
 
-static enum ps_status open_kind(const struct cifar_kind *kind, const char *directory, enum dataset_part part,
+static enum ps_status parse_options(struct byte_dataset *bytes, struct options *options, const char *name,
+                                    struct ps_error *error) {
+    static const char *const keys[] = {"pad", "flip"};
+    TRY(augment_parse(options, &bytes->augmentation, error));
+    return options_finish(options, name, keys, sizeof keys / sizeof *keys, error);
+}
+
+static enum ps_status open_kind(const struct cifar_kind *kind, const char *rest, enum dataset_part part,
                                 struct dataset **dataset, struct ps_error *error) {
+    char directory[4096];
+    struct options options;
+    TRY(augment_cut_options(rest, kind->name, directory, &options, error));
     TRY(byte_dataset_check_directory(directory, kind->name, error));
     struct byte_dataset *bytes = byte_dataset_create(error);
     if (!bytes) return PS_FAILED;
@@ -100,7 +111,8 @@ static enum ps_status open_kind(const struct cifar_kind *kind, const char *direc
         (struct dataset_shape){.channels = CHANNELS, .height = SIDE, .width = SIDE, .classes = kind->classes};
     bytes->pixel_stride = bytes->label_stride = kind->label_bytes + IMAGE_BYTES;
     for (int c = 0; c < CHANNELS; c++) byte_dataset_normalise(bytes, c, kind->mean[c], kind->deviation[c]);
-    enum ps_status status = add_files(kind, directory, part, bytes, error);
+    enum ps_status status = parse_options(bytes, &options, kind->name, error);
+    if (status == PS_OK) status = add_files(kind, directory, part, bytes, error);
     if (status != PS_OK) {
         byte_dataset_close(&bytes->dataset);
         return status;
@@ -123,11 +135,12 @@ static enum ps_status open_cifar100(const char *rest, enum dataset_part part, co
 
 const struct dataset_class dataset_cifar10 = {
     .name = "cifar10",
-    .summary = "DIR with CIFAR-10's binary files (data_batch_1.bin ..., test_batch.bin)",
+    .summary = "DIR[,pad=N,flip=1] with CIFAR-10's binary files (data_batch_1.bin ..., test_batch.bin)",
     .example = "DIR",
     .open = open_cifar10,
     .close = byte_dataset_close,
     .read = byte_dataset_read,
+    .read_augmented = byte_dataset_read_augmented,
     .label = byte_dataset_label,
 };
 
@@ -138,5 +151,6 @@ const struct dataset_class dataset_cifar100 = {
     .open = open_cifar100,
     .close = byte_dataset_close,
     .read = byte_dataset_read,
+    .read_augmented = byte_dataset_read_augmented,
     .label = byte_dataset_label,
 };

@@ -71,8 +71,31 @@ static enum ps_status find_format(const char *spec, const char *name, const stru
     return status;
 }
 
+/* Images for a network that reads tokens, or the other way; and sequences of another length, vocabulary or task. */
+static enum ps_status check_sequences(const char *spec, const struct dataset_shape *has, const struct dataset_shape *wanted,
+                                      struct ps_error *error) {
+    if ((has->vocabulary > 0) != (wanted->vocabulary > 0))
+        return error_set(error, PS_USAGE, "data '%s' are %s, but the network reads %s", spec,
+                         has->vocabulary > 0 ? "sequences of tokens" : "images", has->vocabulary > 0 ? "images" : "tokens");
+    if (has->vocabulary == 0) return PS_OK;
+    if (has->height != wanted->height) {
+        return error_set(error, PS_USAGE, "data '%s' have sequences of %lld tokens, but the network takes %lld", spec,
+                         (long long)has->height, (long long)wanted->height);
+    }
+    if (has->vocabulary != wanted->vocabulary) {
+        error_set(error, PS_USAGE, "data '%s' have a vocabulary of %d tokens, but the network's is %d", spec, has->vocabulary,
+                  wanted->vocabulary);
+        error_hint(error, "give the network the option vocab=%d", has->vocabulary);
+        return PS_USAGE;
+    }
+    if (dataset_labels(has) == dataset_labels(wanted)) return PS_OK;
+    return error_set(error, PS_USAGE, "data '%s' have %d label%s a sequence, but the network's loss reads %d", spec,
+                     dataset_labels(has), dataset_labels(has) == 1 ? "" : "s", dataset_labels(wanted));
+}
+
 static enum ps_status check_fit(const char *spec, const struct dataset_shape *has, const struct dataset_shape *wanted,
                                 struct ps_error *error) {
+    TRY(check_sequences(spec, has, wanted, error));
     if (has->height != wanted->height || has->width != wanted->width || has->channels != wanted->channels) {
         error_set(error, PS_USAGE,
                   "data '%s' has images of %lldx%lld pixels and %lld channel%s, but the network takes %lldx%lld and %lld", spec,

@@ -7,13 +7,20 @@
 #define PENSTOCK_DATA_DATASET_H
 
 #include "base/error.h"
+#include "base/random.h"
 
 enum dataset_part { DATASET_TRAIN, DATASET_TEST };
 
+/* A sample is an image, or a sequence of tokens: then an "image" of one channel, as high as the sequence is long and 1 wide, whose
+ * elements are tokens' numbers. */
 struct dataset_shape {
-    int64_t channels, height, width; /* of a sample's image */
-    int classes;
+    int64_t channels, height, width; /* of a sample */
+    int classes;                     /* labels are 0 to classes - 1; -1: not counted */
+    int labels;                      /* of a sample: for sequences there may be one a position; 0 counts as 1 */
+    int vocabulary;                  /* tokens are 0 to vocabulary - 1; 0: images */
 };
+
+static inline int dataset_labels(const struct dataset_shape *shape) { return shape->labels > 0 ? shape->labels : 1; }
 
 struct dataset {
     const struct dataset_class *class; /* set by samples_open */
@@ -31,9 +38,14 @@ struct dataset_class {
     enum ps_status (*open)(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
                            struct dataset **dataset, struct ps_error *error);
     void (*close)(struct dataset *dataset);
-    /* Writes sample `index` as floats H, W, C and its label (0 .. classes-1). Called from several threads at once. */
+    /* Writes sample `index` as floats H, W, C and its label, or labels. Called from several threads at once. */
     enum ps_status (*read)(const struct dataset *dataset, int64_t index, float *image, int32_t *label, struct ps_error *error);
-    /* Only the label, where it is to be had without the image; NULL: read both. */
+    /* The same for training, where chance plays in what is read (crops, flips): `key` is of (seed, epoch, sample). NULL: none
+     * does. */
+    enum ps_status (*read_augmented)(const struct dataset *dataset, int64_t index, struct random_key key, float *image,
+                                     int32_t *label, struct ps_error *error);
+    bool several_readers; /* reading is work: loaders use several threads */
+    /* Only the label (or labels), where it is to be had without the image; NULL: read both. */
     enum ps_status (*label)(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error);
 };
 
@@ -46,7 +58,7 @@ struct samples {
 };
 
 /* Opens `spec`; `part` is used where the spec does not say it. Fails (PS_USAGE) where the spec is wrong or the data's channels,
- * size or classes are not those `wanted`, naming both; PS_BAD_INPUT for a missing or damaged file and for a label outside the
+ * size, classes, labels or vocabulary are not those `wanted`, naming both; PS_BAD_INPUT for a missing or damaged file and for a label outside the
  * classes. */
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *wanted,
                             struct samples *samples, struct ps_error *error);

@@ -1,68 +1,96 @@
 /*
- * The loader: a ring of `ahead` mini-batches between one reading thread and one caller. Mini-batch `number` lives in slot
+ * The loader: a ring of `ahead` mini-batches between reading threads and one caller. Mini-batch `number` lives in slot
  * number % ahead. Three counters say it all, released <= asked <= read (next to be given back, asked for, read):
  *
  *     released .. asked-1   held by the caller
  *     asked    .. read-1    ready
  *     read                  being read, or waiting for room while read == released + ahead
  *
- * The reading thread alone writes slots and the order of samples, the caller alone reads slots; counters and the error change
- * under the lock. Seeking only sets the counters: the thread, should it be in the middle of a mini-batch, finds its number gone
- * and throws its work away before it starts on the new one.
+ * The threads share the samples of mini-batch `read`: each claims some, reads them without the lock, and whoever finishes the
+ * last makes the mini-batch ready. The next one is prepared (its order may change with the epoch) when nobody reads. Reading
+ * threads alone write slots and the order of samples, the caller alone reads slots; counters and the error change under the
+ * lock. Seeking sets the counters and `sought`: threads in the middle of their samples throw their work away.
  */
 #include "data/loader.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/random.h"
 
+enum { THREADS_MAX = 16, THREADS_USUAL = 4, CLAIMS = 4 /* of each thread in a mini-batch */ };
+
 struct slot {
     float *images;
     int32_t *labels;
     int samples;
+    int64_t counted; /* labels */
 };
 
 struct loader {
     struct loader_options options;
     size_t image_floats; /* in a sample */
+    size_t label_count;  /* of a sample */
     int64_t batches;     /* in an epoch */
     struct memory_block memory;
     struct slot *slots;
     uint32_t *order; /* of the samples in epoch order_epoch; NULL: in order */
     int64_t order_epoch;
     float *scratch; /* an image that nobody wants */
+    int32_t *ignored; /* labels that nobody wants */
 
     int64_t released, asked, read;
-    enum ps_status status; /* of reading mini-batch `read` */
+    /* mini-batch `read`: whether its order is known, samples claimed and done, the threads that read, the first sample that
+     * could not be read (-1: none) and why */
+    bool prepared;
+    int claimed, done, busy, failed_at;
+    uint64_t sought;                /* how often */
+    enum ps_status failure, status; /* of that sample; of mini-batch `read` */
     struct ps_error error;
 
-    bool threaded, stop;
-    pthread_t thread;
+    bool stop;
+    int threads; /* running; 0: the caller reads */
+    pthread_t thread[THREADS_MAX];
     pthread_mutex_t lock;
-    pthread_cond_t room, ready; /* for the thread, for the caller */
+    pthread_cond_t room, ready; /* for the threads, for the caller */
 };
 
 /* ---------------------------------------------------------------- reading */
 
-static enum ps_status read_sample(struct loader *loader, struct slot *slot, int i, int64_t index, struct ps_error *error) {
+static enum ps_status read_sample(struct loader *loader, struct slot *slot, int i, int64_t epoch, int64_t index,
+                                  struct ps_error *error) {
     const struct dataset *dataset = loader->options.samples->dataset;
     const struct dataset_class *class = dataset->class;
-    int32_t ignored;
-    int32_t *label = slot->labels ? slot->labels + i : &ignored;
+    int32_t *label = slot->labels ? slot->labels + (size_t)i * loader->label_count : loader->ignored;
     if (!slot->images && class->label) return class->label(dataset, index, label, error);
     float *image = slot->images ? slot->images + (size_t)i * loader->image_floats : loader->scratch;
-    return class->read(dataset, index, image, label, error);
+    if (!loader->options.shuffle || !class->read_augmented) return class->read(dataset, index, image, label, error);
+    struct random_key key = random_key(loader->options.seed, RANDOM_AUGMENT, (uint64_t)epoch, (uint64_t)index);
+    return class->read_augmented(dataset, index, key, image, label, error);
 }
 
-/* Fills the slot of mini-batch `number`. */
-static enum ps_status read_batch(struct loader *loader, int64_t number, struct ps_error *error) {
-    const struct samples *samples = loader->options.samples;
+/* Samples [first, end) of mini-batch `number`; `failed_at` is the one that could not be read. */
+static enum ps_status read_samples(struct loader *loader, int64_t number, int first, int end, int *failed_at,
+                                   struct ps_error *error) {
     struct slot *slot = &loader->slots[number % loader->options.ahead];
     const int64_t epoch = number / loader->batches, start = number % loader->batches * loader->options.batch;
+    for (int i = first; i < end; i++) {
+        const int64_t place = loader->order ? loader->order[start + i] : start + i;
+        *failed_at = i;
+        TRY(read_sample(loader, slot, i, epoch, loader->options.samples->first + place, error));
+    }
+    return PS_OK;
+}
+
+/* Order and number of samples of mini-batch `read`, and the padding behind them. */
+static void prepare(struct loader *loader) {
+    const struct samples *samples = loader->options.samples;
+    struct slot *slot = &loader->slots[loader->read % loader->options.ahead];
+    const int64_t epoch = loader->read / loader->batches, start = loader->read % loader->batches * loader->options.batch;
     if (loader->order && epoch != loader->order_epoch) {
         const struct random_key key = random_key(loader->options.seed, RANDOM_ORDER, (uint64_t)epoch, 0);
         random_permutation(key, loader->order, (size_t)samples->count);
@@ -70,33 +98,79 @@ static enum ps_status read_batch(struct loader *loader, int64_t number, struct p
     }
     const int64_t left = samples->count - start;
     slot->samples = left < loader->options.batch ? (int)left : loader->options.batch;
-    for (int i = 0; i < slot->samples; i++) {
-        const int64_t place = loader->order ? loader->order[start + i] : start + i;
-        TRY(read_sample(loader, slot, i, samples->first + place, error));
-    }
     const size_t padding = (size_t)(loader->options.batch - slot->samples), used = (size_t)slot->samples;
     if (slot->images) memset(slot->images + used * loader->image_floats, 0, padding * loader->image_floats * sizeof(float));
-    if (slot->labels) memset(slot->labels + used, -1, padding * sizeof(int32_t));
-    return PS_OK;
+    if (slot->labels) memset(slot->labels + used * loader->label_count, -1, padding * loader->label_count * sizeof(int32_t));
+    loader->prepared = true;
+    loader->claimed = loader->done = 0;
+    loader->failed_at = -1;
+}
+
+/* Under the lock: whether there are samples to claim. */
+static bool has_work(struct loader *loader) {
+    if (loader->status != PS_OK || loader->read == loader->released + loader->options.ahead) return false;
+    if (!loader->prepared) {
+        if (loader->busy > 0) return false;
+        prepare(loader);
+    }
+    return loader->failed_at < 0 && loader->claimed < loader->slots[loader->read % loader->options.ahead].samples;
+}
+
+/* Of the mini-batch that has been read. */
+static void count_labels(const struct loader *loader) {
+    struct slot *slot = &loader->slots[loader->read % loader->options.ahead];
+    const size_t labels = slot->labels ? (size_t)slot->samples * loader->label_count : 0;
+    slot->counted = 0;
+    for (size_t i = 0; i < labels; i++) slot->counted += slot->labels[i] >= 0;
+}
+
+/* Under the lock: takes in what became of samples [first, end). The first failure counts, whoever came first. */
+static void account(struct loader *loader, int first, int end, int failed_at, enum ps_status status,
+                    const struct ps_error *error) {
+    if (status == PS_OK) {
+        loader->done += end - first;
+    } else if (loader->failed_at < 0 || failed_at < loader->failed_at) {
+        loader->failed_at = failed_at;
+        loader->failure = status;
+        loader->error = *error;
+    }
+    if (loader->failed_at >= 0) {
+        if (loader->busy == 0) loader->status = loader->failure;
+    } else if (loader->done == loader->slots[loader->read % loader->options.ahead].samples) {
+        count_labels(loader);
+        loader->read++;
+        loader->prepared = false;
+    }
+}
+
+/* Under the lock, which it gives up while it reads: claims samples and reads them. */
+static void work(struct loader *loader) {
+    const int64_t number = loader->read;
+    const int samples = loader->slots[number % loader->options.ahead].samples;
+    const int share = loader->threads > 1 ? samples / (loader->threads * CLAIMS) + 1 : samples;
+    const int first = loader->claimed, end = samples - first < share ? samples : first + share;
+    const uint64_t sought = loader->sought;
+    loader->claimed = end;
+    loader->busy++;
+    pthread_mutex_unlock(&loader->lock);
+    struct ps_error error = {0};
+    int failed_at = -1;
+    const enum ps_status status = read_samples(loader, number, first, end, &failed_at, &error);
+    pthread_mutex_lock(&loader->lock);
+    loader->busy--;
+    if (sought == loader->sought) account(loader, first, end, failed_at, status, &error);
 }
 
 static void *reading_thread(void *argument) {
     struct loader *loader = argument;
     pthread_mutex_lock(&loader->lock);
-    for (;;) {
-        while (!loader->stop && (loader->status != PS_OK || loader->read == loader->released + loader->options.ahead)) {
+    while (!loader->stop) {
+        if (!has_work(loader)) {
             pthread_cond_wait(&loader->room, &loader->lock);
+            continue;
         }
-        if (loader->stop) break;
-        const int64_t number = loader->read;
-        pthread_mutex_unlock(&loader->lock);
-        struct ps_error error = {0};
-        const enum ps_status status = read_batch(loader, number, &error);
-        pthread_mutex_lock(&loader->lock);
-        if (loader->read != number) continue;
-        loader->status = status;
-        loader->error = error;
-        if (status == PS_OK) loader->read++;
+        work(loader);
+        pthread_cond_broadcast(&loader->room);
         pthread_cond_signal(&loader->ready);
     }
     pthread_mutex_unlock(&loader->lock);
@@ -110,10 +184,7 @@ int64_t loader_batches(const struct loader *loader) { return loader->batches; }
 enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_batch *batch, struct ps_error *error) {
     pthread_mutex_lock(&loader->lock);
     assert(number == loader->asked && number < loader->released + loader->options.ahead);
-    if (loader->options.serial && loader->status == PS_OK) {
-        loader->status = read_batch(loader, number, &loader->error);
-        if (loader->status == PS_OK) loader->read++;
-    }
+    while (loader->options.serial && loader->read == number && has_work(loader)) work(loader);
     while (loader->read == number && loader->status == PS_OK) pthread_cond_wait(&loader->ready, &loader->lock);
     const bool there = loader->read > number;
     const enum ps_status status = there ? PS_OK : loader->status;
@@ -125,7 +196,8 @@ enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_b
     pthread_mutex_unlock(&loader->lock);
     if (!there) return status;
     const struct slot *slot = &loader->slots[number % loader->options.ahead];
-    *batch = (struct loaded_batch){.images = slot->images, .labels = slot->labels, .samples = slot->samples};
+    *batch = (struct loaded_batch){
+        .images = slot->images, .labels = slot->labels, .samples = slot->samples, .counted = slot->counted};
     return PS_OK;
 }
 
@@ -134,7 +206,7 @@ void loader_release(struct loader *loader, int64_t number) {
     assert(number < loader->asked);
     if (number >= loader->released) {
         loader->released = number + 1;
-        pthread_cond_signal(&loader->room);
+        pthread_cond_broadcast(&loader->room);
     }
     pthread_mutex_unlock(&loader->lock);
 }
@@ -144,7 +216,9 @@ enum ps_status loader_seek(struct loader *loader, int64_t number, struct ps_erro
     pthread_mutex_lock(&loader->lock);
     loader->released = loader->asked = loader->read = number;
     loader->status = PS_OK;
-    pthread_cond_signal(&loader->room);
+    loader->prepared = false;
+    loader->sought++;
+    pthread_cond_broadcast(&loader->room);
     pthread_mutex_unlock(&loader->lock);
     return PS_OK;
 }
@@ -158,24 +232,54 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
     const struct dataset *dataset = options->samples->dataset;
     const struct dataset_shape *shape = &dataset->shape;
     loader->image_floats = (size_t)(shape->channels * shape->height * shape->width);
+    loader->label_count = (size_t)dataset_labels(shape);
     const size_t image = loader->image_floats * sizeof(float), batch = (size_t)options->batch;
-    const size_t labels = options->labels ? batch * sizeof(int32_t) : 0;
+    const size_t sample_labels = loader->label_count * sizeof(int32_t), ignored = options->labels ? 0 : sample_labels;
+    size_t labels = 0;
     const size_t order = options->shuffle ? (size_t)options->samples->count * sizeof(uint32_t) : 0;
     const size_t scratch = !options->images && !dataset->class->label ? image : 0;
     size_t images = 0, total;
     if ((options->images && __builtin_mul_overflow(image, batch, &images)) || images > SIZE_MAX / 4 ||
+        (options->labels && __builtin_mul_overflow(sample_labels, batch, &labels)) || labels > SIZE_MAX / 4 ||
         __builtin_mul_overflow(memory_align(images) + memory_align(labels), (size_t)options->ahead, &total) ||
         total > SIZE_MAX / 4) {
         return error_memory(error, what, SIZE_MAX);
     }
-    TRY(memory_block_take(&loader->memory, total + memory_align(order) + memory_align(scratch), what, error));
+    TRY(memory_block_take(&loader->memory, total + memory_align(order) + memory_align(scratch) + memory_align(ignored),
+                          what, error));
     for (int i = 0; i < options->ahead; i++) {
         if (images) loader->slots[i].images = memory_block_carve(&loader->memory, images);
         if (labels) loader->slots[i].labels = memory_block_carve(&loader->memory, labels);
     }
     if (order) loader->order = memory_block_carve(&loader->memory, order);
     if (scratch) loader->scratch = memory_block_carve(&loader->memory, scratch);
+    if (ignored) loader->ignored = memory_block_carve(&loader->memory, ignored);
     return PS_OK;
+}
+
+static int thread_count(const struct loader_options *options) {
+    if (options->serial) return 0;
+    if (options->threads > 0) return options->threads < THREADS_MAX ? options->threads : THREADS_MAX;
+    /* Labels alone are had without reading the images. */
+    const struct dataset_class *class = options->samples->dataset->class;
+    if (!class->several_readers || (!options->images && class->label)) return 1;
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    return usable < THREADS_USUAL ? usable : THREADS_USUAL;
+}
+
+/* Stops with the thread that cannot be started; loader_destroy joins those before it. */
+static enum ps_status start_threads(struct loader *loader, struct ps_error *error) {
+    const int wanted = thread_count(&loader->options);
+    int code = 0, started = 0;
+    pthread_mutex_lock(&loader->lock);
+    for (; started < wanted && code == 0; started += code == 0) {
+        code = pthread_create(&loader->thread[started], NULL, reading_thread, loader);
+    }
+    loader->threads = started;
+    pthread_mutex_unlock(&loader->lock);
+    return code == 0 ? PS_OK : error_set(error, PS_FAILED, "cannot start a thread to read data: %s", strerror(code));
 }
 
 enum ps_status loader_create(const struct loader_options *options, struct loader **out, struct ps_error *error) {
@@ -199,11 +303,7 @@ enum ps_status loader_create(const struct loader_options *options, struct loader
     loader->slots = calloc((size_t)options->ahead, sizeof *loader->slots);
     if (!loader->slots) status = error_memory(error, "a loader", (size_t)options->ahead * sizeof *loader->slots);
     if (status == PS_OK) status = take_memory(loader, error);
-    if (status == PS_OK && !options->serial) {
-        const int code = pthread_create(&loader->thread, NULL, reading_thread, loader);
-        loader->threaded = code == 0;
-        if (code) status = error_set(error, PS_FAILED, "cannot start a thread to read data: %s", strerror(code));
-    }
+    if (status == PS_OK) status = start_threads(loader, error);
     if (status != PS_OK) {
         loader_destroy(loader);
         return status;
@@ -214,13 +314,11 @@ enum ps_status loader_create(const struct loader_options *options, struct loader
 
 void loader_destroy(struct loader *loader) {
     if (!loader) return;
-    if (loader->threaded) {
-        pthread_mutex_lock(&loader->lock);
-        loader->stop = true;
-        pthread_cond_signal(&loader->room);
-        pthread_mutex_unlock(&loader->lock);
-        pthread_join(loader->thread, NULL);
-    }
+    pthread_mutex_lock(&loader->lock);
+    loader->stop = true;
+    pthread_cond_broadcast(&loader->room);
+    pthread_mutex_unlock(&loader->lock);
+    for (int t = 0; t < loader->threads; t++) pthread_join(loader->thread[t], NULL);
     pthread_cond_destroy(&loader->ready);
     pthread_cond_destroy(&loader->room);
     pthread_mutex_destroy(&loader->lock);

@@ -1,5 +1,5 @@
 /*
- * A loader reads mini-batches ahead on a thread of its own and hands them out in order. The order of samples is a permutation
+ * A loader reads mini-batches ahead on threads of its own and hands them out in order. The order of samples is a permutation
  * keyed by (seed, epoch) in training, 0, 1, 2, ... in evaluation. A worker that needs only images or only labels has a loader
  * of its own for those: workers never share one, and two loaders with the same options agree on the order.
  */
@@ -12,18 +12,20 @@ struct loader;
 
 struct loader_options {
     const struct samples *samples; /* borrowed until loader_destroy */
-    int batch;                     /* samples in a mini-batch */
+    int batch;                     /* samples in a mini-batch; each has dataset_labels labels */
     bool images, labels;           /* what is wanted */
     bool shuffle;                  /* training: permuted, a last short mini-batch left out; else in order, kept and padded */
     uint64_t seed;
     int ahead;   /* mini-batches read ahead, those held by the caller included; at least 1 */
     bool serial; /* no thread: read when asked (the one-thread environment) */
+    int threads; /* that read; 0: one, or where reading is work (several_readers) as many as there are cores, at most 4 */
 };
 
 struct loaded_batch {
     const float *images;   /* batch x H x W x C, 64-byte aligned, or NULL */
-    const int32_t *labels; /* batch, or NULL; padding has label -1 */
+    const int32_t *labels; /* batch x labels, or NULL; padding has label -1 */
     int samples;           /* real samples, the rest is padding (zeros) */
+    int64_t counted;       /* labels that are not -1; 0 without labels */
 };
 
 /* PS_USAGE where the samples do not fill one mini-batch of training. All memory is taken here. */

@@ -1,12 +1,8 @@
 /* All dataset formats. A new one is a file beside this one and a line here. */
 #include "data/dataset.h"
 
-extern const struct dataset_class dataset_idx, dataset_cifar10, dataset_cifar100, dataset_synthetic;
+extern const struct dataset_class dataset_idx, dataset_cifar10, dataset_cifar100, dataset_synthetic, dataset_images;
 
 const struct dataset_class *const dataset_table[] = {
-    &dataset_idx,
-    &dataset_cifar10,
-    &dataset_cifar100,
-    &dataset_synthetic,
-    NULL,
+    &dataset_idx, &dataset_cifar10, &dataset_cifar100, &dataset_synthetic, &dataset_images, NULL,
 };

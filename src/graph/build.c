@@ -1,16 +1,44 @@
 /* Building blocks that the networks share. A failure sticks to the graph, and -1 travels on as the node to go on from. */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "graph/model.h"
+
+enum ps_status model_form(struct options *options, const struct model_options *sizes, bool *small, struct ps_error *error) {
+    static const char *const forms[] = {"cifar", "imagenet"};
+    const char *form = sizes->input <= 64 ? forms[0] : forms[1];
+    TRY(options_string(options, "form", &form, error));
+    *small = strcmp(form, forms[0]) == 0;
+    if (*small || strcmp(form, forms[1]) == 0) return PS_OK;
+    return error_unknown(error, PS_USAGE, "form", form, forms, 2);
+}
 
 static int add_one(struct builder *builder, enum operator_id id, const char *name, const struct attributes *attributes,
                    int input) {
     return graph_add(builder->graph, id, name, attributes, &input, 1, builder->error);
 }
 
+int build_node(struct builder *builder, int input, enum operator_id id, const char *name, struct attributes attributes) {
+    return add_one(builder, id, name, &attributes, input);
+}
+
 int build_input(struct builder *builder, int channels, int height, int width) {
     struct attributes attributes = {.channels = channels, .kernel_h = height, .kernel_w = width};
     return graph_add(builder->graph, OPERATOR_INPUT, "data", &attributes, NULL, 0, builder->error);
+}
+
+int build_tokens(struct builder *builder, int positions) { return build_input(builder, 1, positions, 1); }
+
+int build_embedding(struct builder *builder, int input, const char *name, int vocabulary, int features) {
+    struct attributes attributes = {.channels = features, .vocabulary = vocabulary};
+    return add_one(builder, OPERATOR_EMBEDDING, name, &attributes, input);
+}
+
+int build_slice(struct builder *builder, int input, const char *name, int first, int count) {
+    if (input < 0 || (first == 0 && count == builder->graph->nodes[input].shape.dim[1])) return input;
+    struct attributes attributes = {.first = first, .count = count};
+    return add_one(builder, OPERATOR_SLICE, name, &attributes, input);
 }
 
 int build_convolution(struct builder *builder, int input, const char *name, int channels, int kernel, int stride, int pad,
@@ -55,6 +83,12 @@ int build_max_pool(struct builder *builder, int input, const char *name, int ker
     return build_pool(builder, OPERATOR_MAX_POOL, input, name, kernel, stride, pad);
 }
 
+int build_max_pool_ceiling(struct builder *builder, int input, const char *name, int kernel, int stride) {
+    struct attributes attributes = {
+        .kernel_h = kernel, .kernel_w = kernel, .stride_h = stride, .stride_w = stride, .ceiling = true};
+    return add_one(builder, OPERATOR_MAX_POOL, name, &attributes, input);
+}
+
 int build_average_pool(struct builder *builder, int input, const char *name, int kernel, int stride, int pad) {
     return build_pool(builder, OPERATOR_AVERAGE_POOL, input, name, kernel, stride, pad);
 }
@@ -72,16 +106,10 @@ int build_adaptive_pool(struct builder *builder, int input, const char *name, in
     if (input < 0) return -1;
     const struct shape *shape = &builder->graph->nodes[input].shape;
     int size = (int)shape->dim[1], rest = size % side;
-    if (shape->dim[2] != size || size < side || rest > 1) {
-        builder->graph->status = error_set(
-            builder->error, PS_USAGE,
-            "node '%s' (adaptive average pool): a map of %lldx%lld cannot be cut into %dx%d windows of one size; accepted are "
-            "maps of %d, %d, %d, %d, ... a side",
-            name, (long long)shape->dim[1], (long long)shape->dim[2], side, side, side, side + 1, 2 * side, 2 * side + 1);
-        return -1;
-    }
-    if (size == side) return input;
-    return build_average_pool(builder, input, name, size / side + rest, size / side, 0);
+    if (shape->dim[2] == size && size == side) return input;
+    if (shape->dim[2] == size && size > side && rest <= 1)
+        return build_average_pool(builder, input, name, size / side + rest, size / side, 0);
+    return build_node(builder, input, OPERATOR_AVERAGE_POOL, name, (struct attributes){.out_h = side, .out_w = side});
 }
 
 int build_relu(struct builder *builder, int input, const char *name) {
@@ -90,6 +118,17 @@ int build_relu(struct builder *builder, int input, const char *name) {
 
 int build_batch_norm(struct builder *builder, int input, const char *name) {
     return add_one(builder, OPERATOR_BATCH_NORM, name, NULL, input);
+}
+
+int build_inception_unit(struct builder *builder, int input, const char *name, struct attributes convolution, float deviation) {
+    char part[64];
+    snprintf(part, sizeof part, "%s.conv", name);
+    int x = build_node(builder, input, OPERATOR_CONVOLUTION, part, convolution);
+    if (x >= 0) graph_set_initial(builder->graph, x, 0, (struct initial){INITIAL_NORMAL, deviation});
+    snprintf(part, sizeof part, "%s.bn", name);
+    x = build_node(builder, x, OPERATOR_BATCH_NORM, part, (struct attributes){.epsilon = 1e-3f});
+    snprintf(part, sizeof part, "%s.relu", name);
+    return build_relu(builder, x, part);
 }
 
 int build_add(struct builder *builder, int a, int b, const char *name) {
@@ -110,6 +149,31 @@ int build_dropout(struct builder *builder, int input, const char *name, float ra
     return add_one(builder, OPERATOR_DROPOUT, name, &attributes, input);
 }
 
+int build_local_response_norm(struct builder *builder, int input, const char *name) {
+    struct attributes attributes = {.window = 5, .alpha = 5e-4f, .beta = 0.75f, .shift = 2};
+    return add_one(builder, OPERATOR_LOCAL_RESPONSE_NORM, name, &attributes, input);
+}
+
 int build_cross_entropy(struct builder *builder, int input, const char *name) {
     return add_one(builder, OPERATOR_CROSS_ENTROPY, name, NULL, input);
+}
+
+int build_projection(struct builder *builder, int input, const char *name, int features) {
+    struct attributes attributes = {.channels = features};
+    return add_one(builder, OPERATOR_LINEAR, name, &attributes, input);
+}
+
+int build_lstm(struct builder *builder, int input, const char *name, int hidden) {
+    struct attributes attributes = {.channels = hidden};
+    return add_one(builder, OPERATOR_LSTM, name, &attributes, input);
+}
+
+int build_lstm_padded(struct builder *builder, int input, int tokens, const char *name, int hidden, bool reverse) {
+    struct attributes attributes = {.channels = hidden, .reverse = reverse};
+    return graph_add(builder->graph, OPERATOR_LSTM, name, &attributes, (const int[]){input, tokens}, 2, builder->error);
+}
+
+int build_additive_attention(struct builder *builder, int query, int key, int value, int tokens, const char *name) {
+    return graph_add(builder->graph, OPERATOR_ADDITIVE_ATTENTION, name, NULL, (const int[]){query, key, value, tokens}, 4,
+                     builder->error);
 }

@@ -64,7 +64,7 @@ static enum ps_status add_parameters(struct graph *graph, struct node *node, con
                              (long long)ELEMENTS_MAX);
         }
         char name[sizeof parameters->name];
-        snprintf(name, sizeof name, "%s.%s", node->name, parameters[p].name);
+        snprintf(name, sizeof name, "%.*s.%s", (int)strcspn(node->name, "/"), node->name, parameters[p].name);
         memcpy(parameters[p].name, name, sizeof name);
         graph->parameters[graph->parameter_count++] = parameters[p];
     }
@@ -90,6 +90,8 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
     struct shape inputs[GRAPH_INPUTS_MAX];
     for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
     TRY(op->infer(&node->attributes, inputs, node->input_count, &node->shape, error));
+    node->data = node->input_count == 0 || (op->flags & OPERATOR_MOVES) != 0;
+    for (int i = 0; i < node->input_count; i++) node->data &= graph->nodes[node->inputs[i]].data;
     if (!elements_fit(&node->shape)) {
         return error_set(error, PS_USAGE, "its output would have more than %lld elements", (long long)ELEMENTS_MAX);
     }
@@ -264,6 +266,19 @@ int64_t graph_cut_bytes(const struct graph *graph, int cut) {
     int64_t bytes = 0;
     for (int i = 0; i < graph_cut_count(graph, cut); i++) bytes += graph_value_bytes(graph, graph_cut_values(graph, cut)[i]);
     return bytes;
+}
+
+int64_t graph_labels(const struct graph *graph) {
+    const struct node *end = &graph->nodes[graph->node_count - 1];
+    return operator_get(end->id)->flags & OPERATOR_LOSS ? shape_elements(&end->shape) / end->shape.dim[0] : 1;
+}
+
+int graph_vocabulary(const struct graph *graph) {
+    for (int i = 1; i < graph->node_count; i++) {
+        const struct node *node = &graph->nodes[i];
+        if (node->id == OPERATOR_EMBEDDING && graph->nodes[node->inputs[0]].data) return node->attributes.vocabulary;
+    }
+    return 0;
 }
 
 bool graph_output_kept_by_own_layer(const struct graph *graph, int root) {

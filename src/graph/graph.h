@@ -22,6 +22,7 @@ struct node {
     int layer;                                 /* -1: the input node */
     int root;                                  /* node whose buffer holds the output; itself, or an earlier one */
     int parameter_first, parameter_count;      /* into graph.parameters, statistics included */
+    bool data;                                 /* the data, or moved from them: it has no gradient */
     int random_number;                         /* tells its random numbers from other nodes'; its own number, but in a split
                                                   network the one that it had before */
 };
@@ -47,7 +48,10 @@ struct graph {
 struct graph *graph_create(void);
 void graph_destroy(struct graph *graph);
 
-/* Adds a node and returns its number, or -1 with `error` set. Once something failed, further calls return -1 and touch nothing,
+/* What follows a '/' in a node's name is left out of its parameters' names: so the nodes that make up one module of PyTorch
+ * keep its parameters' names.
+ *
+ * Adds a node and returns its number, or -1 with `error` set. Once something failed, further calls return -1 and touch nothing,
  * so a network is written without a check at each line and checked at the end by graph_finish. The first node is the data. */
 int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes,
               const int *inputs, int input_count, struct ps_error *error);
@@ -63,6 +67,11 @@ const int *graph_cut_values(const struct graph *graph, int cut);
 /* Bytes of one sample's values that cross the cut, without alignment. */
 int64_t graph_cut_bytes(const struct graph *graph, int cut);
 int64_t graph_value_bytes(const struct graph *graph, int node);
+
+/* Labels of one sample: 1, or the positions of the sequence that the loss reads. */
+int64_t graph_labels(const struct graph *graph);
+/* Of a network that reads tokens: how many there are; 0: it reads no tokens. */
+int graph_vocabulary(const struct graph *graph);
 
 /* Whether a backward of the layer that makes the value (a root) reads it: as its own output, or as a node's input. */
 bool graph_output_kept_by_own_layer(const struct graph *graph, int root);

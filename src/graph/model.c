@@ -7,18 +7,45 @@
 #include "base/table.h"
 #include "graph/split.h"
 
-static const char *const common_keys[] = {"input", "channels", "classes", "split"};
-enum { COMMON_KEYS = sizeof common_keys / sizeof *common_keys };
+/* What every network takes: of images, of sequences. */
+static const char *const image_keys[] = {"input", "channels", "split", "classes", NULL};
+static const char *const sequence_keys[] = {"seq", "vocab", "split", "classes", NULL};
+enum { COMMON_KEYS = 4 };
 
 static TABLE_FIND(find_entry, model, model_table, "model")
+
+static bool reads_tokens(const struct model *entry) { return entry->defaults.vocabulary > 0; }
+
+static enum ps_status read_sizes(const struct model *entry, struct options *options, struct model_options *sizes,
+                                 struct ps_error *error) {
+    *sizes = entry->defaults;
+    if (reads_tokens(entry)) {
+        TRY(options_int(options, "seq", 1, 1 << 20, &sizes->positions, error));
+        TRY(options_int(options, "vocab", 2, 1 << 24, &sizes->vocabulary, error));
+    } else {
+        TRY(options_int(options, "input", 1, 16384, &sizes->input, error));
+        TRY(options_int(options, "channels", 1, 4096, &sizes->channels, error));
+    }
+    return sizes->classes > 0 ? options_int(options, "classes", 2, 1000000, &sizes->classes, error) : PS_OK;
+}
 
 /* Every option was read by the network or by us. */
 static enum ps_status check_options(const struct model *entry, const struct options *options, struct ps_error *error) {
     const char *keys[COMMON_KEYS + sizeof entry->keys / sizeof *entry->keys];
+    const char *const *common = reads_tokens(entry) ? sequence_keys : image_keys;
     size_t count = 0;
-    for (; count < COMMON_KEYS; count++) keys[count] = common_keys[count];
+    for (; count < COMMON_KEYS - (entry->defaults.classes == 0); count++) keys[count] = common[count];
     for (int i = 0; entry->keys[i] != NULL; i++) keys[count++] = entry->keys[i];
     return options_finish(options, "model", keys, count, error);
+}
+
+/* What the finished network takes and gives, as its first and last node say. */
+static void note_interface(struct ps_model *model) {
+    const struct graph *graph = model->graph;
+    memcpy(model->input_shape, graph->nodes[0].shape.dim, sizeof model->input_shape);
+    model->classes = (int)graph->nodes[graph->node_count - 1].shape.dim[0];
+    model->labels = (int)graph_labels(graph);
+    model->vocabulary = graph_vocabulary(graph);
 }
 
 static enum ps_status build_model(struct ps_model *model, const char *spec, struct ps_error *error) {
@@ -30,20 +57,17 @@ static enum ps_status build_model(struct ps_model *model, const char *spec, stru
     memcpy(model->name, spec, strlen(spec) + 1);
     const struct model *entry;
     TRY(find_entry(options.name, &entry, error));
-    struct model_options sizes = entry->defaults;
-    TRY(options_int(&options, "input", 1, 16384, &sizes.input, error));
-    TRY(options_int(&options, "channels", 1, 4096, &sizes.channels, error));
-    TRY(options_int(&options, "classes", 2, 1000000, &sizes.classes, error));
-    model->input_shape[0] = sizes.channels;
-    model->input_shape[1] = model->input_shape[2] = sizes.input;
-    model->classes = sizes.classes;
+    struct model_options sizes;
+    TRY(read_sizes(entry, &options, &sizes, error));
     const char *splits = NULL;
     TRY(options_string(&options, "split", &splits, error));
     enum ps_status status = entry->build(model->graph, &sizes, &options, error);
     if (status == PS_OK) status = check_options(entry, &options, error);
     if (status == PS_OK) status = graph_finish(model->graph, error);
     if (model->graph->status != PS_OK) error_prefix(error, "%s", spec);
-    if (status != PS_OK || splits == NULL) return status;
+    if (status != PS_OK) return status;
+    note_interface(model);
+    if (splits == NULL) return PS_OK;
     status = graph_split_all(&model->graph, splits, error);
     if (status != PS_OK) error_prefix(error, "%s", spec);
     return status;
@@ -88,7 +112,11 @@ static double node_flops(const struct graph *graph, const struct node *node) {
 
 struct ps_model_info ps_model_info(const struct ps_model *model) {
     const struct graph *graph = model->graph;
-    struct ps_model_info info = {.name = model->name, .layers = graph->layer_count, .classes = model->classes};
+    struct ps_model_info info = {.name = model->name,
+                                 .layers = graph->layer_count,
+                                 .classes = model->classes,
+                                 .labels = model->labels,
+                                 .vocabulary = model->vocabulary};
     memcpy(info.input_shape, model->input_shape, sizeof info.input_shape);
     for (int i = 0; i < graph->node_count; i++) {
         info.parameters += trained_elements(graph, &graph->nodes[i]);

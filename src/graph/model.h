@@ -8,12 +8,17 @@
 struct ps_model {
     char name[128]; /* the spec */
     struct graph *graph;
-    int64_t input_shape[3]; /* C, H, W */
+    int64_t input_shape[3]; /* C, H, W; of tokens 1, T, 1 */
     int classes;
+    int labels;     /* of a sample */
+    int vocabulary; /* of tokens; 0: it reads images */
 };
 
+/* From the spec, or the entry's defaults. A network whose default has a vocabulary reads sequences: it takes `seq` and `vocab`
+ * instead of `input` and `channels`, and `classes` only where the default has some. */
 struct model_options {
-    int input, channels, classes; /* from the spec, or the entry's defaults */
+    int input, channels, classes;
+    int positions, vocabulary; /* seq, vocab */
 };
 
 struct model {
@@ -27,19 +32,30 @@ struct model {
 
 extern const struct model *const model_table[]; /* NULL-terminated */
 
+/* The key `form` of networks that have one for small images and one for large ones: "cifar" or "imagenet"; where it is missing,
+ * small for images of up to 64 pixels. */
+enum ps_status model_form(struct options *options, const struct model_options *sizes, bool *small, struct ps_error *error);
+
 /* Building blocks that the networks share. Each returns the node to go on from, or -1 once an error is set. */
 struct builder {
     struct graph *graph;
     struct ps_error *error;
 };
 int build_input(struct builder *builder, int channels, int height, int width);
+/* A node with one input and any attributes. */
+int build_node(struct builder *builder, int input, enum operator_id id, const char *name, struct attributes attributes);
 int build_convolution(struct builder *builder, int input, const char *name, int channels, int kernel, int stride, int pad,
                       bool bias);
+/* Convolution without bias, batch normalisation (epsilon 1e-3) and ReLU as NAME.conv, NAME.bn and NAME.relu; weights start
+ * normal with the `deviation`: the unit of the Inception networks. */
+int build_inception_unit(struct builder *builder, int input, const char *name, struct attributes convolution, float deviation);
 /* He's initial values as torchvision's networks use them: weights normal with the variance 2 / (kernel area * output channels),
  * bias 0. */
 void build_he_initial(struct builder *builder, int convolution);
 int build_linear(struct builder *builder, int input, const char *name, int features);
 int build_max_pool(struct builder *builder, int input, const char *name, int kernel, int stride, int pad);
+/* Rounds up: a last window that begins in the image counts. */
+int build_max_pool_ceiling(struct builder *builder, int input, const char *name, int kernel, int stride);
 int build_average_pool(struct builder *builder, int input, const char *name, int kernel, int stride, int pad);
 int build_global_pool(struct builder *builder, int input, const char *name);
 /* Average pool to side x side as PyTorch's adaptive one; nothing is added where the map has that size already. */
@@ -51,6 +67,19 @@ int build_concat(struct builder *builder, const int *inputs, int count, const ch
 int build_flatten(struct builder *builder, int input, const char *name);
 /* Adds nothing where the rate is 0. */
 int build_dropout(struct builder *builder, int input, const char *name, float rate);
+/* As Krizhevsky et al. set it: five channels, alpha 1e-4 (PyTorch's 5e-4), beta 0.75, shift 2. */
+int build_local_response_norm(struct builder *builder, int input, const char *name);
 int build_cross_entropy(struct builder *builder, int input, const char *name);
+/* Data of `positions` tokens. */
+int build_tokens(struct builder *builder, int positions);
+int build_embedding(struct builder *builder, int input, const char *name, int vocabulary, int features);
+/* Positions first .. first + count - 1; nothing is added where that is all of them. */
+int build_slice(struct builder *builder, int input, const char *name, int first, int count);
+/* A linear layer without bias. */
+int build_projection(struct builder *builder, int input, const char *name, int features);
+int build_lstm(struct builder *builder, int input, const char *name, int hidden);
+/* Of sequences with padding, where `tokens` has token 0. */
+int build_lstm_padded(struct builder *builder, int input, int tokens, const char *name, int hidden, bool reverse);
+int build_additive_attention(struct builder *builder, int query, int key, int value, int tokens, const char *name);
 
 #endif

@@ -4,6 +4,9 @@
  *
  * Shapes are those of one sample and in PyTorch's order (images C, H, W). In memory activations lie with the channels last
  * (N, H, W, C); all elements have four bytes.
+ *
+ * A sequence of T vectors of D features is an image of D channels, T high and 1 wide: in memory N, T, D, one vector after the
+ * other. A sequence of tokens is one of vectors of a single feature, the token's number (exact in a float up to 2^24).
  */
 #ifndef PENSTOCK_GRAPH_OPERATOR_H
 #define PENSTOCK_GRAPH_OPERATOR_H
@@ -31,14 +34,24 @@ int64_t shape_elements(const struct shape *shape);
 
 /* One flat struct for all operators; each documents what it reads. */
 struct attributes {
-    int channels;                              /* convolution: output channels; linear: output features */
+    int channels;                              /* convolution: output channels; linear, embedding: output features;
+                                                  lstm: hidden size */
     int kernel_h, kernel_w, stride_h, stride_w; /* convolution, pooling */
     int pad_h, pad_w, groups;                  /* convolution, pooling (groups: convolution) */
     bool bias;                                 /* convolution, linear */
     bool count_padding;                        /* average_pool */
+    bool ceiling;                              /* pooling: a window that only begins in the image counts too */
+    int out_h, out_w;                          /* average_pool: windows of uneven sizes that give an output of this size */
     float rate;                                /* dropout: probability of zeroing */
     float epsilon, momentum;                   /* batch_norm: PyTorch's meaning of momentum */
     float smoothing;                           /* cross_entropy: label smoothing */
+    int vocabulary;                            /* embedding: tokens there are */
+    bool padded;                               /* embedding: token `padding` has the vector 0 and no gradient */
+    int padding;
+    int first, count;                          /* slice: the positions first .. first + count - 1 */
+    bool reverse;                              /* lstm: from the last position to the first */
+    int window;                                /* local_response_norm: channels that are added up */
+    float alpha, beta, shift;                  /* local_response_norm: PyTorch's alpha, beta, k */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     double forward_s, backward_input_s, backward_weight_s, update_s;
     int64_t value_bytes, parameter_bytes, inner_bytes;
@@ -63,6 +76,7 @@ struct parameter {
     struct shape shape;
     struct parameter_slice slice;
     struct initial initial;
+    int64_t zero_row; /* 1 + a row (of the first dimension) that begins as zeros; 0: none */
     bool statistic; /* belongs to the forward owner, is no weight version, has no gradient */
 };
 
@@ -75,6 +89,7 @@ enum operator_flags {
     OPERATOR_KEEPS_ZEROS = 32,  /* in place over a USES_OUTPUT producer it keeps what that backward reads (the sign pattern) */
     OPERATOR_LOSS = 64,         /* ends the network: output holds what its backward needs, and it yields loss and hits */
     OPERATOR_RANDOM = 128,      /* reads random numbers keyed by step and micro-batch */
+    OPERATOR_MOVES = 256,       /* output elements are input elements: made of data alone, they are data, without gradient */
 };
 
 struct operator {
@@ -92,5 +107,13 @@ struct operator {
 };
 
 const struct operator *operator_get(enum operator_id id);
+
+/* What window `index` of a pooling covers along one side (of `size` elements) of its image: elements [first, end), of which a
+ * mean divides by `counted` (the product of both sides'). */
+struct pool_window {
+    int64_t first, end, counted;
+};
+enum pool_side { POOL_ROWS, POOL_COLUMNS };
+struct pool_window pool_window(const struct attributes *attributes, enum pool_side side, int64_t size, int64_t index);
 
 #endif

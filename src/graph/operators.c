@@ -7,13 +7,13 @@
 #include "graph/operators.def"
 #undef OPERATOR
 
-static const struct operator *const operators[OPERATOR_COUNT] = {
+static const struct operator* const operators[OPERATOR_COUNT] = {
 #define OPERATOR(NAME, name) [OPERATOR_##NAME] = &operator_##name,
 #include "graph/operators.def"
 #undef OPERATOR
 };
 
-const struct operator *operator_get(enum operator_id id) {
+const struct operator* operator_get(enum operator_id id) {
     assert(id >= 0 && id < OPERATOR_COUNT);
     return operators[id];
 }
@@ -53,10 +53,32 @@ enum ps_status require_vector(const struct shape *input, struct ps_error *error)
                      shape_text(input, text));
 }
 
-/* Positions of a window along one side. */
-static int64_t window_positions(int64_t size, int kernel, int stride, int pad) {
+enum ps_status require_sequence(const struct shape *input, struct ps_error *error) {
+    if (input->rank == 3 && input->dim[2] == 1) return PS_OK;
+    char text[96];
+    return error_set(error, PS_USAGE, "its input must be a sequence (features x positions x 1), and is %s",
+                     shape_text(input, text));
+}
+
+enum ps_status require_features(const struct shape *input, struct ps_error *error) {
+    if (input->rank == 3 && input->dim[2] == 1) return PS_OK;
+    return require_vector(input, error);
+}
+
+enum ps_status require_tokens_of(const struct shape *sequence, const struct shape *tokens, struct ps_error *error) {
+    if (tokens->rank == 3 && tokens->dim[0] == 1 && tokens->dim[1] == sequence->dim[1] && tokens->dim[2] == 1) return PS_OK;
+    char a[96], b[96];
+    return error_set(error, PS_USAGE, "the tokens of a sequence of %s must be 1x%lldx1, and are %s", shape_text(sequence, a),
+                     (long long)sequence->dim[1], shape_text(tokens, b));
+}
+
+/* Positions of a window along one side. With `ceiling` it may end outside, but must begin in the image or the padding before
+ * it. */
+static int64_t window_positions(int64_t size, int kernel, int stride, int pad, bool ceiling) {
     int64_t room = size + 2 * (int64_t)pad - kernel;
-    return room < 0 ? 0 : room / stride + 1;
+    if (room < 0) return 0;
+    int64_t positions = (room + (ceiling ? stride - 1 : 0)) / stride + 1;
+    return ceiling && (positions - 1) * stride >= size + pad ? positions - 1 : positions;
 }
 
 enum ps_status window_output(const struct attributes *a, const struct shape *input, int64_t channels, struct shape *output,
@@ -65,8 +87,8 @@ enum ps_status window_output(const struct attributes *a, const struct shape *inp
         return error_set(error, PS_USAGE, "kernel %dx%d, stride %dx%d, padding %dx%d: kernel and stride must be at least 1",
                          a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w);
     }
-    int64_t height = window_positions(input->dim[1], a->kernel_h, a->stride_h, a->pad_h);
-    int64_t width = window_positions(input->dim[2], a->kernel_w, a->stride_w, a->pad_w);
+    int64_t height = window_positions(input->dim[1], a->kernel_h, a->stride_h, a->pad_h, a->ceiling);
+    int64_t width = window_positions(input->dim[2], a->kernel_w, a->stride_w, a->pad_w, a->ceiling);
     if (height < 1 || width < 1) {
         char text[96];
         return error_set(error, PS_USAGE, "a kernel of %dx%d with padding %dx%d does not fit into its input of %s", a->kernel_h,
@@ -80,6 +102,12 @@ enum ps_status pool_infer(struct attributes *a, const struct shape *inputs, int 
                           struct ps_error *error) {
     (void)input_count;
     TRY(require_image(inputs, error));
+    if (a->out_h > 0 && a->out_w > 0) {
+        *output = (struct shape){.rank = 3, .dim = {inputs->dim[0], a->out_h, a->out_w}};
+        a->kernel_h = (int)((inputs->dim[1] + a->out_h - 1) / a->out_h);
+        a->kernel_w = (int)((inputs->dim[2] + a->out_w - 1) / a->out_w);
+        return PS_OK;
+    }
     if (a->stride_h == 0) a->stride_h = a->kernel_h;
     if (a->stride_w == 0) a->stride_w = a->kernel_w;
     if (2 * (int64_t)a->pad_h > a->kernel_h || 2 * (int64_t)a->pad_w > a->kernel_w) {
@@ -87,6 +115,24 @@ enum ps_status pool_infer(struct attributes *a, const struct shape *inputs, int 
                          a->kernel_h, a->kernel_w);
     }
     return window_output(a, inputs, inputs->dim[0], output, error);
+}
+
+static struct pool_window slide(int64_t size, int64_t index, int kernel, int stride, int pad, bool count_padding) {
+    int64_t start = index * stride - pad, end = start + kernel;
+    if (end > size + pad) end = size + pad; /* what only rounding up has added counts nowhere */
+    struct pool_window window = {start < 0 ? 0 : start, end > size ? size : end, end - start};
+    if (!count_padding) window.counted = window.end - window.first;
+    return window;
+}
+
+struct pool_window pool_window(const struct attributes *a, enum pool_side side, int64_t size, int64_t index) {
+    bool rows = side == POOL_ROWS;
+    int64_t out = rows ? a->out_h : a->out_w;
+    if (out == 0)
+        return slide(size, index, rows ? a->kernel_h : a->kernel_w, rows ? a->stride_h : a->stride_w,
+                     rows ? a->pad_h : a->pad_w, a->count_padding);
+    int64_t first = index * size / out, end = ((index + 1) * size + out - 1) / out;
+    return (struct pool_window){first, end, end - first};
 }
 
 double pool_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {

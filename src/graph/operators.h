@@ -16,6 +16,13 @@ const char *shape_text(const struct shape *shape, char text[96]);
 
 enum ps_status require_image(const struct shape *input, struct ps_error *error);
 enum ps_status require_vector(const struct shape *input, struct ps_error *error);
+/* T vectors of D features: D x T x 1. */
+enum ps_status require_sequence(const struct shape *input, struct ps_error *error);
+/* A vector, or a sequence of them: what works on the features of each position by itself. */
+enum ps_status require_features(const struct shape *input, struct ps_error *error);
+
+/* The token numbers of the sequence's positions. */
+enum ps_status require_tokens_of(const struct shape *sequence, const struct shape *tokens, struct ps_error *error);
 
 /* The output of `channels` maps of a window that slides over an image. */
 enum ps_status window_output(const struct attributes *attributes, const struct shape *input, int64_t channels,

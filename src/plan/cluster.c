@@ -90,6 +90,24 @@ double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, in
     return link->latency_s + (link->bandwidth_bytes_per_s > 0 ? (double)bytes / link->bandwidth_bytes_per_s : 0);
 }
 
+enum ps_status cluster_check_types(const struct ps_cluster *cluster, const struct cost_table *costs, struct ps_error *error) {
+    for (int w = 0; costs->other_device && w < cluster->workers; w++) {
+        const struct cluster_device *device = &cluster->devices[w];
+        if (strcmp(cost_table_on(costs, device->type)->device, device->type) == 0) continue;
+        error_set(error, PS_USAGE, "devices[%d].type: '%s' has no profile", w, device->type);
+        error_hint(error, "the type of a device is the name that its profile has in `device`: '%s', '%s', ...", costs->device,
+                   costs->other_device->device);
+        return PS_USAGE;
+    }
+    return PS_OK;
+}
+
+bool cluster_one_type(const struct ps_cluster *cluster, const struct cost_table *costs) {
+    for (int w = 1; w < cluster->workers; w++)
+        if (cost_table_on(costs, cluster->devices[w].type) != cost_table_on(costs, cluster->devices[0].type)) return false;
+    return true;
+}
+
 /* ----------------------------------------------------------------- reading */
 
 static enum ps_status read_text(const struct json_place *place, const char *field, bool required, char out[64],
@@ -205,4 +223,58 @@ enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, st
     enum ps_status status = read_document(&root, cluster, error);
     json_decref(document);
     return status;
+}
+
+enum ps_status cluster_parse(const char *text, size_t size, struct ps_cluster **cluster, struct ps_error *error) {
+    json_t *document;
+    TRY(json_parse(text, size, "the cluster of rank 0", "penstock-cluster", &document, error));
+    struct json_place root = json_root(document, "the cluster of rank 0");
+    enum ps_status status = read_document(&root, cluster, error);
+    json_decref(document);
+    return status;
+}
+
+/* ----------------------------------------------------------------- writing */
+
+/* A link's end: a device's name, or "*". */
+static json_t *end_json(const struct ps_cluster *cluster, int worker) {
+    return json_string(worker < 0 ? "*" : cluster->devices[worker].name);
+}
+
+static json_t *link_json(const struct ps_cluster *cluster, const struct cluster_link *link) {
+    json_t *object = json_pack("{s:o, s:o}", "from", end_json(cluster, link->from), "to", end_json(cluster, link->to));
+    /* What costs nothing has no bandwidth that could be written; this comes to the same. */
+    double bandwidth = link->bandwidth_bytes_per_s > 0 ? link->bandwidth_bytes_per_s : BANDWIDTH_MAX;
+    json_object_set_new(object, "bandwidth_bytes_per_s", json_real(bandwidth));
+    json_object_set_new(object, "latency_s", json_real(link->latency_s));
+    if (link->half_duplex) json_object_set_new(object, "duplex", json_string("half"));
+    if (link->medium[0]) json_object_set_new(object, "medium", json_string(link->medium));
+    return object;
+}
+
+static json_t *cluster_document(const struct ps_cluster *cluster) {
+    json_t *devices = json_array(), *links = json_array();
+    for (int w = 0; w < cluster->workers; w++) {
+        const struct cluster_device *device = &cluster->devices[w];
+        json_t *object = json_pack("{s:s, s:f}", "name", device->name, "speed", device->speed);
+        if (device->type[0]) json_object_set_new(object, "type", json_string(device->type));
+        if (device->memory_bytes > 0) json_object_set_new(object, "memory_bytes", json_integer(device->memory_bytes));
+        json_array_append_new(devices, object);
+    }
+    for (int l = 0; l < cluster->link_count; l++) json_array_append_new(links, link_json(cluster, &cluster->links[l]));
+    bool whole = json_array_size(devices) == (size_t)cluster->workers && json_array_size(links) == (size_t)cluster->link_count;
+    json_t *root = json_pack("{s:s, s:i, s:o, s:o, s:b, s:b}", "format", "penstock-cluster", "version", 1, "devices", devices,
+                             "links", links, "overlap", cluster->overlap, "streaming", cluster->streaming);
+    if (root && cluster->cores > 0) json_object_set_new(root, "cores", json_integer(cluster->cores));
+    if (root && !whole) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+char *ps_cluster_json(const struct ps_cluster *cluster) { return json_text(cluster_document(cluster)); }
+
+enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *path, struct ps_error *error) {
+    return json_write_file(cluster_document(cluster), path, error);
 }

@@ -2,7 +2,7 @@
 #ifndef PENSTOCK_PLAN_CLUSTER_H
 #define PENSTOCK_PLAN_CLUSTER_H
 
-#include "base/error.h"
+#include "profile/profile.h"
 
 struct cluster_device {
     char name[64], type[64];
@@ -33,5 +33,12 @@ const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster
 
 /* Seconds that `bytes` take from one worker to another; 0 within a worker. */
 double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes);
+/* A cluster from the text of its file, as another process sends it. */
+enum ps_status cluster_parse(const char *text, size_t size, struct ps_cluster **cluster, struct ps_error *error);
+
+/* Several types of devices have costs: PS_USAGE where one of the cluster's is none of them. */
+enum ps_status cluster_check_types(const struct ps_cluster *cluster, const struct cost_table *costs, struct ps_error *error);
+/* Are all its devices of one type, as far as the costs tell types apart? */
+bool cluster_one_type(const struct ps_cluster *cluster, const struct cost_table *costs);
 
 #endif

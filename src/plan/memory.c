@@ -10,7 +10,7 @@ struct worker_memory stage_memory(const struct stage_sizes *sizes, const struct 
         .weights = slots->weights * sizes->parameter_bytes + sizes->statistics_bytes,
         .gradients = sizes->parameter_bytes,
         .optimizer = moments * sizes->parameter_bytes,
-        .stash = slots->stash * sizes->stash_bytes + slots->input * sizes->input_bytes,
+        .stash = slots->stash * sizes->stash_bytes + slots->delta * sizes->delta_bytes + slots->input * sizes->input_bytes,
         .buffers = (slots->output + slots->output_gradient) * sizes->output_bytes + slots->input_gradient * sizes->input_bytes,
         .workspace = sizes->workspace_bytes,
     };

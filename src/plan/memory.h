@@ -13,9 +13,10 @@ struct stage_slots {
     int output;          /* output blocks: being made or on their way out */
     int output_gradient; /* gradients that arrive */
     int input_gradient;  /* gradients that leave */
+    int delta;           /* micro-batches between the two halves of their backward */
 };
 
-/* weights: copies and statistics; gradients: one; optimizer: `moments` blocks; stash: stashes and input blocks; buffers: the
+/* weights: copies and statistics; gradients: one; optimizer: `moments` blocks; stash: stashes, deltas and input blocks; buffers: the
  * other boundary blocks; workspace. Workspace is shared by a worker's stages: of several, the largest counts. */
 struct worker_memory stage_memory(const struct stage_sizes *sizes, const struct stage_slots *slots, int moments);
 /* Adds a further stage of the same worker. */

@@ -28,20 +28,20 @@ int64_t partition_memory_limit(const struct partition_problem *problem, int stag
 }
 
 double partition_load_s(const struct partition_problem *problem, int stage, int first, int last) {
-    struct layer_times time = stage_cost(problem->costs, first, last).time;
+    struct layer_times time = stage_cost(partition_costs(problem, stage), first, last).time;
     double forward_s = problem->recompute ? 2 * time.forward_s : time.forward_s;
     return (forward_s + time.backward_input_s + time.backward_weight_s) / problem->cluster->devices[partition_worker(problem, stage)].speed;
 }
 
 double partition_transfer_s(const struct partition_problem *problem, int stage, int last) {
     if (stage == problem->stages - 1) return 0;
-    int64_t bytes = problem->costs->layers[last].size.output_bytes;
+    int64_t bytes = partition_costs(problem, stage)->layers[last].size.output_bytes;
     int from = partition_worker(problem, stage), to = partition_worker(problem, stage + 1);
     return cluster_transfer_s(problem->cluster, from, to, bytes) + cluster_transfer_s(problem->cluster, to, from, bytes);
 }
 
 struct worker_memory partition_memory(const struct partition_problem *problem, int stage, int first, int last) {
-    struct stage_cost cost = stage_cost(problem->costs, first, last);
+    struct stage_cost cost = stage_cost(partition_costs(problem, stage), first, last);
     return stage_memory(&cost.size, &problem->slots[stage], problem->moments);
 }
 

@@ -43,6 +43,10 @@ enum ps_status partition_check_memory(const struct partition_problem *problem, c
 static inline int partition_worker(const struct partition_problem *problem, int stage) {
     return problem->worker ? problem->worker[stage] : stage;
 }
+/* The costs on the worker's type of device. */
+static inline const struct cost_table *partition_costs(const struct partition_problem *problem, int stage) {
+    return cost_table_on(problem->costs, problem->cluster->devices[partition_worker(problem, stage)].type);
+}
 /* What the stage may take: its share of its worker's memory, which a worker's stages divide evenly; 0: no limit. */
 int64_t partition_memory_limit(const struct partition_problem *problem, int stage);
 

@@ -251,6 +251,15 @@ enum ps_status ps_plan_read(const char *path, struct ps_plan **plan, struct ps_e
     return status;
 }
 
+enum ps_status plan_parse(const char *text, size_t size, struct ps_plan **plan, struct ps_error *error) {
+    json_t *document;
+    TRY(json_parse(text, size, "the plan of rank 0", "penstock-plan", &document, error));
+    struct json_place root = json_root(document, "the plan of rank 0");
+    enum ps_status status = read_document(&root, plan, error);
+    json_decref(document);
+    return status;
+}
+
 /* ----------------------------------------------------------------- writing */
 
 /* The array if all of its items could be made, else NULL, which json_pack passes on. */

@@ -21,12 +21,15 @@ struct planner_problem {
     const struct stage_slots *slots; /* per worker, in order; NULL: memory does not count */
     int moments;
     bool paper_cost; /* the method's formulas as published */
+    double update_share;   /* of an update's time that a micro-batch takes */
+    int64_t reserve_bytes; /* of each worker's memory, to be left free */
 };
 
 /* A stage's layers (places in `order`, from 0) and the first of its workers; replicas take the workers that follow. */
 struct planned_stage {
     int first, last;
     int forward, backward, replicas;
+    int in_flight; /* micro-batches that it holds at most; 0: not said */
 };
 
 enum periodic_kind { PERIODIC_FORWARD, PERIODIC_BACKWARD, PERIODIC_SEND, PERIODIC_SEND_GRADIENT };
@@ -51,6 +54,7 @@ struct planner_answer {
 
 struct planner {
     const char *name, *summary;
+    bool own_schedule; /* plans come with their schedule: a pattern, or stages that say how much they hold (1f1b-star) */
     /* PS_NO_PLAN names what is in the way. The answer is empty before and freed by planner_answer_free. */
     enum ps_status (*solve)(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error);
 };

@@ -20,6 +20,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     walk->parameter_bytes += cost->size.parameter_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
     walk->stash_bytes += cost->size.stash_bytes;
+    walk->delta_bytes += cost->size.delta_bytes;
     walk->scratch_bytes = larger(walk->scratch_bytes, cost->size.workspace_bytes);
     walk->first = layer;
 }
@@ -41,21 +42,26 @@ static bool spills(const struct stage_walk *walk) {
     return fast > 0 && 2 * walk->parameter_bytes > fast;
 }
 
+struct layer_times stage_walk_times(const struct stage_walk *walk) {
+    struct layer_times times = walk->time;
+    if (spills(walk)) add_times(&times, &walk->spill);
+    return times;
+}
+
 struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
     const struct cost_table *table = walk->table;
-    struct layer_times time = walk->time;
-    if (spills(walk)) add_times(&time, &walk->spill);
     const struct layer_sizes *before = walk->first > 0 ? &table->layers[walk->first - 1].size : NULL;
     const struct layer_sizes *end = &table->layers[walk->last].size;
     int64_t arriving_value = before ? before->value_bytes : table->input_bytes;
     int gradient_blocks = walk->last - walk->first < 2 ? walk->last - walk->first : 2;
     return (struct stage_cost){
-        .time = time,
+        .time = stage_walk_times(walk),
         .size = {.parameter_bytes = walk->parameter_bytes,
                  .statistics_bytes = walk->statistics_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,
                  .output_bytes = walk->last + 1 < table->layer_count ? end->output_bytes : 0,
                  .stash_bytes = larger(0, walk->stash_bytes - arriving_value + end->tail_bytes),
+                 .delta_bytes = walk->delta_bytes,
                  .workspace_bytes = walk->scratch_bytes + gradient_blocks * walk->inner_cut_bytes},
     };
 }

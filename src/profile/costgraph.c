@@ -181,6 +181,7 @@ static void fill_table(const struct costgraph *graph, struct cost_table *table) 
         layer->time.backward_input_s += node->backward_s / 2;
         layer->time.backward_weight_s += node->backward_s / 2;
         layer->size.parameter_bytes += node->parameter_bytes;
+        if (node->parameter_bytes > 0) layer->size.delta_bytes += node->activation_bytes;
         int reader = last_reader(graph, n);
         if (reader > node->layer)
             layer->size.value_bytes += node->activation_bytes;

@@ -35,7 +35,7 @@ static const struct cost_field spill_fields[] = {SPILL_FIELD(forward_s), SPILL_F
 static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false),
                                                 SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),
                                                 SIZE_FIELD(stash_bytes, true),     SIZE_FIELD(tail_bytes, false),
-                                                SIZE_FIELD(workspace_bytes, false)};
+                                                SIZE_FIELD(delta_bytes, false),    SIZE_FIELD(workspace_bytes, false)};
 enum { TIMES = 4, SIZES = sizeof size_fields / sizeof size_fields[0] };
 
 /* ----------------------------------------------------------------- reading */
@@ -72,11 +72,12 @@ static enum ps_status read_layer(const struct json_place *place, struct layer_co
         TRY(json_get_number(place, spill_fields[f].name, false, 0, PROFILE_TIME_MAX, (double *)(base + spill_fields[f].offset),
                             error));
     }
-    layer->size.value_bytes = -1;
+    layer->size.value_bytes = layer->size.delta_bytes = -1;
     for (int f = 0; f < SIZES; f++)
         TRY(json_get_integer(place, size_fields[f].name, size_fields[f].required, 0, PROFILE_BYTES_MAX,
                              (int64_t *)(base + size_fields[f].offset), error));
     if (layer->size.value_bytes < 0) layer->size.value_bytes = layer->size.output_bytes;
+    if (layer->size.delta_bytes < 0) layer->size.delta_bytes = profile_usual_delta_bytes(&layer->size);
     return PS_OK;
 }
 
@@ -234,6 +235,15 @@ enum ps_status profile_read_json(const char *path, struct ps_profile **profile, 
     json_t *document;
     TRY(json_read_file(path, "penstock-profile", &document, error));
     struct json_place root = json_root(document, path);
+    enum ps_status status = read_document(&root, profile, error);
+    json_decref(document);
+    return status;
+}
+
+enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **profile, struct ps_error *error) {
+    json_t *document;
+    TRY(json_parse(text, size, "the profile of rank 0", "penstock-profile", &document, error));
+    struct json_place root = json_root(document, "the profile of rank 0");
     enum ps_status status = read_document(&root, profile, error);
     json_decref(document);
     return status;

@@ -73,8 +73,12 @@ static enum ps_status open_layer(struct bench *bench, int l, struct ps_error *er
     return stage_initialize(layer->stage, 0, layer->weights, layer->statistics, error);
 }
 
+static size_t label_count(const struct bench *bench) {
+    return (size_t)bench->samples * (size_t)graph_labels(bench->graph);
+}
+
 static enum ps_status open_shared(struct bench *bench, struct ps_error *error) {
-    size_t labels = memory_align((size_t)bench->samples * sizeof *bench->labels), workspace = 0, cut = 0;
+    size_t labels = memory_align(label_count(bench) * sizeof *bench->labels), workspace = 0, cut = 0;
     for (int l = 0; l < bench->layer_count; l++) {
         const struct stage_sizes *sizes = &bench->layers[l].sizes;
         if ((size_t)sizes->workspace_bytes > workspace) workspace = (size_t)sizes->workspace_bytes;
@@ -99,9 +103,11 @@ static enum ps_status bench_open(struct bench *bench, int classes, struct ps_err
     TRY(open_shared(bench, error));
     struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
     size_t elements = (size_t)bench->layers[0].sizes.input_bytes / sizeof(float);
-    for (size_t i = 0; i < elements; i++) bench->layers[0].input[i] = 2 * random_uniform(key, i) - 1;
-    for (int n = 0; n < bench->samples; n++)
-        bench->labels[n] = (int32_t)random_below(key, elements + (size_t)n, (uint64_t)classes);
+    uint64_t tokens = (uint64_t)graph_vocabulary(bench->graph);
+    for (size_t i = 0; i < elements; i++)
+        bench->layers[0].input[i] = tokens > 0 ? (float)random_below(key, i, tokens) : 2 * random_uniform(key, i) - 1;
+    for (size_t n = 0; n < label_count(bench); n++)
+        bench->labels[n] = (int32_t)random_below(key, elements + n, (uint64_t)classes);
     return PS_OK;
 }
 
@@ -174,7 +180,7 @@ static void run_update(struct bench *bench, int64_t step, int slot) {
 static enum ps_status run_round(struct bench *bench, int round, int slot, struct ps_error *error) {
     struct stage_step step = {.step = (uint64_t)round,
                               .labels = bench->labels,
-                              .gradient_scale = 1.0f / (float)bench->samples,
+                              .gradient_scale = 1.0f / (float)label_count(bench),
                               .training = true,
                               .update_statistics = true};
     TRY(run_forward(bench, &step, slot, error));

@@ -42,7 +42,8 @@ static struct layer_sizes scaled_sizes(const struct layer_sizes *sizes, const st
                                 .output_bytes = scaled(sizes->output_bytes, device),
                                 .value_bytes = scaled(sizes->value_bytes, device),
                                 .stash_bytes = scaled(sizes->stash_bytes, device),
-                                .tail_bytes = scaled(sizes->tail_bytes, device)};
+                                .tail_bytes = scaled(sizes->tail_bytes, device),
+                                .delta_bytes = scaled(sizes->delta_bytes, device)};
 }
 
 enum ps_status modelled_fill(const struct modelled_device *device, const struct graph *graph, struct cost_table *table,

@@ -20,6 +20,7 @@ enum ps_status profile_create(int table_count, int layer_count, struct ps_profil
     made->table_count = table_count;
     for (int t = 0; t < table_count; t++) {
         made->tables[t].layer_count = layer_count;
+        made->tables[t].device = made->device;
         made->tables[t].layers = calloc((size_t)layer_count, sizeof *made->tables[t].layers);
         if (!made->tables[t].layers) {
             ps_profile_destroy(made);
@@ -35,14 +36,55 @@ void ps_profile_destroy(struct ps_profile *profile) {
     for (int t = 0; t < profile->table_count; t++) free(profile->tables[t].layers);
     free(profile->tables);
     costgraph_destroy(profile->graph);
+    ps_profile_destroy(profile->other_device);
     free(profile);
+}
+
+const struct cost_table *cost_table_on(const struct cost_table *table, const char *type) {
+    for (const struct cost_table *other = table->other_device ? table : NULL; other; other = other->other_device)
+        if (strcmp(other->device, type) == 0) return other;
+    return table;
+}
+
+/* The profiles' tables go together: the same layers in all, at the same sizes. */
+static enum ps_status check_alike(const struct ps_profile *one, const struct ps_profile *other, struct ps_error *error) {
+    for (const struct ps_profile *before = one; before; before = before->other_device)
+        if (strcmp(before->device, other->device) == 0)
+            return error_set(error, PS_BAD_INPUT, "device: '%s' has a profile already", other->device);
+    if (one->table_count != other->table_count || one->tables[0].layer_count != other->tables[0].layer_count)
+        return error_set(error, PS_BAD_INPUT, "costs: %d sizes of %d layers, but the profile on %s has %d of %d", other->table_count,
+                         other->tables[0].layer_count, one->device, one->table_count, one->tables[0].layer_count);
+    for (int l = 0; l < one->tables[0].layer_count; l++)
+        if (strcmp(one->tables[0].layers[l].name, other->tables[0].layers[l].name) != 0)
+            return error_set(error, PS_BAD_INPUT, "costs[0].layers[%d].name: '%s' is '%s' in the profile on %s", l,
+                             other->tables[0].layers[l].name, one->tables[0].layers[l].name, one->device);
+    for (int t = 0; t < one->table_count; t++)
+        if (one->tables[t].micro_batch != other->tables[t].micro_batch)
+            return error_set(error, PS_BAD_INPUT, "costs[%d].micro_batch: %d, but the profile on %s has %d", t,
+                             other->tables[t].micro_batch, one->device, one->tables[t].micro_batch);
+    return PS_OK;
+}
+
+enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile *other, struct ps_error *error) {
+    enum ps_status status = check_alike(profile, other, error);
+    if (status != PS_OK) {
+        ps_profile_destroy(other);
+        return status;
+    }
+    struct ps_profile *end = profile;
+    while (end->other_device) end = end->other_device;
+    end->other_device = other;
+    for (int t = 0; t < end->table_count; t++) end->tables[t].other_device = &other->tables[t];
+    return PS_OK;
 }
 
 const char *ps_profile_model(const struct ps_profile *profile) { return profile->model; }
 
+int64_t profile_usual_delta_bytes(const struct layer_sizes *size) { return size->parameter_bytes > 0 ? size->value_bytes : 0; }
+
 static int64_t layer_total_bytes(const struct layer_sizes *size) {
     return size->parameter_bytes + size->statistics_bytes + size->output_bytes + size->stash_bytes + size->tail_bytes +
-           size->workspace_bytes;
+           size->delta_bytes + size->workspace_bytes;
 }
 
 static enum ps_status check_table(const struct ps_profile *profile, int t, struct ps_error *error) {

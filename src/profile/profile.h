@@ -23,6 +23,8 @@ struct layer_cost {
 };
 
 struct cost_table {
+    const char *device;      /* type of device that these are the costs on: its profile's; borrowed from it */
+    const struct cost_table *other_device; /* the same layers and micro-batch on another type; a list, borrowed; NULL: its end */
     int micro_batch;     /* samples; 0 where the source does not say (taken as 1 micro-batch of unknown size) */
     int64_t input_bytes; /* data of one micro-batch */
     int64_t fast_memory_bytes; /* of a device that keeps weights and gradients in a memory of their own: both of a stage fit there,
@@ -36,6 +38,7 @@ struct ps_profile {
     int threads;
     struct cost_table *tables; /* by ascending micro_batch, all with the same layers */
     int table_count;
+    struct ps_profile *other_device; /* the same network's on another type of device; a list; NULL: its end */
     struct costgraph *graph; /* where the source is a graph: what the (one) table's chain was made from; else NULL */
 };
 
@@ -50,9 +53,20 @@ enum ps_status profile_create(int table_count, int layer_count, struct ps_profil
 /* What every source must keep: tables in ascending order, the same layers in all, some time spent, sums within the limits. */
 enum ps_status profile_check(const struct ps_profile *profile, struct ps_error *error);
 
+/* delta_bytes of a layer where the source does not say: the value that it makes, if it has weights. */
+int64_t profile_usual_delta_bytes(const struct layer_sizes *size);
+/* A profile from the text of its file, as another process sends it. */
+enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **profile, struct ps_error *error);
+
 /* The table for a micro-batch size; 0: the largest. A size that was not measured is PS_USAGE and lists those that were. */
 enum ps_status profile_table(const struct ps_profile *profile, int micro_batch, const struct cost_table **table,
                              struct ps_error *error);
+
+/* The costs on a type of device: where no profile is of that type, those of the first. */
+const struct cost_table *cost_table_on(const struct cost_table *table, const char *type);
+/* Takes in the profile of a further type of device (owned from here on, also where it fails): of the same layers at the same
+ * micro-batch sizes, which PS_BAD_INPUT names otherwise. */
+enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile *other, struct ps_error *error);
 
 /* What a stage of layers first..last costs for one micro-batch. */
 struct stage_cost {
@@ -66,11 +80,12 @@ struct stage_walk {
     const struct cost_table *table;
     int first, last;
     struct layer_times time, spill;
-    int64_t parameter_bytes, statistics_bytes, stash_bytes, scratch_bytes, inner_cut_bytes;
+    int64_t parameter_bytes, statistics_bytes, stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */
 void stage_walk_grow(struct stage_walk *walk);                                /* takes in the layer before `first` */
 struct stage_cost stage_walk_cost(const struct stage_walk *walk);
+struct layer_times stage_walk_times(const struct stage_walk *walk); /* of that the times, which never fall as the stage grows */
 
 /* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. */
 enum ps_status profile_graph(const struct cost_table *table, struct graph **graph, struct ps_error *error);

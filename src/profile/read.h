@@ -8,6 +8,7 @@
 
 /* Messages begin with "line N: "; the caller puts the file's name before them. model, device and threads are left empty. */
 enum ps_status profile_read_csv(const char *data, size_t size, struct ps_profile **profile, struct ps_error *error);
+enum ps_status profile_read_chain(const char *data, size_t size, struct ps_profile **profile, struct ps_error *error);
 enum ps_status profile_read_graph(const char *data, size_t size, struct ps_profile **profile, struct ps_error *error);
 /* Penstock's own; messages are complete. */
 enum ps_status profile_read_json(const char *path, struct ps_profile **profile, struct ps_error *error);

@@ -54,6 +54,7 @@ static enum ps_status read_layer(struct span line, int number, int column_count,
     if (column_count == COLUMNS) TRY(span_bytes(field[5], number, columns[5], &layer->size.stash_bytes, error));
     layer->time.backward_input_s = layer->time.backward_weight_s = backward_s / 2;
     layer->size.value_bytes = layer->size.output_bytes;
+    layer->size.delta_bytes = profile_usual_delta_bytes(&layer->size);
     return PS_OK;
 }
 

@@ -11,7 +11,7 @@ const struct opcode_info opcode_table[OPCODE_COUNT] = {
 };
 
 enum block_kind operand_block(char letter) {
-    static const char letters[] = "siogd";
+    static const char letters[] = "swiogd";
     const char *found = letter ? strchr(letters, letter) : NULL;
     return found ? (enum block_kind)(found - letters) : BLOCK_KINDS;
 }

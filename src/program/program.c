@@ -24,6 +24,7 @@ int instruction_other_stage(const struct instruction *instruction) {
 
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind) {
     const int counts[BLOCK_KINDS] = {[BLOCK_STASH] = slots->stash,
+                                     [BLOCK_DELTA] = slots->delta,
                                      [BLOCK_INPUT] = slots->input,
                                      [BLOCK_OUTPUT] = slots->output,
                                      [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,

@@ -2,8 +2,8 @@
  * Programs: for each worker a list of instructions, made from a plan by the passes (program/lower.h) and executed by every
  * back end through one interpreter (program/interpreter.h).
  *
- * Blocks. A stage works on numbered slots of five kinds of blocks, each kind of one size: stashes and the four boundary
- * blocks. Sends and receives only start a transfer: RECEIVE gives an empty block to be filled, SEND offers a full one; when
+ * Blocks. A stage works on numbered slots of six kinds of blocks, each kind of one size: stashes, deltas (what a backward of
+ * the input leaves for that of the weights) and the four boundary blocks. Sends and receives only start a transfer: RECEIVE gives an empty block to be filled, SEND offers a full one; when
  * both ends have come the two blocks change places (or the contents travel). An instruction that reads a block being received,
  * or writes one being sent, waits until that is over. Nothing else ever waits.
  */
@@ -19,9 +19,21 @@ enum opcode {
     OPCODE_COUNT
 };
 
-enum action { ACTION_FORWARD, ACTION_BACKWARD, ACTION_RECOMPUTE, ACTION_UPDATE, ACTION_PREDICT, ACTION_SEND, ACTION_RECEIVE, ACTION_COUNT };
+enum action {
+    ACTION_FORWARD,
+    ACTION_BACKWARD,
+    ACTION_BACKWARD_INPUT,
+    ACTION_BACKWARD_WEIGHT,
+    ACTION_RECOMPUTE,
+    ACTION_UPDATE,
+    ACTION_PREDICT,
+    ACTION_SEND,
+    ACTION_RECEIVE,
+    ACTION_COUNT
+};
 
-enum block_kind { BLOCK_STASH, BLOCK_INPUT, BLOCK_OUTPUT, BLOCK_OUTPUT_GRADIENT, BLOCK_INPUT_GRADIENT, BLOCK_KINDS };
+/* Those from BLOCK_INPUT on travel. */
+enum block_kind { BLOCK_STASH, BLOCK_DELTA, BLOCK_INPUT, BLOCK_OUTPUT, BLOCK_OUTPUT_GRADIENT, BLOCK_INPUT_GRADIENT, BLOCK_KINDS };
 
 struct opcode_info {
     const char *text, *operands, *summary;
@@ -87,9 +99,15 @@ struct instruction instruction_make(enum opcode op, int stage, int micro_batch);
 const char *instruction_text(const struct instruction *instruction, char out[96]);
 
 /* Does it read the gradient that comes from the next stage, and make the one that goes to the stage before? */
-static inline bool instruction_takes_gradient(const struct instruction *instruction) { return instruction->op == OP_B; }
+static inline bool instruction_takes_gradient(const struct instruction *instruction) {
+    return instruction->op == OP_B || instruction->op == OP_I;
+}
+/* Does it add to the gradients of the weights? */
+static inline bool instruction_adds_gradients(const struct instruction *instruction) {
+    return instruction->op == OP_B || instruction->op == OP_W;
+}
 
-/* The block kind of an operand letter (s i o g d), or BLOCK_KINDS. */
+/* The block kind of an operand letter (s w i o g d), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);
 /* How many blocks of a kind a stage has. */
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);

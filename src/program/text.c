@@ -6,7 +6,7 @@
  *     weights pipeoptim
  *     micro-batches 1            per mini-batch
  *     batches 4                  mini-batches in the segment
- *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0
+ *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0     and w2, where the schedule splits backwards
  *     worker 0: 0F0@0,s0,i0,o0 0SA0>1,o0 ...
  *
  * A stage has a line for each of its parts. `replica 1/2` after the worker: it is replica 1 of 2, counted from 0; `forward` or
@@ -21,9 +21,6 @@
 #include <string.h>
 
 #include "program/lower.h"
-
-static const char block_letters[BLOCK_KINDS] = {
-    [BLOCK_STASH] = 's', [BLOCK_INPUT] = 'i', [BLOCK_OUTPUT] = 'o', [BLOCK_OUTPUT_GRADIENT] = 'g', [BLOCK_INPUT_GRADIENT] = 'd'};
 
 /* ------------------------------------------------------------------ printing */
 
@@ -51,8 +48,10 @@ static void print_part(struct text *text, const struct ps_programs *programs, in
     text_add(text, "stage %d worker %d", of->stage, of->worker);
     if (of->replicas > 1) text_add(text, " replica %d/%d", of->replica, of->replicas);
     if (!of->forward || !of->backward) text_add(text, " %s", of->forward ? "forward" : "backward");
-    text_add(text, " slots @%d s%d i%d o%d g%d d%d%s\n", slots->weights, slots->stash, slots->input, slots->output,
-             slots->output_gradient, slots->input_gradient, programs->recompute[of->stage] ? " recompute" : "");
+    text_add(text, " slots @%d s%d i%d o%d g%d d%d", slots->weights, slots->stash, slots->input, slots->output,
+             slots->output_gradient, slots->input_gradient);
+    if (slots->delta > 0) text_add(text, " w%d", slots->delta);
+    text_add(text, "%s\n", programs->recompute[of->stage] ? " recompute" : "");
 }
 
 char *ps_programs_print(const struct ps_programs *programs) {
@@ -181,19 +180,26 @@ static bool read_instruction(const char *word, struct instruction *out) {
     return true;
 }
 
-/* "slots @2 s2 ...", with the word "slots" read already. */
-static enum ps_status read_slots(struct reader *reader, struct stage_slots *slots) {
-    int *counts[BLOCK_KINDS] = {&slots->stash, &slots->input, &slots->output, &slots->output_gradient, &slots->input_gradient};
-    char word[96];
-    for (int i = -1; i < BLOCK_KINDS; i++) {
-        char letter = i < 0 ? '@' : block_letters[i];
-        long value;
+/* "s2": the letter and a number. */
+static bool read_slot_count(const char *word, char letter, int *count) {
+    const char *at = word + 1;
+    long value;
+    if (word[0] != letter || !read_number(&at, INT16_MAX + 1L, &value) || *at) return false;
+    *count = (int)value;
+    return true;
+}
+
+/* "slots @2 s2 ...", with the word "slots" read already; leaves the first word behind them in `word`. */
+static enum ps_status read_slots(struct reader *reader, struct stage_slots *slots, char word[96]) {
+    static const char letters[] = "@siogd";
+    int *counts[] = {&slots->weights, &slots->stash, &slots->input, &slots->output, &slots->output_gradient, &slots->input_gradient};
+    for (int i = 0; letters[i]; i++) {
         next_word(reader, word);
-        const char *at = word + 1;
-        if (word[0] != letter || !read_number(&at, INT16_MAX + 1L, &value) || *at)
+        if (!read_slot_count(word, letters[i], counts[i]))
             return bad(reader, "slots", word, "a letter of @siogd, in that order, and a number");
-        *(i < 0 ? &slots->weights : counts[i]) = (int)value;
     }
+    next_word(reader, word);
+    if (read_slot_count(word, 'w', &slots->delta)) next_word(reader, word);
     return PS_OK;
 }
 
@@ -230,8 +236,7 @@ static enum ps_status read_part(struct reader *reader, struct ps_programs *progr
     TRY(read_field(reader, "worker", 0, programs->workers - 1, &worker));
     part->worker = (int)worker;
     TRY(read_share(reader, part));
-    TRY(read_slots(reader, slots));
-    next_word(reader, word);
+    TRY(read_slots(reader, slots, word));
     if (word[0] && strcmp(word, "recompute") != 0) return bad(reader, "stage", word, "'recompute'");
     programs->recompute[stage] = word[0] != 0;
     return PS_OK;

@@ -41,7 +41,7 @@ struct verified_part {
     int forwards;  /* done */
     bool *forward; /* by micro-batch: done */
     int newest;    /* updates done */
-    int gradients; /* backwards since the last update */
+    int gradients; /* added since the last update */
 };
 
 struct verifier {
@@ -79,6 +79,7 @@ static const char *check_holds(const struct verifier *verifier, int worker, cons
                                enum block_kind kind) {
     static const char *const reasons[BLOCK_KINDS] = {
         [BLOCK_STASH] = "its stash block does not hold this micro-batch",
+        [BLOCK_DELTA] = "its delta block does not hold this micro-batch",
         [BLOCK_INPUT] = "its input block does not hold this micro-batch",
         [BLOCK_OUTPUT] = "its output block does not hold this micro-batch",
         [BLOCK_OUTPUT_GRADIENT] = "its output-gradient block does not hold this micro-batch",
@@ -93,6 +94,7 @@ static const char *check_empty(const struct verifier *verifier, int worker, cons
                                enum block_kind kind) {
     static const char *const reasons[BLOCK_KINDS] = {
         [BLOCK_STASH] = "overwrites a stash that is still needed",
+        [BLOCK_DELTA] = "overwrites deltas that are still needed",
         [BLOCK_INPUT] = "overwrites an input that is still needed",
         [BLOCK_OUTPUT] = "overwrites an output that was not sent",
         [BLOCK_OUTPUT_GRADIENT] = "overwrites an output gradient that is still needed",
@@ -137,22 +139,54 @@ static enum ps_status forward(void *context, int worker, const struct instructio
     return verdict(reason, worker, instruction, error);
 }
 
-static enum ps_status backward(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
-    struct verifier *verifier = context;
-    struct verified_part *part = part_of(verifier, worker, instruction);
-    const char *reason = NULL;
-    if (instruction->micro_batch != part->newest * verifier->programs->micro_batches + part->gradients)
-        reason = "gradients are not added in the order of the micro-batches, one mini-batch between updates";
-    if (!reason) reason = check_holds(verifier, worker, instruction, BLOCK_STASH);
-    if (!reason) reason = check_holds(verifier, worker, instruction, BLOCK_INPUT);
-    if (!reason) reason = check_holds(verifier, worker, instruction, BLOCK_OUTPUT_GRADIENT);
+/* The half of a backward that turns the output's gradient into the input's. Blocks that the instruction does not name pass. */
+static const char *pass_gradient(struct verifier *verifier, int worker, const struct instruction *instruction) {
+    const char *reason = check_holds(verifier, worker, instruction, BLOCK_OUTPUT_GRADIENT);
     if (!reason) reason = check_empty(verifier, worker, instruction, BLOCK_INPUT_GRADIENT);
-    if (!reason) reason = check_reading(verifier, worker, instruction);
+    put(verifier, worker, instruction, BLOCK_OUTPUT_GRADIENT, EMPTY);
+    put(verifier, worker, instruction, BLOCK_INPUT_GRADIENT, instruction->micro_batch);
+    return reason;
+}
+
+/* The half that adds to the gradients of the weights, after which nothing of the micro-batch is needed any more. */
+static const char *add_gradients(struct verifier *verifier, int worker, const struct instruction *instruction) {
+    struct verified_part *part = part_of(verifier, worker, instruction);
+    bool in_order = instruction->micro_batch == part->newest * verifier->programs->micro_batches + part->gradients;
     part->gradients++;
     put(verifier, worker, instruction, BLOCK_STASH, EMPTY);
     put(verifier, worker, instruction, BLOCK_INPUT, EMPTY);
-    put(verifier, worker, instruction, BLOCK_OUTPUT_GRADIENT, EMPTY);
-    put(verifier, worker, instruction, BLOCK_INPUT_GRADIENT, instruction->micro_batch);
+    return in_order ? NULL : "gradients are not added in the order of the micro-batches, one mini-batch between updates";
+}
+
+static const char *check_kept(const struct verifier *verifier, int worker, const struct instruction *instruction) {
+    const char *reason = check_holds(verifier, worker, instruction, BLOCK_STASH);
+    if (!reason) reason = check_holds(verifier, worker, instruction, BLOCK_INPUT);
+    return reason ? reason : check_reading(verifier, worker, instruction);
+}
+
+static enum ps_status backward(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct verifier *verifier = context;
+    const char *reason = check_kept(verifier, worker, instruction);
+    if (!reason) reason = pass_gradient(verifier, worker, instruction);
+    if (!reason) reason = add_gradients(verifier, worker, instruction);
+    return verdict(reason, worker, instruction, error);
+}
+
+static enum ps_status backward_input(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct verifier *verifier = context;
+    const char *reason = check_kept(verifier, worker, instruction);
+    if (!reason) reason = check_empty(verifier, worker, instruction, BLOCK_DELTA);
+    if (!reason) reason = pass_gradient(verifier, worker, instruction);
+    put(verifier, worker, instruction, BLOCK_DELTA, instruction->micro_batch);
+    return verdict(reason, worker, instruction, error);
+}
+
+static enum ps_status backward_weight(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct verifier *verifier = context;
+    const char *reason = check_holds(verifier, worker, instruction, BLOCK_DELTA);
+    if (!reason) reason = check_kept(verifier, worker, instruction);
+    if (!reason) reason = add_gradients(verifier, worker, instruction);
+    put(verifier, worker, instruction, BLOCK_DELTA, EMPTY);
     return verdict(reason, worker, instruction, error);
 }
 
@@ -245,6 +279,8 @@ static const struct environment verifying = {
     .settled = settled,
     .execute = {[ACTION_FORWARD] = forward,
                 [ACTION_BACKWARD] = backward,
+                [ACTION_BACKWARD_INPUT] = backward_input,
+                [ACTION_BACKWARD_WEIGHT] = backward_weight,
                 [ACTION_RECOMPUTE] = recompute,
                 [ACTION_UPDATE] = update,
                 [ACTION_PREDICT] = predict,
@@ -297,6 +333,10 @@ static enum ps_status check_complete(const struct verifier *verifier, struct ps_
                              programs_micro_batches(programs));
         if (!programs->evaluation && (part->newest != programs->batches || part->gradients != 0))
             return error_set(error, PS_BAD_INPUT, "stage %d: makes %d updates, not %d", s, part->newest, programs->batches);
+        for (int slot = 0; slot < programs->slots[p].delta; slot++)
+            if (part->blocks[BLOCK_DELTA][slot].micro_batch != EMPTY)
+                return error_set(error, PS_BAD_INPUT, "stage %d: the gradient of the weights for micro-batch %d is never made", s,
+                                 part->blocks[BLOCK_DELTA][slot].micro_batch);
     }
     for (int route = 0; route < verifier->routes.count; route++)
         if (verifier->channels[route].first < verifier->channels[route].count)

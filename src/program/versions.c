@@ -16,7 +16,7 @@ enum ps_status version_table_count(const struct ps_programs *programs, struct ve
             int *updates = &newest[programs_part(programs, worker, instruction->stage)];
             size_t cell = (size_t)instruction->stage * (size_t)micro_batches + (size_t)instruction->micro_batch;
             if (instruction->op == OP_F) forward[cell] = *updates;
-            if (instruction->op == OP_B) backward[cell] = *updates;
+            if (instruction_takes_gradient(instruction)) backward[cell] = *updates;
             if (instruction->op == OP_U) ++*updates;
         }
     }

@@ -14,8 +14,15 @@
 #include "report/memory_curve.h"
 
 static const char *const categories[ACTION_COUNT] = {
-    [ACTION_FORWARD] = "forward", [ACTION_BACKWARD] = "backward", [ACTION_RECOMPUTE] = "recompute", [ACTION_UPDATE] = "update",
-    [ACTION_PREDICT] = "predict", [ACTION_SEND] = "send",         [ACTION_RECEIVE] = "receive",
+    [ACTION_FORWARD] = "forward",
+    [ACTION_BACKWARD] = "backward",
+    [ACTION_BACKWARD_INPUT] = "backward",
+    [ACTION_BACKWARD_WEIGHT] = "weights",
+    [ACTION_RECOMPUTE] = "recompute",
+    [ACTION_UPDATE] = "update",
+    [ACTION_PREDICT] = "predict",
+    [ACTION_SEND] = "send",
+    [ACTION_RECEIVE] = "receive",
 };
 
 /* Where the forward and the backward of each stage and micro-batch stand in the timeline; -1: nowhere. */
@@ -82,8 +89,8 @@ static void add_event(struct tracing *tracing, const struct timeline_event *even
 }
 
 static bool is_pass(const struct timeline_event *event) {
-    enum action action = opcode_table[event->instruction.op].action;
-    return action == ACTION_FORWARD || action == ACTION_BACKWARD;
+    const struct instruction *instruction = &event->instruction;
+    return opcode_table[instruction->op].action == ACTION_FORWARD || instruction_takes_gradient(instruction);
 }
 
 static int *computation(const struct computations *computations, int stage, int micro_batch, bool backward) {
@@ -110,7 +117,7 @@ static bool find_computations(const struct timeline *timeline, struct computatio
     for (size_t i = 0; i < count; i++) computations->place[i] = -1;
     for (int i = 0; i < timeline->event_count; i++) {
         const struct instruction *instruction = &timeline->events[i].instruction;
-        bool backward = opcode_table[instruction->op].action == ACTION_BACKWARD;
+        bool backward = instruction_takes_gradient(instruction);
         if (is_pass(&timeline->events[i]))
             *computation(computations, instruction->stage, instruction->micro_batch, backward) = i;
     }

@@ -46,7 +46,9 @@ static void hold_micro_batch(const struct timeline_event *const *events, int cou
                              struct changes *changes) {
     double from_s = events[0]->start_s, until_s = events[count - 1]->end_s, stash_s = from_s;
     for (int i = 1; i < count; i++) {
-        if (opcode_table[events[i]->instruction.op].action != ACTION_RECOMPUTE) continue;
+        enum action action = opcode_table[events[i]->instruction.op].action;
+        if (action == ACTION_BACKWARD_INPUT) hold(changes, events[i]->start_s, until_s, size->delta_bytes);
+        if (action != ACTION_RECOMPUTE) continue;
         hold(changes, from_s, events[0]->end_s, size->stash_bytes);
         stash_s = events[i]->start_s;
     }

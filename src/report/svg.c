@@ -28,6 +28,8 @@ static const struct style {
 } styles[ACTION_COUNT] = {
     [ACTION_FORWARD] = {.name = "forward", .colour = "#8fbcf4"},
     [ACTION_BACKWARD] = {.name = "backward", .colour = "#93d3a2"},
+    [ACTION_BACKWARD_INPUT] = {.name = "backward, input", .colour = "#93d3a2"},
+    [ACTION_BACKWARD_WEIGHT] = {.name = "backward, weights", .colour = "#c9a8e0"},
     [ACTION_RECOMPUTE] = {.name = "recompute", .colour = "#f7d188"},
     [ACTION_UPDATE] = {.name = "update", .colour = "#3b4252", .mark = true},
     [ACTION_PREDICT] = {.name = "predict", .colour = "#a355c9", .mark = true},

@@ -149,7 +149,8 @@ static enum ps_status take_block(struct stage *stage, const float *block, const 
 enum ps_status checkpoint_image_take(struct checkpoint_image *image, struct ps_error *error) {
     for (int s = 0; s < image->stage_count; s++) {
         const struct worker_stage *stage = image->stages[s].stage;
-        image->cut[s].updates = stage->update.done;
+        /* Without numbers the stages of other processes are not here. */
+        if (stage) image->cut[s].updates = stage->update.done;
         if (!image->real) continue;
         float *place = image->stages[s].weights.data;
         TRY(take_block(stage->stage, stage->weights[0], stage->statistics, &place, error));

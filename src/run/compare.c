@@ -32,6 +32,7 @@ static enum ps_status train_row(const void *context, const struct ps_plan_option
     struct ps_error refusal = {0};
     struct ps_run *run;
     train.plan_path = train.cluster_path = train.out = NULL;
+    if (!train.transport) train.transport = "threads"; /* several runs in a row: no other process could keep step */
     train.plan = *options;
     train.cluster = *machines;
     if (options->batch > 0) train.batch = options->batch;

@@ -187,7 +187,6 @@ static enum ps_status read_options(const struct json_place *root, struct ps_trai
     TRY(json_get_int(root, "checkpoint_every", true, 0, INT32_MAX, &options->checkpoint_every, error));
     TRY(json_get_int(root, "keep_checkpoints", true, 0, INT32_MAX, &options->keep_checkpoints, error));
     TRY(json_get_string(root, "device", true, &options->device, error));
-    TRY(json_get_string(root, "transport", true, &options->transport, error));
     TRY(json_get_int(root, "threads", true, 1, INT32_MAX, &options->threads, error));
     TRY(json_get_string(root, "seed", true, &seed, error));
     options->seed = strtoull(seed, NULL, 10);
@@ -199,7 +198,7 @@ static enum ps_status read_options(const struct json_place *root, struct ps_trai
 #define TAKE(field)                                                                                                            \
     if (wishes->field) options->field = wishes->field
 
-/* What never touches the numbers. */
+/* What never touches the numbers. What carries the blocks is found out anew. */
 static void merge_manner(const struct ps_train_options *wishes, struct ps_train_options *options) {
     TAKE(data);
     TAKE(valid);
@@ -212,18 +211,18 @@ static void merge_manner(const struct ps_train_options *wishes, struct ps_train_
     options->out = options->resume = wishes->resume;
 }
 
-static bool wants_planning(const struct ps_train_options *wishes, int workers) {
+static bool wants_planning(const struct ps_train_options *wishes, int processes, int workers) {
     const struct ps_plan_options *plan = &wishes->plan;
     const struct ps_cluster_options *cluster = &wishes->cluster;
     return plan->method || plan->schedule || plan->weights || plan->micro_batch || plan->micro_batches || plan->recompute ||
            plan->paper_prediction || plan->replicate || plan->paper_cost || wishes->cluster_path || cluster->memory_bytes ||
            cluster->bandwidth_bytes_per_s > 0 || cluster->latency_s > 0 || cluster->no_overlap || cluster->cores ||
-           (cluster->workers && cluster->workers != workers);
+           (cluster->workers && cluster->workers != workers) || (processes > 1 && processes != workers);
 }
 
 /* A new plan is for what the old one was for, but for what is wished; it keeps to its schedule, policy and micro-batches, so
  * that a schedule that flushes gives the same numbers. */
-static void merge_planning(const struct ps_train_options *wishes, const struct ps_plan_info *plan,
+static void merge_planning(const struct ps_train_options *wishes, int processes, const struct ps_plan_info *plan,
                            struct ps_train_options *options) {
     if (!options->plan.schedule) options->plan.schedule = plan->schedule;
     if (!options->plan.weights) options->plan.weights = plan->weights;
@@ -242,9 +241,10 @@ static void merge_planning(const struct ps_train_options *wishes, const struct p
     TAKE(plan.paper_prediction);
     TAKE(plan.replicate);
     TAKE(plan.paper_cost);
-    if (wishes->cluster_path || wishes->cluster.workers) options->cluster_path = wishes->cluster_path;
+    bool resized = wishes->cluster.workers || processes > 1;
+    if (wishes->cluster_path || resized) options->cluster_path = wishes->cluster_path;
     if (wishes->cluster_path) options->cluster = (struct ps_cluster_options){0};
-    if (!options->cluster_path && !options->cluster.workers) options->cluster.workers = plan->workers;
+    if (!options->cluster_path) options->cluster.workers = processes > 1 ? processes : plan->workers;
     TAKE(cluster.workers);
     TAKE(cluster.memory_bytes);
     TAKE(cluster.no_overlap);
@@ -275,7 +275,8 @@ static void take_plan(const struct ps_train_options *wishes, struct ps_train_opt
     options->cluster = wishes->cluster;
 }
 
-static enum ps_status merge(const struct ps_train_options *wishes, struct resumption *resumption, struct ps_error *error) {
+static enum ps_status merge(const struct ps_train_options *wishes, int processes, struct resumption *resumption,
+                            struct ps_error *error) {
     struct ps_train_options *options = &resumption->options;
     struct ps_plan *plan;
     merge_manner(wishes, options);
@@ -288,10 +289,10 @@ static enum ps_status merge(const struct ps_train_options *wishes, struct resump
     }
     TRY(ps_plan_read(resumption->plan_path, &plan, error));
     struct ps_plan_info info = ps_plan_info(plan);
-    resumption->planned_anew = wants_planning(wishes, info.workers);
+    resumption->planned_anew = wants_planning(wishes, processes, info.workers);
     if (resumption->planned_anew) {
         resumption->plan = plan; /* its strings are in use */
-        merge_planning(wishes, &info, options);
+        merge_planning(wishes, processes, &info, options);
     } else {
         ps_plan_destroy(plan);
         keep_plan(resumption->plan_path, options);
@@ -299,24 +300,48 @@ static enum ps_status merge(const struct ps_train_options *wishes, struct resump
     return PS_OK;
 }
 
-static enum ps_status open_resumption(const struct ps_train_options *wishes, struct resumption *resumption,
-                                      struct ps_error *error) {
-    char path[PATH_SIZE];
-    file_join(path, wishes->resume, "config.json");
-    if (!file_exists(path)) return error_set(error, PS_NO_CHECKPOINT, "--resume: %s holds no run", wishes->resume);
-    TRY(json_read_file(path, "penstock-config", &resumption->document, error));
+/* The options of `document`. */
+static enum ps_status take_document(const struct ps_train_options *wishes, const char *path, struct resumption *resumption,
+                                    struct ps_error *error) {
     struct json_place root = json_root(resumption->document, path);
     ps_train_options_init(&resumption->options);
     TRY(read_options(&root, &resumption->options, error));
     file_join(resumption->plan_path, wishes->resume, "plan.json");
     file_join(resumption->profile_path, wishes->resume, "profile.json");
-    return merge(wishes, resumption, error);
+    return PS_OK;
 }
 
-enum ps_status resumption_open(const struct ps_train_options *wishes, struct resumption *resumption, struct ps_error *error) {
-    enum ps_status status = open_resumption(wishes, resumption, error);
+static enum ps_status open_resumption(const struct ps_train_options *wishes, int processes, struct resumption *resumption,
+                                      struct ps_error *error) {
+    char path[PATH_SIZE];
+    file_join(path, wishes->resume, "config.json");
+    if (!file_exists(path)) return error_set(error, PS_NO_CHECKPOINT, "--resume: %s holds no run", wishes->resume);
+    TRY(json_read_file(path, "penstock-config", &resumption->document, error));
+    TRY(take_document(wishes, path, resumption, error));
+    return merge(wishes, processes, resumption, error);
+}
+
+enum ps_status resumption_open(const struct ps_train_options *wishes, int processes, struct resumption *resumption,
+                               struct ps_error *error) {
+    enum ps_status status = open_resumption(wishes, processes, resumption, error);
     if (status != PS_OK) resumption_free(resumption);
     return status;
+}
+
+char *resumption_text(const struct resumption *resumption) { return json_dumps(resumption->document, JSON_COMPACT); }
+
+enum ps_status resumption_parse(const char *text, size_t size, const struct ps_train_options *wishes,
+                                struct resumption *resumption, struct ps_error *error) {
+    static const char source[] = "the configuration from rank 0";
+    TRY(json_parse(text, size, source, "penstock-config", &resumption->document, error));
+    enum ps_status status = take_document(wishes, source, resumption, error);
+    if (status != PS_OK) {
+        resumption_free(resumption);
+        return status;
+    }
+    merge_manner(wishes, &resumption->options);
+    resumption->options.profile_path = resumption->profile_path; /* what it says comes with the plan */
+    return PS_OK;
 }
 
 void resumption_free(struct resumption *resumption) {

@@ -17,9 +17,16 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     size_t count = (size_t)options->worker->plan->workers;
     crew->rule = options->rule;
     crew->transport_class = options->transport;
+    crew->processes = options->processes;
+    crew->end_here = (int)count;
+    if (options->processes->count > 1) {
+        crew->first_here = options->processes->rank;
+        crew->end_here = options->processes->rank + 1;
+    }
     crew->seed = options->seed;
     crew->real = options->worker->device->real;
     crew->samples = options->worker->samples;
+    crew->labels = (int)graph_labels(options->worker->graph);
     crew->step_capacity = options->step_capacity;
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->begin, NULL);
@@ -31,15 +38,17 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->workers = calloc(count, sizeof *crew->workers);
     crew->members = calloc(count, sizeof *crew->members);
     crew->interpreters = calloc(count, sizeof *crew->interpreters);
+    crew->sizes = calloc((size_t)options->worker->plan->stage_count, sizeof *crew->sizes);
     crew->steps = calloc((size_t)options->step_capacity + 1, sizeof *crew->steps);
     enum ps_status status = PS_OK;
-    if (!crew->workers || !crew->members || !crew->interpreters || !crew->steps)
+    if (!crew->workers || !crew->sizes || !crew->members || !crew->interpreters || !crew->steps)
         status =
             error_memory(error, "a crew", count * sizeof *crew->workers + (size_t)options->step_capacity * sizeof *crew->steps);
     while (status == PS_OK && crew->worker_count < (int)count) {
         struct worker_options worker = *options->worker;
         worker.number = crew->worker_count;
-        status = worker_create(&worker, &crew->workers[crew->worker_count], error);
+        crew->workers[worker.number].number = worker.number;
+        if (crew_has(crew, worker.number)) status = worker_create(&worker, &crew->workers[worker.number], error);
         if (status == PS_OK) crew->worker_count++;
     }
     if (status != PS_OK) {
@@ -64,14 +73,25 @@ static void crew_fail(struct crew *crew, enum ps_status status, const struct ps_
 
 /* ------------------------------------------------------------------- segments */
 
+/* Where the worker is, for those who ask when one is lost. */
+static void note_place(const struct crew *crew, int number, bool waiting) {
+    struct process_state state = {.segment = crew->segment_number,
+                                  .next = crew->interpreters[number].next,
+                                  .waiting = waiting,
+                                  .evaluating = !crew->segment.training};
+    processes_set_state(crew->processes, &state);
+}
+
 /* Steps one worker until it has finished (again and again, if asked), has failed, or must wait. */
 static enum step run_until_waiting(struct crew *crew, int number) {
     struct ps_error error = {0};
     enum step step;
     do {
         if (atomic_load_explicit(&crew->failed, memory_order_relaxed)) return STEP_FAILED;
+        note_place(crew, number, false);
         step = interpreter_step(&crew->interpreters[number], &error);
     } while (step == STEP_DONE);
+    if (step == STEP_WAITING) note_place(crew, number, true);
     if (step == STEP_FAILED) crew_fail(crew, error.status, &error);
     if (step == STEP_FINISHED) worker_end_segment(&crew->workers[number]);
     return step;
@@ -107,7 +127,8 @@ static void *thread_main(void *argument) {
 
 static void look(struct crew *crew, enum ps_status (*watch)(void *context, struct ps_error *error), void *context) {
     struct ps_error error = {0};
-    enum ps_status status = watch ? watch(context, &error) : PS_OK;
+    enum ps_status status = processes_check(crew->processes, &error);
+    if (status == PS_OK && watch) status = watch(context, &error);
     if (status != PS_OK) crew_fail(crew, status, &error);
 }
 
@@ -153,22 +174,23 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
         crew->recorded_batches = segment->programs->batches;
         crew->recorded_micro_batches = segment->programs->micro_batches;
     }
+    crew->segment_number++;
     memset(crew->steps, 0, (size_t)crew->step_capacity * sizeof *crew->steps);
     atomic_store(&crew->steps_done, 0);
     crew->evaluation = (struct stage_result){0};
-    for (int number = 0; number < crew->worker_count; number++) {
+    for (int number = crew->first_here; number < crew->end_here; number++) {
         if (segment->training) worker_start_segment(&crew->workers[number]);
         interpreter_start(&crew->interpreters[number], &segment->programs->worker[number], &crew->environment, number);
     }
     crew->segment_started_s = clock_now();
-    for (int number = 0; number < crew->worker_count; number++) {
+    for (int number = crew->first_here; number < crew->end_here; number++) {
         struct device *device = crew->workers[number].device;
         if (device->class->not_before) device->class->not_before(device, crew->segment_started_s);
     }
     if (crew->transport_class->own_threads) {
         pthread_mutex_lock(&crew->lock);
         crew->segments++;
-        crew->running = crew->worker_count;
+        crew->running = crew->end_here - crew->first_here;
         pthread_cond_broadcast(&crew->begin);
         pthread_mutex_unlock(&crew->lock);
         wait_for_threads(crew, watch, context);
@@ -182,8 +204,8 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
 /* ---------------------------------------------------------------- start and end */
 
 static enum ps_status start_threads(struct crew *crew, struct ps_error *error) {
-    for (int number = 0; number < crew->worker_count; number++) {
-        struct crew_member *member = &crew->members[number];
+    for (int number = crew->first_here; number < crew->end_here; number++) {
+        struct crew_member *member = &crew->members[crew->threads];
         *member = (struct crew_member){.crew = crew, .number = number};
         int code = pthread_create(&member->thread, NULL, thread_main, member);
         if (code) return error_set(error, PS_FAILED, "cannot start a thread for worker %d: %s", number, strerror(code));
@@ -202,13 +224,16 @@ static enum ps_status initialize_weights(struct crew *crew, struct ps_error *err
 }
 
 enum ps_status crew_start(struct crew *crew, const struct worker_options *worker, struct ps_error *error) {
-    for (int number = 0; number < crew->worker_count; number++) {
+    for (int number = crew->first_here; number < crew->end_here; number++) {
         struct worker_options options = *worker;
         options.number = number;
         TRY(worker_take_memory(&crew->workers[number], &options, error));
+        for (int i = 0; i < crew->workers[number].stage_count; i++)
+            crew->sizes[crew->workers[number].stages[i].number] = crew->workers[number].stages[i].sizes;
     }
     if (crew->real) TRY(initialize_weights(crew, error));
-    struct transport_options options = {.programs = worker->programs, .slots = worker->slots};
+    struct transport_options options = {
+        .programs = worker->programs, .slots = worker->slots, .processes = crew->processes, .sizes = crew->sizes};
     TRY(crew->transport_class->create(&options, &crew->transport, error));
     crew->environment = crew_environment(crew);
     return crew->transport_class->own_threads ? start_threads(crew, error) : PS_OK;
@@ -220,7 +245,7 @@ void crew_destroy(struct crew *crew) {
     crew->leave = true;
     pthread_cond_broadcast(&crew->begin);
     pthread_mutex_unlock(&crew->lock);
-    for (int number = 0; number < crew->threads; number++) pthread_join(crew->members[number].thread, NULL);
+    for (int thread = 0; thread < crew->threads; thread++) pthread_join(crew->members[thread].thread, NULL);
     if (crew->transport) crew->transport_class->destroy(crew->transport);
     for (int number = 0; number < crew->worker_count; number++) worker_destroy(&crew->workers[number]);
     pthread_cond_destroy(&crew->over);
@@ -230,5 +255,6 @@ void crew_destroy(struct crew *crew) {
     free(crew->interpreters);
     free(crew->members);
     free(crew->workers);
+    free(crew->sizes);
     free(crew);
 }

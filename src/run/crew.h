@@ -2,6 +2,8 @@
  * The crew: all workers of a run and how they go through a segment together, each on its own thread or all in the caller's, as
  * the transport says. The caller starts a segment and gets control back when every worker has finished it, or one has failed:
  * the others are then told through the transport and stop at once; the first error is the one reported.
+ *
+ * Where workers are processes, only one of them is here: the others have a number and nothing else, no stages, no memory.
  */
 #ifndef PENSTOCK_RUN_CREW_H
 #define PENSTOCK_RUN_CREW_H
@@ -22,9 +24,16 @@ struct segment {
 
 /* What the last stage saw of one mini-batch. */
 struct step_record {
-    double loss; /* sum over its samples */
-    int64_t correct;
+    double loss; /* sum over its counted labels */
+    int64_t correct, counted;
     double done_at; /* its update was over, as clock_now counts */
+};
+
+/* What one replica of the last stage saw of a segment. */
+struct replica_record {
+    struct step_record *steps; /* those before steps_done may be read while the segment runs */
+    atomic_int steps_done;     /* mini-batches whose update it has made */
+    struct stage_result evaluation;
 };
 
 struct crew {
@@ -34,19 +43,22 @@ struct crew {
     uint64_t seed;
     bool real;   /* the device computes numbers */
     int samples; /* of a micro-batch, as the graph counts them */
+    int labels;  /* of a sample */
 
     struct worker *workers;
     int worker_count;
+    int first_here, end_here; /* the workers of this process */
+    struct processes *processes;
+    int segment_number; /* of the one that runs, counted over training and evaluation */
+    struct stage_sizes *sizes; /* by stage, of those that run here */
     struct transport *transport;
     struct environment environment;
 
     struct segment segment;
     double segment_started_s;
     int recorded_batches, recorded_micro_batches; /* of the last training segment: mini-batches, and micro-batches in each */
-    struct step_record *steps; /* of the segment; those before steps_done may be read while it runs */
-    int step_capacity;
-    atomic_int steps_done;
-    struct stage_result evaluation; /* sums over an evaluation; read when it is over */
+    struct replica_record *records; /* per replica of the last stage */
+    int record_count, step_capacity;
 
     /* Threads; `lock` guards what follows. */
     struct crew_member *members;
@@ -54,7 +66,7 @@ struct crew {
     pthread_mutex_t lock;
     pthread_cond_t begin, over;
     int64_t segments; /* started so far */
-    int running;      /* workers that have not finished the segment */
+    int running;      /* workers here that have not finished the segment */
     bool leave;
     enum ps_status status; /* of the first failure */
     struct ps_error error;
@@ -72,6 +84,7 @@ struct crew_member {
 struct crew_options {
     const struct worker_options *worker; /* its `number` is filled in for each */
     const struct transport_class *transport;
+    struct processes *processes; /* borrowed */
     const struct update_rule *rule;
     uint64_t seed;
     int step_capacity; /* mini-batches in the longest segment */
@@ -84,10 +97,20 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
 /* Stops the threads and frees everything; NULL is fine. */
 void crew_destroy(struct crew *crew);
 
-/* Runs a segment to its end. `watch` (NULL: nobody) is called now and then meanwhile, from the calling thread; what it returns
+/* Runs a segment to the end of all workers that are here. `watch` (NULL: nobody) is called now and then meanwhile, from the calling thread; what it returns
  * other than PS_OK stops the crew like a worker's failure. After a failure the crew runs no more. */
 enum ps_status crew_run(struct crew *crew, const struct segment *segment,
                         enum ps_status (*watch)(void *context, struct ps_error *error), void *context, struct ps_error *error);
+
+/* Mini-batches of the segment that are over, while it runs, and what was seen of one of them; what was seen of an evaluation that is
+ * over. Replicas are added up in their order. */
+int crew_steps_done(const struct crew *crew);
+struct step_record crew_step(const struct crew *crew, int step);
+struct stage_result crew_evaluation(const struct crew *crew);
+/* Does the worker run in this process? */
+static inline bool crew_has(const struct crew *crew, int number) {
+    return number >= crew->first_here && number < crew->end_here;
+}
 
 /* The environment of the interpreter that computes (environment.c); its context is the crew. */
 struct environment crew_environment(struct crew *crew);

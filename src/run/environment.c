@@ -9,6 +9,9 @@
 #include "base/clock.h"
 #include "run/crew.h"
 
+/* While a device only waits, transfers are moved along this often. */
+#define TRANSFERS_S 2e-4
+
 /* ----------------------------------------------------------------------- data */
 
 static int data_kind(const struct crew *crew) { return crew->segment.training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID; }
@@ -22,9 +25,11 @@ static enum ps_status hold_batch(struct worker_data *data, int64_t number, struc
     return PS_OK;
 }
 
-/* Gives it back after its last micro-batch. */
-static void release_batch(const struct crew *crew, struct worker_data *data, int micro_batch) {
-    if ((micro_batch + 1) % crew->segment.programs->micro_batches != 0) return;
+/* Gives it back after the last of its micro-batches that the worker takes. */
+static void release_batch(const struct crew *crew, struct worker_data *data, const struct worker_stage *stage, int micro_batch) {
+    const struct ps_programs *programs = crew->segment.programs;
+    int step = programs->flush ? programs->parts[stage->part].replicas : 1;
+    if (micro_batch % programs->micro_batches + step < programs->micro_batches) return;
     loader_release(data->loader, data->number);
     data->number = -1;
 }
@@ -42,7 +47,7 @@ static enum ps_status load_images(struct crew *crew, struct worker *worker, cons
     size_t floats = data->image_floats * (size_t)crew->samples;
     memcpy(stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]], data->batch.images + (size_t)place * floats,
            floats * sizeof(float));
-    release_batch(crew, data, instruction->micro_batch);
+    release_batch(crew, data, stage, instruction->micro_batch);
     return PS_OK;
 }
 
@@ -52,11 +57,12 @@ static enum ps_status load_labels(struct crew *crew, struct worker *worker, cons
     struct worker_data *data = &worker->labels[data_kind(crew)];
     TRY(hold_batch(data, batch_number(crew, instruction->micro_batch), error));
     int place = instruction->micro_batch % crew->segment.programs->micro_batches;
-    size_t samples = (size_t)crew->samples;
-    memcpy(stage->labels[instruction->block[BLOCK_INPUT]], data->batch.labels + (size_t)place * samples,
-           samples * sizeof(int32_t));
+    size_t labels = (size_t)crew->samples * (size_t)crew->labels;
+    int slot = instruction->block[BLOCK_INPUT];
+    memcpy(stage->labels[slot], data->batch.labels + (size_t)place * labels, labels * sizeof(int32_t));
+    stage->label_scale[slot] = data->batch.counted > 0 ? 1.0f / (float)data->batch.counted : 0;
     *counted = data->batch.samples < crew->samples ? data->batch.samples : crew->samples;
-    release_batch(crew, data, instruction->micro_batch);
+    release_batch(crew, data, stage, instruction->micro_batch);
     return PS_OK;
 }
 
@@ -76,14 +82,21 @@ static struct stage_blocks blocks_of(const struct worker *worker, const struct w
         .input = block_of(stage, instruction, BLOCK_INPUT),
         .output = block_of(stage, instruction, BLOCK_OUTPUT),
         .stash = block_of(stage, instruction, BLOCK_STASH),
+        .delta = block_of(stage, instruction, BLOCK_DELTA),
         .output_gradient = block_of(stage, instruction, BLOCK_OUTPUT_GRADIENT),
         .input_gradient = block_of(stage, instruction, BLOCK_INPUT_GRADIENT),
         .workspace = worker->workspace,
     };
 }
 
+/* Messages of other processes, moved along while this one computes. */
+static void move_transfers(void *context) {
+    const struct crew *crew = context;
+    crew->transport_class->progress(crew->transport);
+}
+
 /* Everything that a micro-batch's forward, recomputation and backward have in common. */
-static struct stage_step step_of(const struct crew *crew, const struct worker_stage *stage,
+static struct stage_step step_of(struct crew *crew, const struct worker_stage *stage,
                                  const struct instruction *instruction) {
     int per_batch = crew->segment.programs->micro_batches;
     return (struct stage_step){
@@ -91,8 +104,10 @@ static struct stage_step step_of(const struct crew *crew, const struct worker_st
         .step = (uint64_t)batch_number(crew, instruction->micro_batch),
         .micro_batch = instruction->micro_batch % per_batch,
         .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
-        .gradient_scale = 1.0f / (float)(crew->samples * per_batch),
+        .gradient_scale = stage->labels ? stage->label_scale[instruction->block[BLOCK_INPUT]] : 0,
         .training = crew->segment.training,
+        .between = crew->transport_class->progress ? move_transfers : NULL,
+        .between_context = crew,
     };
 }
 
@@ -108,23 +123,45 @@ static void note_arrivals(struct crew *crew, struct worker *worker, const struct
     }
 }
 
-static void finish(struct worker *worker) {
+/* The same of an update's gradients, where they were added up over replicas. */
+static void note_sum(struct crew *crew, struct worker *worker, const struct worker_stage *stage) {
+    if (!worker->device->class->not_before || crew->segment.programs->parts[stage->part].replicas == 1) return;
+    worker->device->class->not_before(worker->device,
+                                      crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0));
+}
+
+/* Now, by the time that the worker's device keeps. */
+static double device_now(const struct worker *worker) {
+    return worker->device->class->done_at ? worker->device->class->done_at(worker->device) : clock_now();
+}
+
+/* Waits for the device. One that only waits leaves the time to the transfers, as one that computes by itself would. */
+static void finish(struct crew *crew, struct worker *worker) {
+    const struct device_class *device = worker->device->class;
+    bool moves = crew->transport_class->progress && device->done_at;
+    while (moves && clock_now() < device->done_at(worker->device) - TRANSFERS_S) {
+        clock_sleep(TRANSFERS_S);
+        move_transfers(crew);
+    }
     if (worker->device->class->finish) worker->device->class->finish(worker->device);
 }
 
 /* ----------------------------------------------------------------- computation */
 
 /* Adds what the last stage saw to the mini-batch's record. */
-static enum ps_status record_loss(struct crew *crew, const struct instruction *instruction, const struct stage_result *result,
-                                  struct ps_error *error) {
+static enum ps_status record_loss(struct crew *crew, const struct worker_stage *stage, const struct instruction *instruction,
+                                  const struct stage_result *result, struct ps_error *error) {
+    struct replica_record *seen = &crew->records[stage->replica];
     if (!crew->segment.training) {
-        crew->evaluation.loss += result->loss;
-        crew->evaluation.correct += result->correct;
+        seen->evaluation.loss += result->loss;
+        seen->evaluation.correct += result->correct;
+        seen->evaluation.counted += result->counted;
         return PS_OK;
     }
-    struct step_record *record = &crew->steps[programs_batch(crew->segment.programs, instruction->micro_batch)];
+    struct step_record *record = &seen->steps[programs_batch(crew->segment.programs, instruction->micro_batch)];
     record->loss += result->loss;
     record->correct += result->correct;
+    record->counted += result->counted;
     if (isfinite(record->loss)) return PS_OK;
     error_set(error, PS_FAILED, "step %lld: the loss became %s", (long long)batch_number(crew, instruction->micro_batch) + 1,
               isnan(record->loss) ? "not a number" : "infinite");
@@ -147,8 +184,8 @@ static enum ps_status forward(void *context, int number, const struct instructio
     step.samples = counted;
     struct stage_result result = {0};
     TRY(stage_forward(stage->stage, &blocks, &step, &result, error));
-    finish(worker);
-    return crew->real && last ? record_loss(crew, instruction, &result, error) : PS_OK;
+    finish(crew, worker);
+    return crew->real && last ? record_loss(crew, stage, instruction, &result, error) : PS_OK;
 }
 
 static enum ps_status recompute(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
@@ -159,22 +196,65 @@ static enum ps_status recompute(void *context, int number, const struct instruct
     struct stage_step step = step_of(crew, stage, instruction);
     struct stage_result ignored = {0}; /* the loss was counted in the forward */
     TRY(stage_forward(stage->stage, &blocks, &step, &ignored, error));
-    finish(worker);
+    finish(crew, worker);
     return PS_OK;
 }
 
-static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    struct crew *crew = context;
+static enum ps_status run_backward(struct crew *crew, int number, const struct instruction *instruction, enum stage_half half,
+                                   struct ps_error *error) {
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     step.accumulate = stage->accumulating;
-    TRY(stage_backward(stage->stage, &blocks, &step, STAGE_BOTH, error));
-    finish(worker);
-    stage->accumulating = true;
+    TRY(stage_backward(stage->stage, &blocks, &step, half, error));
+    finish(crew, worker);
+    if (instruction_adds_gradients(instruction)) stage->accumulating = true;
     return PS_OK;
+}
+
+/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. */
+static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    (void)error;
+    struct crew *crew = context;
+    const struct ps_programs *programs = crew->segment.programs;
+    struct worker *worker = &crew->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
+    struct transport_share share = {
+        .gradients = stage->gradients,
+        .gradient_count = crew->real ? stage->update.count : 0,
+        .empty = !stage->accumulating,
+        .scale = 1.0f / (float)(left < round ? left : round),
+        .statistics = stage->statistics,
+        .statistics_count = crew->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
+    };
+    crew->transport_class->reduce(crew->transport, stage->part, &share, device_now(worker));
+    return PS_OK;
+}
+
+static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_BOTH, error);
+}
+
+static enum ps_status backward_input(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_INPUT_APART, error);
+}
+
+static enum ps_status backward_weight(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_WEIGHTS_APART, error);
+}
+
+/* The mini-batches that an update of the last stage has taken are over. */
+static void record_update(struct crew *crew, const struct worker_stage *stage, int update) {
+    const struct ps_programs *programs = crew->segment.programs;
+    struct replica_record *seen = &crew->records[stage->replica];
+    int round = programs_round(programs, stage->number), end = (update + 1) * round;
+    if (end > programs->batches) end = programs->batches;
+    double now = clock_now();
+    for (int batch = update * round; batch < end; batch++) seen->steps[batch].done_at = now;
+    atomic_store_explicit(&seen->steps_done, end, memory_order_release);
 }
 
 static enum ps_status update(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
@@ -182,15 +262,14 @@ static enum ps_status update(void *context, int number, const struct instruction
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    note_sum(crew, worker, stage);
     float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
     update_rule_apply(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                       stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
-    finish(worker);
+    finish(crew, worker);
     stage->newest = instruction->to;
     stage->accumulating = false;
-    if (instruction->stage < crew->segment.programs->stages - 1) return PS_OK;
-    crew->steps[instruction->micro_batch].done_at = clock_now();
-    atomic_store_explicit(&crew->steps_done, instruction->micro_batch + 1, memory_order_release);
+    if (instruction->stage == crew->segment.programs->stages - 1) record_update(crew, stage, instruction->micro_batch);
     return PS_OK;
 }
 
@@ -201,7 +280,7 @@ static enum ps_status predict(void *context, int number, const struct instructio
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     update_rule_predict(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                         stage->weights[instruction->predict_to], instruction->ahead);
-    finish(worker);
+    finish(crew, worker);
     return PS_OK;
 }
 
@@ -212,9 +291,8 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    const struct device_class *device = worker->device->class;
     int other = programs_part(crew->segment.programs, instruction->peer, instruction_other_stage(instruction));
-    double when = device->done_at ? device->done_at(worker->device) : clock_now();
+    double when = device_now(worker);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
@@ -225,14 +303,16 @@ static enum ps_status transfer(void *context, int number, const struct instructi
 
 static bool settled(void *context, int number, int stage, enum block_kind kind, int slot) {
     const struct crew *crew = context;
-    return crew->transport_class->settled(crew->transport, programs_part(crew->segment.programs, number, stage), kind, slot);
+    const struct ps_programs *programs = crew->segment.programs;
+    if (kind == BLOCK_WEIGHT_GRADIENTS && programs_replicas(programs, stage) == 1) return true;
+    return crew->transport_class->settled(crew->transport, programs_part(programs, number, stage), kind, slot);
 }
 
 /* --------------------------------------------------------------------- watching */
 
 static bool computes(const struct instruction *instruction) {
     enum action action = opcode_table[instruction->op].action;
-    return action != ACTION_SEND && action != ACTION_RECEIVE;
+    return action != ACTION_SEND && action != ACTION_RECEIVE && action != ACTION_REDUCE;
 }
 
 static void before(void *context, int number, const struct instruction *instruction) {
@@ -264,11 +344,14 @@ struct environment crew_environment(struct crew *crew) {
             {
                 [ACTION_FORWARD] = forward,
                 [ACTION_BACKWARD] = backward,
+                [ACTION_BACKWARD_INPUT] = backward_input,
+                [ACTION_BACKWARD_WEIGHT] = backward_weight,
                 [ACTION_RECOMPUTE] = recompute,
                 [ACTION_UPDATE] = update,
                 [ACTION_PREDICT] = predict,
                 [ACTION_SEND] = transfer,
                 [ACTION_RECEIVE] = transfer,
+                [ACTION_REDUCE] = reduce,
             },
         .before = before,
         .after = after,

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "data/loader.h"
+#include "data/vocabulary.h"
 #include "run/checkpoint.h"
 #include "run/job.h"
 
@@ -16,6 +17,7 @@ struct evaluator {
     int batch;
     struct ps_model *model;
     struct weight_files weights;
+    struct vocabulary *words[2]; /* the run's, where it has some */
     struct samples samples;
     struct device *device;
     struct stage *stage;
@@ -43,6 +45,8 @@ static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *err
     enum ps_status status = ps_model_create(plan->model, &evaluator->model, error);
     ps_plan_destroy(plan);
     TRY(status);
+    file_join(path, evaluator->options->run, "vocabulary.json");
+    if (file_exists(path)) TRY(vocabulary_read(path, evaluator->words, error));
     return weight_files_open_run(evaluator->options->run, &evaluator->weights, error);
 }
 
@@ -55,6 +59,7 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
         TRY(weight_files_open(options->weights, &evaluator->weights, error));
     }
     struct dataset_shape wanted = job_data_shape(evaluator->model);
+    memcpy(wanted.words, evaluator->words, sizeof wanted.words);
     TRY(samples_open(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
     struct loader_options loader = {
         .samples = &evaluator->samples, .batch = evaluator->batch, .images = true, .labels = true, .ahead = BATCHES_AHEAD};
@@ -97,6 +102,7 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
     sum->correct += result.correct;
+    sum->counted += result.counted;
     return PS_OK;
 }
 
@@ -109,10 +115,11 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
         TRY(run_batch(evaluator, number, &sum, error));
         log_progress("evaluating", (double)(number + 1), (double)batches, "%s", "");
     }
-    double samples = (double)evaluator->samples.count;
+    double labels = (double)sum.counted;
+    if (sum.counted == 0) return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
     *evaluation = (struct ps_evaluation){
-        .loss = sum.loss / samples, .accuracy = (double)sum.correct / samples, .samples = evaluator->samples.count};
+        .loss = sum.loss / labels, .accuracy = (double)sum.correct / labels, .samples = evaluator->samples.count};
     return PS_OK;
 }
 
@@ -126,6 +133,7 @@ enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_
     if (evaluator.device) device_close(evaluator.device);
     memory_block_release(&evaluator.memory);
     samples_close(&evaluator.samples);
+    for (int v = 0; v < 2; v++) vocabulary_destroy(evaluator.words[v]);
     weight_files_close(&evaluator.weights);
     ps_model_destroy(evaluator.model);
     return status;

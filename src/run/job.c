@@ -86,7 +86,7 @@ static enum ps_status open_cluster(struct job *job, int workers, struct ps_error
         TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
     } else {
         struct ps_cluster_options uniform = options->cluster;
-        if (uniform.workers == 0) uniform.workers = workers;
+        if (uniform.workers == 0) uniform.workers = workers > 0 || job->processes <= 1 ? workers : job->processes;
         if (uniform.workers == 0) return error_set(error, PS_USAGE, "--workers: how many workers there are must be said");
         TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
     }
@@ -191,32 +191,46 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
             .input_bytes = align(size.input_bytes),
             .output_bytes = align(size.output_bytes),
             .stash_bytes = align(size.stash_bytes),
+            .delta_bytes = align(size.delta_bytes),
             .workspace_bytes = align(size.workspace_bytes),
         };
     }
     return PS_OK;
 }
 
-static enum ps_status open_job(struct job *job, struct ps_error *error) {
-    const struct ps_train_options *options = job->options;
+enum ps_status job_begin(const struct ps_train_options *options, struct job *job, struct ps_error *error) {
+    *job = (struct job){.options = options, .processes = 1};
     TRY(check_options(options, error));
     TRY(device_find(options->device ? options->device : "cpu", &job->device, error));
-    TRY(transport_find(options->transport ? options->transport : "threads", &job->transport, error));
+    TRY(transport_find(options->transport, &job->transport, error));
     job->threads = options->threads > 0 ? options->threads : 1;
     if (!job->device->real && !options->profile_path)
         return error_set(error, PS_USAGE, "--device: %s takes as long as a profile says; give one (--profile)",
                          job->device->name);
     if (job->device->real && !options->data) return error_set(error, PS_USAGE, "--data: what to train on must be said");
-    if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
-    if (options->plan_path) TRY(read_plan(job, error));
+    return PS_OK;
+}
+
+static enum ps_status open_model(struct job *job, struct ps_error *error) {
+    const char *given = job->options->model;
     if (!job->device->real) return PS_OK;
-    const char *model = options->model ? options->model : job->plan ? job->plan->model : job->profile->model;
+    const char *model = given ? given : job->plan ? job->plan->model : job->profile->model;
     return ps_model_create(model, &job->model, error);
 }
 
-enum ps_status job_open(const struct ps_train_options *options, struct job *job, struct ps_error *error) {
-    *job = (struct job){.options = options};
-    return open_job(job, error);
+enum ps_status job_open(struct job *job, struct ps_error *error) {
+    const struct ps_train_options *options = job->options;
+    if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
+    if (job->profile && job->profile->other_device)
+        return error_set(error, PS_USAGE, "--profile: a run has one type of device; several are for planning and simulating");
+    if (options->plan_path) TRY(read_plan(job, error));
+    return open_model(job, error);
+}
+
+enum ps_status job_complete(struct job *job, struct ps_error *error) {
+    TRY(open_model(job, error));
+    TRY(take_network(job, error));
+    return take_sizes(job, error);
 }
 
 enum ps_status job_plan(struct job *job, struct ps_error *error) {
@@ -229,7 +243,9 @@ struct dataset_shape job_data_shape(const struct ps_model *model) {
     return (struct dataset_shape){.channels = model->input_shape[0],
                                   .height = model->input_shape[1],
                                   .width = model->input_shape[2],
-                                  .classes = model->classes};
+                                  .classes = model->classes,
+                                  .labels = model->labels,
+                                  .vocabulary = model->vocabulary};
 }
 
 void job_free(struct job *job) {

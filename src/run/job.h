@@ -16,6 +16,7 @@ struct job {
     const struct device_class *device;
     const struct transport_class *transport;
     int threads; /* per worker */
+    int processes; /* of the run; where there are several, each is a worker */
     struct ps_plan *plan;
     struct ps_profile *profile;     /* NULL: none is at hand (a plan was given without) */
     const struct cost_table *costs; /* of the profile, at the plan's micro-batch size */
@@ -28,11 +29,14 @@ struct job {
     struct stage_sizes *sizes;      /* per stage, by the profile, every block aligned; NULL without a profile */
 };
 
-/* Checks what can be checked before anything takes long: options, files, the network. `options` stay borrowed. After a failure
- * `job` is to be freed all the same. */
-enum ps_status job_open(const struct ps_train_options *options, struct job *job, struct ps_error *error);
+/* Checks the options, looks at no file. `options` stay borrowed. After a failure `job` is to be freed all the same. */
+enum ps_status job_begin(const struct ps_train_options *options, struct job *job, struct ps_error *error);
+/* Checks what can be checked before anything takes long: files, the network. */
+enum ps_status job_open(struct job *job, struct ps_error *error);
 /* Profiles and plans where no plan was given, and brings plan, costs and network together. */
 enum ps_status job_plan(struct job *job, struct ps_error *error);
+/* Instead of the last two, in a process to which another has sent plan, profile and cluster. */
+enum ps_status job_complete(struct job *job, struct ps_error *error);
 /* A zeroed job is fine. */
 void job_free(struct job *job);
 

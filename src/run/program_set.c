@@ -42,6 +42,7 @@ static struct program_set_entry *find_entry(struct program_set *set, int batches
 static void grow_slots(struct stage_slots *most, const struct stage_slots *slots) {
     if (slots->weights > most->weights) most->weights = slots->weights;
     if (slots->stash > most->stash) most->stash = slots->stash;
+    if (slots->delta > most->delta) most->delta = slots->delta;
     if (slots->input > most->input) most->input = slots->input;
     if (slots->output > most->output) most->output = slots->output;
     if (slots->output_gradient > most->output_gradient) most->output_gradient = slots->output_gradient;

@@ -30,7 +30,7 @@ struct log_entry {
 /* What was seen of some steps. */
 struct step_sum {
     double loss;
-    int64_t correct, steps;
+    int64_t correct, counted, steps; /* counted: labels */
 };
 
 /* Is the directory free? Asked before anything takes long. PS_USAGE if not. */

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "run/trace.h"
-#include "run/trainer.h"
+#include "run/trainer_share.h"
 
 /* What a picture shows of each worker. */
 enum { PICTURE_COMPUTATIONS = 48 };
@@ -19,7 +19,7 @@ enum { PICTURE_COMPUTATIONS = 48 };
 
 /* Newest weights on the validation data. */
 static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry, struct ps_error *error) {
-    if (!trainer->valid.dataset) return PS_OK;
+    if (trainer->valid.count == 0) return PS_OK;
     struct crew *crew = trainer->crew;
     for (int number = 0; number < crew->worker_count; number++) {
         struct worker *worker = &crew->workers[number];
@@ -28,8 +28,12 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
     }
     struct segment segment = {.programs = trainer->programs.evaluation};
     TRY(crew_run(crew, &segment, NULL, NULL, error));
-    entry->valid_loss = crew->evaluation.loss / (double)trainer->valid.count;
-    entry->valid_accuracy = (double)crew->evaluation.correct / (double)trainer->valid.count;
+    TRY(trainer_share_segment(trainer, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    if (crew->evaluation.counted == 0)
+        return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options.valid);
+    entry->valid_loss = crew->evaluation.loss / (double)crew->evaluation.counted;
+    entry->valid_accuracy = (double)crew->evaluation.correct / (double)crew->evaluation.counted;
     if (isfinite(entry->valid_loss)) return PS_OK;
     return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
                      isnan(entry->valid_loss) ? "not a number" : "infinite");
@@ -51,6 +55,7 @@ static enum ps_status note_end(struct trainer *trainer, double samples_per_s, st
     struct log_entry entry = trainer_epoch_entry(trainer, samples_per_s);
     bool evaluates = segment_end_evaluates(&trainer->lengths, trainer->step);
     if (evaluates) TRY(evaluate(trainer, &entry, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
     entry.elapsed_s = clock_now() - trainer->started_s;
     if (evaluates || trainer_line_due(trainer, trainer->step)) TRY(run_directory_log(&trainer->directory, &entry, error));
     if (evaluates) {
@@ -69,6 +74,7 @@ static enum ps_status run_segment(struct trainer *trainer, struct ps_error *erro
     trainer->line = (struct step_sum){0};
     trainer->line_started_s = clock_now();
     TRY(crew_run(trainer->crew, &segment, trainer_watch, trainer, error));
+    TRY(trainer_share_segment(trainer, error));
     double seconds = clock_now() - trainer->crew->segment_started_s;
     TRY(trainer_watch(trainer, error));
     trainer->training_s += seconds;
@@ -109,7 +115,7 @@ static void note_figures(struct trainer *trainer) {
 }
 
 static void note_workers(struct trainer *trainer) {
-    for (int number = 0; number < trainer->crew->worker_count; number++) {
+    for (int number = trainer->crew->first_here; number < trainer->crew->end_here; number++) {
         const struct worker *worker = &trainer->crew->workers[number];
         trainer->run->worker[number].measured_bytes = (int64_t)worker->memory.used;
         trainer->run->worker[number].busy_s = worker->busy_s;
@@ -125,6 +131,9 @@ enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
         TRY(run_segment(trainer, error));
     }
     note_workers(trainer);
+    trainer->run->info.checkpoint_stall_s = trainer->writer.stall_s;
+    TRY(trainer_share_figures(trainer, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
     note_figures(trainer);
     /* Done is done only when it lasts. */
     if (trainer->directory.path) TRY(checkpoint_writer_wait(&trainer->writer, error));
@@ -134,7 +143,16 @@ enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
 
 enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error) {
     struct trainer trainer = {.wishes = options};
-    enum ps_status status = trainer_train(&trainer, error);
+    struct ps_error trouble = {0};
+    enum ps_status status = trainer_train(&trainer, &trouble);
+    /* What was handed over lasts, whatever ended the run. */
+    if (trainer.writer.started) checkpoint_writer_wait(&trainer.writer, NULL);
+    trainer_explain_loss(&trainer, &trouble);
+    bool speaks = !trainer.processes || processes_speaks(trainer.processes);
+    status = processes_leave(trainer.processes, status, &trouble);
+    trainer.processes = NULL;
+    if (!speaks) trouble.message[0] = trouble.hint[0] = '\0';
+    if (status != PS_OK && error) *error = trouble;
     if (status == PS_OK) {
         *run = trainer.run;
         trainer.run = NULL;

@@ -21,13 +21,15 @@ struct trainer {
     struct ps_train_options options;       /* the same, or those of the run that goes on with what the caller changes */
     struct resumption resumption;
     struct checkpoint checkpoint; /* that it goes on from */
+    struct processes *processes;
     struct job job;
-    struct samples data, valid; /* dataset NULL: none */
+    struct samples data, valid; /* count 0: none; dataset NULL: none, or no worker here reads it */
     struct segment_lengths lengths;
     struct update_rule rule;
     struct program_set programs;
     struct crew *crew;
-    struct run_directory directory;
+    struct worker_memory *needed;   /* by worker; at rank 0 of all */
+    struct run_directory directory; /* at rank 0, as is the writer */
     struct checkpoint_writer writer;
     struct ps_run *run;
 
@@ -38,14 +40,16 @@ struct trainer {
     double started_s, training_s; /* since when; seconds of training segments that are over */
     struct step_sum epoch, line;  /* this epoch's; since the last line of the log */
     double line_started_s;
-    int seen; /* steps of the segment that were added to the sums */
+    int seen; /* steps of the segment that were added to the sums, or told to rank 0 */
 };
 
 /* All of ps_train, from `wishes` (the rest zeroed) to the last file; the crew keeps the trained weights until trainer_free. */
 enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error);
 /* Its beginning: everything up to the first step. */
 enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error);
-/* Frees what there is; a zeroed trainer is fine. */
+/* What each worker is made with. */
+struct worker_options trainer_worker_options(const struct trainer *trainer);
+/* Frees what there is; a zeroed trainer is fine. A run that is over must have been left with its status before. */
 void trainer_free(struct trainer *trainer);
 
 /* Where the run goes on: its directory locked, its options merged, the checkpoint found. Does nothing for a new run. */
@@ -64,6 +68,9 @@ bool trainer_line_due(const struct trainer *trainer, int64_t step);
 /* Adds the steps that were finished since the last call to the sums, and writes the lines of the log that are due. Called while
  * the crew works. */
 enum ps_status trainer_watch(void *context, struct ps_error *error);
+/* Is this the process that plans, keeps the log and writes? */
+static inline bool trainer_coordinates(const struct trainer *trainer) { return trainer->processes->rank == 0; }
+
 /* Figures of the epoch so far; the evaluation's are not known yet. */
 struct log_entry trainer_epoch_entry(const struct trainer *trainer, double samples_per_s);
 

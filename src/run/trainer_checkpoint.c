@@ -14,31 +14,22 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "run/trainer.h"
+#include "run/ghosts.h"
+#include "run/trainer_share.h"
 
 enum { KEEP_DEFAULT = 2 };
 #define STOP_WITHIN_S 2.0
 
 /* ----------------------------------------------------------------------- checkpoints */
 
-enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_error *error) {
-    if (!trainer->directory.path) return PS_OK;
-    int keep = trainer->options.keep_checkpoints;
-    struct checkpoint_writer_options options = {
-        .directory = &trainer->directory,
-        .crew = trainer->crew,
-        .plan = trainer->job.plan,
-        .keep = keep > 0 ? keep : KEEP_DEFAULT,
-    };
-    TRY(checkpoint_writer_start(&options, &trainer->writer, error));
-    trainer->kept_step = trainer->step;
-    trainer->run->info.checkpoint_bytes = (int64_t)trainer->writer.image.memory.size;
-    return trainer->resumption.document ? PS_OK : trainer_checkpoint(trainer, error);
+/* The stages of other processes come to rank 0, or go back to their owners. */
+static enum ps_status move_stages(struct trainer *trainer, bool back, struct ps_error *error) {
+    if (!trainer->job.device->real) return PS_OK;
+    struct worker_options worker = trainer_worker_options(trainer);
+    return back ? ghosts_give_back(trainer->crew, &worker, error) : ghosts_fetch(trainer->crew, &worker, error);
 }
 
-enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *error) {
-    if (!trainer->directory.path) return PS_OK;
-    if (!segment_end_saves(&trainer->lengths, trainer->step) && checkpoint_writer_busy(&trainer->writer)) return PS_OK;
+static enum ps_status take_state(struct trainer *trainer, struct ps_error *error) {
     const struct crew *crew = trainer->crew;
     struct checkpoint_state state = {
         .seed = trainer->options.seed,
@@ -60,14 +51,73 @@ enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *erro
     return status;
 }
 
+/* Rank 0 knows whether one is being written, and all do as it says. */
+static enum ps_status agree(struct trainer *trainer, bool *due, struct ps_error *error) {
+    *due = segment_end_saves(&trainer->lengths, trainer->step);
+    if (*due) return PS_OK;
+    if (trainer_coordinates(trainer)) *due = !checkpoint_writer_busy(&trainer->writer);
+    if (trainer->processes->count == 1) return PS_OK;
+    char word = *due;
+    void *data = &word;
+    size_t size = sizeof word;
+    TRY(processes_broadcast(trainer->processes, &data, &size, error));
+    *due = *(char *)data != 0;
+    if (!trainer_coordinates(trainer)) free(data);
+    return PS_OK;
+}
+
+enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *error) {
+    bool due;
+    if (!trainer->options.out) return PS_OK;
+    TRY(agree(trainer, &due, error));
+    if (!due) return PS_OK;
+    double started_s = clock_now();
+    TRY(move_stages(trainer, false, error));
+    trainer->writer.stall_s += clock_now() - started_s;
+    return trainer_coordinates(trainer) ? take_state(trainer, error) : PS_OK;
+}
+
+enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->options.out) return PS_OK;
+    bool begins = trainer->wishes->resume == NULL;
+    if (begins) TRY(move_stages(trainer, false, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    int keep = trainer->options.keep_checkpoints;
+    struct checkpoint_writer_options options = {
+        .directory = &trainer->directory,
+        .crew = trainer->crew,
+        .plan = trainer->job.plan,
+        .keep = keep > 0 ? keep : KEEP_DEFAULT,
+    };
+    TRY(checkpoint_writer_start(&options, &trainer->writer, error));
+    trainer->kept_step = trainer->step;
+    trainer->run->info.checkpoint_bytes = (int64_t)trainer->writer.image.memory.size;
+    return begins ? take_state(trainer, error) : PS_OK;
+}
+
 /* -------------------------------------------------------------------------- going on */
+
+static enum ps_status find_checkpoint(struct trainer *trainer, struct ps_error *error) {
+    TRY(resumption_open(trainer->wishes, trainer->processes->count, &trainer->resumption, error));
+    TRY(run_directory_open(trainer->wishes->resume, &trainer->resumption, &trainer->directory, error));
+    return checkpoint_find(trainer->wishes->resume, &trainer->checkpoint, error);
+}
 
 enum ps_status trainer_resume_open(struct trainer *trainer, struct ps_error *error) {
     if (!trainer->wishes->resume) return PS_OK;
-    TRY(resumption_open(trainer->wishes, &trainer->resumption, error));
+    if (trainer_coordinates(trainer)) TRY(find_checkpoint(trainer, error));
+    if (trainer->processes->count > 1) {
+        char *own = trainer_coordinates(trainer) ? resumption_text(&trainer->resumption) : NULL;
+        void *text = own;
+        size_t size = own ? strlen(own) : 0;
+        enum ps_status status = processes_broadcast(trainer->processes, &text, &size, error);
+        if (status == PS_OK && !trainer_coordinates(trainer))
+            status = resumption_parse(text, size, trainer->wishes, &trainer->resumption, error);
+        free(text);
+        TRY(status);
+    }
     trainer->options = trainer->resumption.options;
-    TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
-    return checkpoint_find(trainer->options.out, &trainer->checkpoint, error);
+    return PS_OK;
 }
 
 /* Is the checkpoint of this run? Files in a run's directory may have been put there by hand. */
@@ -86,7 +136,7 @@ static enum ps_status check_same(const struct trainer *trainer, struct ps_error 
 }
 
 static enum ps_status seek(struct trainer *trainer, struct ps_error *error) {
-    for (int number = 0; number < trainer->crew->worker_count; number++) {
+    for (int number = trainer->crew->first_here; number < trainer->crew->end_here; number++) {
         struct worker *worker = &trainer->crew->workers[number];
         if (worker->images[WORKER_DATA_TRAIN].loader)
             TRY(loader_seek(worker->images[WORKER_DATA_TRAIN].loader, trainer->step, error));
@@ -96,21 +146,40 @@ static enum ps_status seek(struct trainer *trainer, struct ps_error *error) {
     return PS_OK;
 }
 
-enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *error) {
+/* What rank 0 alone goes on with. */
+static void take_figures(struct trainer *trainer) {
     const struct checkpoint_state *state = &trainer->checkpoint.state;
-    trainer->figures = (struct log_entry){.loss = NAN, .accuracy = NAN, .valid_loss = NAN, .valid_accuracy = NAN};
-    if (!trainer->resumption.document) return PS_OK;
-    TRY(check_same(trainer, error));
-    TRY(checkpoint_load(&trainer->checkpoint, trainer->crew, trainer->job.plan, trainer->job.graph, error));
-    trainer->step = state->step;
     trainer->epoch = state->epoch;
     trainer->figures = state->figures;
     trainer->training_s = state->training_s;
     /* How long who was busy means nothing under another number of workers. */
     for (int number = 0; state->workers == trainer->crew->worker_count && number < state->workers; number++)
-        trainer->crew->workers[number].busy_s = state->busy_s[number];
-    log_info("going on from %s, step %lld of %lld", trainer->checkpoint.directory, (long long)trainer->step,
+        if (crew_has(trainer->crew, number)) trainer->crew->workers[number].busy_s = state->busy_s[number];
+    log_info("going on from %s, step %lld of %lld", trainer->checkpoint.directory, (long long)state->step,
              (long long)trainer->lengths.steps);
+}
+
+/* Rank 0 reads the checkpoint, for the others into their ghosts. */
+static enum ps_status load(struct trainer *trainer, struct ps_error *error) {
+    TRY(check_same(trainer, error));
+    struct worker_options worker = trainer_worker_options(trainer);
+    if (trainer->job.device->real) TRY(ghosts_make(trainer->crew, &worker, error));
+    TRY(checkpoint_load(&trainer->checkpoint, trainer->crew, trainer->job.plan, trainer->job.graph, error));
+    take_figures(trainer);
+    return PS_OK;
+}
+
+enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *error) {
+    trainer->figures = (struct log_entry){.loss = NAN, .accuracy = NAN, .valid_loss = NAN, .valid_accuracy = NAN};
+    if (!trainer->wishes->resume) return PS_OK;
+    int64_t step = trainer->checkpoint.state.step;
+    void *data = &step;
+    size_t size = sizeof step;
+    if (trainer_coordinates(trainer)) TRY(load(trainer, error));
+    TRY(processes_broadcast(trainer->processes, &data, &size, error));
+    memcpy(&trainer->step, data, sizeof trainer->step);
+    if (!trainer_coordinates(trainer)) free(data);
+    TRY(move_stages(trainer, true, error));
     return seek(trainer, error);
 }
 
@@ -130,7 +199,8 @@ static enum ps_status stopped(struct trainer *trainer, struct ps_error *error) {
 
 enum ps_status trainer_check_stop(struct trainer *trainer, bool segment_runs, struct ps_error *error) {
     const volatile int *stop = trainer->wishes->stop;
-    if (!stop || !*stop) return PS_OK;
+    /* A launcher tells all processes; rank 0 ends them. */
+    if (!stop || !*stop || !trainer_coordinates(trainer)) return PS_OK;
     if (trainer->stopping_s == 0) trainer->stopping_s = clock_now();
     bool moment = segment_runs && trainer->writer.started && clock_now() - trainer->stopping_s < STOP_WITHIN_S;
     return moment ? PS_OK : stopped(trainer, error);

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "run/trainer.h"
+#include "run/trainer_share.h"
 
 enum { LINES_PER_EPOCH = 20 };
 
@@ -14,19 +14,20 @@ static int64_t epoch_of(const struct trainer *trainer, int64_t step) {
 static void add_record(struct step_sum *sum, const struct step_record *record) {
     sum->loss += record->loss;
     sum->correct += record->correct;
+    sum->counted += record->counted;
     sum->steps++;
 }
 
 /* Figures of the steps summed up, the last of them `step`; those that no device computed stay unknown. */
 static struct log_entry make_entry(const struct trainer *trainer, const struct step_sum *sum, int64_t step,
                                    double samples_per_s, double now) {
-    double samples = (double)sum->steps * trainer->job.batch;
-    bool known = trainer->job.device->real && sum->steps > 0;
+    double labels = (double)sum->counted;
+    bool known = trainer->job.device->real && sum->counted > 0;
     return (struct log_entry){
         .step = step,
         .epoch = epoch_of(trainer, step),
-        .loss = known ? sum->loss / samples : NAN,
-        .accuracy = known ? (double)sum->correct / samples : NAN,
+        .loss = known ? sum->loss / labels : NAN,
+        .accuracy = known ? (double)sum->correct / labels : NAN,
         .valid_loss = NAN,
         .valid_accuracy = NAN,
         .lr = learning_rate_at(&trainer->rule.rate, step - 1),
@@ -60,6 +61,8 @@ static enum ps_status write_line(struct trainer *trainer, int64_t step, double n
 enum ps_status trainer_watch(void *context, struct ps_error *error) {
     struct trainer *trainer = context;
     const struct crew *crew = trainer->crew;
+    TRY(trainer_share_records(trainer, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
     int done = atomic_load_explicit(&crew->steps_done, memory_order_acquire);
     int length = crew->segment.programs->batches;
     for (; trainer->seen < done; trainer->seen++) {

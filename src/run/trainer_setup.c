@@ -5,18 +5,44 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "run/predict.h"
-#include "run/trainer.h"
+#include "run/trainer_share.h"
 
 enum { BATCHES_AHEAD = 4 };
 
 /* --------------------------------------------------------------------- preparing */
 
+static void trainer_close_data(struct trainer *trainer) {
+    samples_close(&trainer->valid);
+    samples_close(&trainer->data);
+}
+
 static enum ps_status open_data(struct trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = &trainer->options;
-    if (!trainer->job.device->real) return PS_OK;
+    if (!trainer->job.device->real || trainer->data.dataset) return PS_OK;
     struct dataset_shape wanted = job_data_shape(trainer->job.model);
     TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
     return options->valid ? samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error) : PS_OK;
+}
+
+/* Workers of the first and the last stage read; in other processes nothing is opened. Those that do must find what rank 0 has
+ * found. */
+static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error) {
+    const struct ps_plan *plan = trainer->job.plan;
+    int rank = trainer->processes->rank;
+    bool reads = plan->stages[0].forward[0] == rank || plan->stages[plan->stage_count - 1].forward[0] == rank;
+    if (trainer->processes->count == 1 || !trainer->job.device->real) return PS_OK;
+    int64_t samples = trainer->data.count, valid = trainer->valid.count;
+    if (reads)
+        TRY(open_data(trainer, error));
+    else
+        trainer_close_data(trainer);
+    if (trainer->data.count != samples && reads)
+        return error_set(error, PS_BAD_INPUT, "--data: %s has %lld samples on %s, but %lld on %s", trainer->options.data,
+                         (long long)trainer->data.count, trainer->processes->info[rank].host, (long long)samples,
+                         trainer->processes->info[0].host);
+    trainer->data.count = samples;
+    trainer->valid.count = valid;
+    return PS_OK;
 }
 
 static enum ps_status count_steps(struct trainer *trainer, struct ps_error *error) {
@@ -62,13 +88,13 @@ static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *erro
 
 static enum ps_status lower_programs(struct trainer *trainer, struct ps_error *error) {
     const struct job *job = &trainer->job;
-    int64_t evaluation = trainer->valid.dataset ? (trainer->valid.count + job->samples - 1) / job->samples : 0;
+    int64_t evaluation = (trainer->valid.count + job->samples - 1) / job->samples;
     return program_set_create(job->plan, &trainer->lengths, evaluation, &trainer->programs, error);
 }
 
 /* ------------------------------------------------------------------------- crew */
 
-static struct worker_options worker_options(const struct trainer *trainer) {
+struct worker_options trainer_worker_options(const struct trainer *trainer) {
     const struct job *job = &trainer->job;
     return (struct worker_options){
         .device = job->device,
@@ -96,7 +122,7 @@ static int64_t planned_bytes(const struct trainer *trainer, int number) {
             stage_memory(&job->sizes[programs->parts[p].stage], &trainer->programs.slots[p], trainer->rule.moments);
         worker_memory_add(&total, &memory);
     }
-    if (!job->sizes) total = worker_memory_needed(&trainer->crew->workers[number], trainer->rule.moments);
+    if (!job->sizes) total = trainer->needed[number];
     return worker_memory_total(&total);
 }
 
@@ -106,7 +132,7 @@ static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
     char t[7][32];
     text_add(&rows, "worker\tweights\tgradients\toptimizer\tstash\tbuffers\tworkspace\tin all\tlimit\n");
     for (int number = 0; number < trainer->crew->worker_count; number++) {
-        struct worker_memory m = worker_memory_needed(&trainer->crew->workers[number], trainer->rule.moments);
+        struct worker_memory m = trainer->needed[number];
         int64_t limit = trainer->job.cluster->devices[number].memory_bytes;
         char total[32], limit_text[32];
         text_add(&rows, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number, text_bytes(m.weights, t[0]),
@@ -122,8 +148,8 @@ static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
 
 static enum ps_status check_memory(const struct trainer *trainer, struct ps_error *error) {
     for (int number = 0; number < trainer->crew->worker_count; number++) {
-        struct worker_memory memory = worker_memory_needed(&trainer->crew->workers[number], trainer->rule.moments);
-        int64_t needed = worker_memory_total(&memory), limit = trainer->job.cluster->devices[number].memory_bytes;
+        int64_t needed = worker_memory_total(&trainer->needed[number]),
+                limit = trainer->job.cluster->devices[number].memory_bytes;
         if (limit == 0 || needed <= limit) continue;
         char needed_text[32], limit_text[32];
         error_set(error, PS_NO_PLAN, "worker %d needs %s (%lld bytes), more than its limit of %s", number,
@@ -151,29 +177,35 @@ static enum ps_status give_loader(const struct trainer *trainer, const struct sa
     return loader_create(&options, &data->loader, error);
 }
 
+/* For training, and for evaluation where there is one. */
+static enum ps_status give_loaders(const struct trainer *trainer, bool images, struct worker_data *data,
+                                   struct ps_error *error) {
+    TRY(give_loader(trainer, &trainer->data, true, images, &data[WORKER_DATA_TRAIN], error));
+    if (!trainer->valid.dataset) return PS_OK;
+    return give_loader(trainer, &trainer->valid, false, images, &data[WORKER_DATA_VALID], error);
+}
+
 /* Images for the first stage's worker, labels for the last stage's. */
 static enum ps_status give_data(struct trainer *trainer, struct ps_error *error) {
     const struct ps_programs *programs = trainer->programs.entries[0].programs;
-    struct worker *first = &trainer->crew->workers[programs_worker(programs, 0)];
-    struct worker *last = &trainer->crew->workers[programs_worker(programs, programs->stages - 1)];
-    TRY(give_loader(trainer, &trainer->data, true, true, &first->images[WORKER_DATA_TRAIN], error));
-    TRY(give_loader(trainer, &trainer->data, true, false, &last->labels[WORKER_DATA_TRAIN], error));
-    if (!trainer->valid.dataset) return PS_OK;
-    TRY(give_loader(trainer, &trainer->valid, false, true, &first->images[WORKER_DATA_VALID], error));
-    return give_loader(trainer, &trainer->valid, false, false, &last->labels[WORKER_DATA_VALID], error);
+    int first = programs_worker(programs, 0), last = programs_worker(programs, programs->stages - 1);
+    if (crew_has(trainer->crew, first)) TRY(give_loaders(trainer, true, trainer->crew->workers[first].images, error));
+    if (crew_has(trainer->crew, last)) TRY(give_loaders(trainer, false, trainer->crew->workers[last].labels, error));
+    return PS_OK;
 }
 
 static enum ps_status hire_crew(struct trainer *trainer, struct ps_error *error) {
-    struct worker_options worker = worker_options(trainer);
+    struct worker_options worker = trainer_worker_options(trainer);
     struct crew_options options = {
         .worker = &worker,
         .transport = trainer->job.transport,
+        .processes = trainer->processes,
         .rule = &trainer->rule,
         .seed = trainer->options.seed,
         .step_capacity = program_set_longest(&trainer->programs),
     };
     TRY(crew_create(&options, &trainer->crew, error));
-    TRY(check_memory(trainer, error));
+    TRY(trainer_share_needs(trainer, check_memory, error));
     TRY(crew_start(trainer->crew, &worker, error));
     return trainer->job.device->real ? give_data(trainer, error) : PS_OK;
 }
@@ -192,6 +224,7 @@ static enum ps_status make_run(struct trainer *trainer, struct ps_error *error) 
     snprintf(run->transport, sizeof run->transport, "%s", job->transport->name);
     run->batch = job->batch;
     run->micro_batches = job->plan->micro_batches;
+    if (!trainer_coordinates(trainer)) return PS_OK;
     for (int number = 0; number < job->plan->workers; number++)
         run->worker[number].planned_bytes = planned_bytes(trainer, number);
     return predict_throughput(job, &trainer->programs, &run->info.predicted_samples_per_s, error);
@@ -205,45 +238,74 @@ static enum ps_status check_wishes(const struct ps_train_options *wishes, struct
                          wishes->checkpoint_every < 0 ? "--checkpoint-every" : "--keep-checkpoints");
     if (wishes->checkpoint_every > 0 && !out)
         return error_set(error, PS_USAGE, "--checkpoint-every: needs a run directory (--out) to write to");
-    return wishes->resume ? PS_OK : run_directory_check(out, error);
+    return PS_OK;
+}
+
+/* The coordinator's part: everything that must be known before the others have something to do. */
+static enum ps_status plan_run(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->resumption.document) TRY(run_directory_check(trainer->options.out, error));
+    TRY(job_open(&trainer->job, error));
+    TRY(open_data(trainer, error));
+    TRY(trainer_check_stop(trainer, false, error));
+    TRY(job_plan(&trainer->job, error));
+    int workers = trainer->job.plan->workers, processes = trainer->processes->count;
+    if (!trainer->job.transport->processes || workers == processes) return PS_OK;
+    return error_set(error, PS_USAGE, "--workers: %d workers need as many processes, and there are %d", workers, processes);
+}
+
+/* Brings the processes together and the job to all of them. */
+static enum ps_status make_job(struct trainer *trainer, struct ps_error *error) {
+    const struct transport_class *transport;
+    TRY(check_wishes(trainer->wishes, error));
+    TRY(transport_find(trainer->wishes->transport, &transport, error));
+    /* What is wrong with the wishes of a new run is said before the others are waited for. */
+    if (!trainer->wishes->resume) TRY(job_begin(trainer->wishes, &trainer->job, error));
+    TRY(processes_join(transport->processes, &trainer->processes, error));
+    trainer->options = *trainer->wishes;
+    TRY(trainer_resume_open(trainer, error));
+    TRY(job_begin(&trainer->options, &trainer->job, error));
+    trainer->job.processes = trainer->processes->count;
+    if (trainer_coordinates(trainer)) TRY(plan_run(trainer, error));
+    return trainer_share_job(trainer, error);
 }
 
 /* The programs, and the workers that will run them. */
 static enum ps_status make_crew(struct trainer *trainer, struct ps_error *error) {
+    TRY(keep_data(trainer, error));
     TRY(count_steps(trainer, error));
     TRY(choose_rule(trainer, error));
     TRY(lower_programs(trainer, error));
     return hire_crew(trainer, error);
 }
 
+static enum ps_status start_directory(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    if (!trainer->resumption.document)
+        TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
+    return run_directory_start(&trainer->directory, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
+                               trainer->step, error);
+}
+
 enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
-    TRY(check_wishes(trainer->wishes, error));
-    trainer->options = *trainer->wishes;
-    TRY(trainer_resume_open(trainer, error));
-    TRY(job_open(&trainer->options, &trainer->job, error));
-    TRY(open_data(trainer, error));
-    TRY(trainer_check_stop(trainer, false, error));
-    TRY(job_plan(&trainer->job, error));
+    TRY(make_job(trainer, error));
     TRY(make_crew(trainer, error));
     TRY(make_run(trainer, error));
     TRY(trainer_check_stop(trainer, false, error));
     TRY(trainer_resume_take(trainer, error));
-    if (!trainer->resumption.document)
-        TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
-    TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
-                            trainer->step, error));
+    TRY(start_directory(trainer, error));
     trainer->started_s = clock_now() - trainer->figures.elapsed_s;
     return trainer_checkpoints_start(trainer, error);
 }
 
 void trainer_free(struct trainer *trainer) {
     checkpoint_writer_free(&trainer->writer);
+    processes_leave(trainer->processes, PS_OK, NULL);
     run_directory_close(&trainer->directory);
     ps_run_destroy(trainer->run);
     crew_destroy(trainer->crew);
     program_set_free(&trainer->programs);
-    samples_close(&trainer->valid);
-    samples_close(&trainer->data);
+    trainer_close_data(trainer);
+    free(trainer->needed);
     job_free(&trainer->job);
     checkpoint_free(&trainer->checkpoint);
     resumption_free(&trainer->resumption);

@@ -13,18 +13,24 @@
 #define PENSTOCK_RUN_TRANSPORT_H
 
 #include "program/program.h"
+#include "run/processes.h"
 
 struct transport;
 
 struct transport_options {
     const struct ps_programs *programs; /* one of the run's: what parts there are; borrowed for the call */
     const struct stage_slots *slots;    /* per part, the most that any program of the run uses; borrowed for the call */
+    /* Where workers are processes: those of the run, and what blocks take, per stage of those that run here; NULL: all are here. */
+    struct processes *processes;
+    const struct stage_sizes *sizes;
 };
 
 struct transport_class {
     const char *name, *summary;
     /* true: every worker runs on a thread of its own and may block in `wait`. false: one thread steps all workers in turn. */
     bool own_threads;
+    /* Every worker is a process, which these start; NULL: all are threads of this one. */
+    const struct processes_class *processes;
 
     /* No block is known to the new transport. PS_FAILED when memory runs out. */
     enum ps_status (*create)(const struct transport_options *options, struct transport **transport, struct ps_error *error);
@@ -45,6 +51,8 @@ struct transport_class {
     bool (*wait)(struct transport *transport, int part, enum block_kind kind, int slot);
     /* After a failure: wakes all who wait, now and later. From any thread; posts still match afterwards. */
     void (*stop)(struct transport *transport);
+    /* Moves transfers along; called by the worker now and then while it computes. NULL: they move by themselves. */
+    void (*progress)(struct transport *transport);
 };
 
 /* Transports extend this as their first member. */
@@ -53,7 +61,7 @@ struct transport {
 };
 
 extern const struct transport_class *const transport_table[]; /* NULL-terminated */
-/* PS_USAGE and the nearest name where there is none. */
+/* PS_USAGE and the nearest name where there is none. NULL: the one that fits how this process was started. */
 enum ps_status transport_find(const char *name, const struct transport_class **transport, struct ps_error *error);
 
 #endif

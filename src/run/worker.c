@@ -50,11 +50,14 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
     return total;
 }
 
-static int64_t slot_bytes(const struct worker_stage *stage, enum block_kind kind) {
+int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind) {
     const int64_t bytes[BLOCK_KINDS] = {
-        [BLOCK_STASH] = stage->sizes.stash_bytes,          [BLOCK_INPUT] = stage->sizes.input_bytes,
-        [BLOCK_OUTPUT] = stage->sizes.output_bytes,        [BLOCK_OUTPUT_GRADIENT] = stage->sizes.output_bytes,
-        [BLOCK_INPUT_GRADIENT] = stage->sizes.input_bytes,
+        [BLOCK_STASH] = sizes->stash_bytes,
+        [BLOCK_DELTA] = sizes->delta_bytes,
+        [BLOCK_INPUT] = sizes->input_bytes,
+        [BLOCK_OUTPUT] = sizes->output_bytes,
+        [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
+        [BLOCK_INPUT_GRADIENT] = sizes->input_bytes,
     };
     return bytes[kind];
 }
@@ -69,16 +72,17 @@ static enum ps_status carve_table(struct memory_block *memory, int count, int64_
 }
 
 /* Labels are kept as long as the input that they belong to; they are not in the plan, and small. */
-static enum ps_status make_labels(struct worker_stage *stage, int samples, struct ps_error *error) {
-    int count = stage->slots.input;
-    stage->labels = calloc((size_t)count + 1, sizeof *stage->labels);
-    int32_t *all = calloc((size_t)count * (size_t)samples + 1, sizeof *all);
-    if (!stage->labels || !all) {
+static enum ps_status make_labels(struct worker_stage *stage, size_t count, struct ps_error *error) {
+    size_t slots = (size_t)stage->slots.input;
+    stage->labels = calloc(slots + 1, sizeof *stage->labels);
+    stage->label_scale = calloc(slots + 1, sizeof *stage->label_scale);
+    int32_t *all = calloc(slots * count + 1, sizeof *all);
+    if (!stage->labels || !stage->label_scale || !all) {
         free(all);
-        return error_memory(error, "labels", (size_t)count * (size_t)samples * sizeof *all);
+        return error_memory(error, "labels", slots * count * sizeof *all);
     }
     stage->labels[0] = all;
-    for (int slot = 1; slot < count; slot++) stage->labels[slot] = all + (size_t)slot * (size_t)samples;
+    for (size_t slot = 1; slot < slots; slot++) stage->labels[slot] = all + slot * count;
     return PS_OK;
 }
 
@@ -91,9 +95,10 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     for (int i = 0; i < options->moments; i++) stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind), slot_bytes(stage, (enum block_kind)kind),
-                        &stage->block[kind], error));
-    if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, options->samples, error));
+        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind),
+                        worker_block_bytes(&stage->sizes, (enum block_kind)kind), &stage->block[kind], error));
+    size_t labels = (size_t)options->samples * (size_t)graph_labels(options->graph);
+    if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, labels, error));
     return PS_OK;
 }
 
@@ -124,6 +129,7 @@ void worker_destroy(struct worker *worker) {
         for (int kind = 0; kind < BLOCK_KINDS; kind++) free(stage->block[kind]);
         if (stage->labels) free(stage->labels[0]);
         free(stage->labels);
+        free(stage->label_scale);
         free(stage->weights);
         stage_destroy(stage->stage);
     }

@@ -31,6 +31,7 @@ struct worker_stage {
     struct update_state update;
     float **block[BLOCK_KINDS]; /* by kind and slot */
     int32_t **labels;           /* by input slot; last stage only */
+    float *label_scale;         /* by input slot: 1 / counted labels of its mini-batch */
 };
 
 /* Data for the first or the last stage: the loader, and the mini-batch in hand. */
@@ -85,6 +86,9 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
 enum ps_status worker_take_memory(struct worker *worker, const struct worker_options *options, struct ps_error *error);
 /* Frees everything, the loaders included; a zeroed worker is fine. */
 void worker_destroy(struct worker *worker);
+
+/* What a block of a stage takes. */
+int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind);
 
 /* The stage by its number in the plan; it is this worker's. */
 static inline struct worker_stage *worker_stage_find(struct worker *worker, int number) {

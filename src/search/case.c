@@ -2,6 +2,7 @@
  * One case of the search. Slots depend on a stage's place and not on its layers, so the programs are lowered once, give the
  * partitioners the number of blocks that memory must hold, and score every partition on the simulator.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +47,24 @@ bool search_has_limit(const struct ps_cluster *cluster, int workers) {
     return false;
 }
 
+/* No layer runs so many times as fast on the device as the first profile says. */
+static double most_speed(const struct cost_table *costs, const struct cluster_device *device) {
+    const struct cost_table *own = cost_table_on(costs, device->type);
+    double most = 0;
+    if (own == costs) return device->speed;
+    for (int l = 0; l < costs->layer_count; l++) {
+        const struct layer_times *base = &costs->layers[l].time, *time = &own->layers[l].time;
+        most = fmax(most, time->forward_s > 0 ? base->forward_s / time->forward_s : 0);
+        most = fmax(most, time->backward_input_s > 0 ? base->backward_input_s / time->backward_input_s : 0);
+        most = fmax(most, time->backward_weight_s > 0 ? base->backward_weight_s / time->backward_weight_s : 0);
+    }
+    return most * device->speed;
+}
+
 double search_case_bound(const struct search *search, const struct search_case *tried) {
     double speeds = 0, fastest = 0, total_s = 0, largest_s = 0;
     for (int w = 0; w < tried->workers; w++) {
-        double speed = search->cluster->devices[w].speed;
+        double speed = most_speed(tried->costs, &search->cluster->devices[w]);
         speeds += speed;
         if (speed > fastest) fastest = speed;
     }
@@ -171,7 +186,7 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
     struct partition partition = {.last = trial->last};
     TRY(method->solve(&trial->problem, &partition, error));
     for (int s = 0; s < trial->problem.stages; s++)
-        trial->costs[s] = stage_cost(trial->problem.costs, first_layer(partition.last, s), partition.last[s]);
+        trial->costs[s] = stage_cost(partition_costs(&trial->problem, s), first_layer(partition.last, s), partition.last[s]);
     struct ps_simulation *simulation;
     TRY(simulate_cut(trial, partition.last, &simulation, error));
     char period[32], objective[32];
@@ -318,9 +333,11 @@ static bool mark_relaxed(const struct search *search, const struct search_best *
                          struct ps_plan *plan) {
     bool any = false;
     for (int s = 0; s < plan->stage_count; s++) {
-        struct stage_cost cost = stage_cost(best->chosen.costs, plan->stages[s].first, plan->stages[s].last);
+        const struct cluster_device *device = &search->cluster->devices[best->worker[s]];
+        const struct cost_table *costs = cost_table_on(best->chosen.costs, device->type);
+        struct stage_cost cost = stage_cost(costs, plan->stages[s].first, plan->stages[s].last);
         struct worker_memory memory = stage_memory(&cost.size, &slots[s], best->moments);
-        int64_t limit = search->cluster->devices[best->worker[s]].memory_bytes;
+        int64_t limit = device->memory_bytes;
         if (limit > 0 && worker_memory_total(&memory) > limit) continue;
         plan->stages[s].recompute = false;
         any = true;

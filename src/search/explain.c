@@ -21,7 +21,7 @@ static double worker_share(const struct search *search, const struct search_best
     for (int s = 0; s < best->stages; s++) {
         if (best->worker[s] != worker) continue;
         struct partition_problem problem = search_case_problem(search, best, s);
-        struct stage_cost cost = stage_cost(problem.costs, first_layer(best, s), best->last[s]);
+        struct stage_cost cost = stage_cost(partition_costs(&problem, s), first_layer(best, s), best->last[s]);
         double load_s = partition_load_s(&problem, s, first_layer(best, s), best->last[s]);
         busy_s += best->chosen.choice.micro_batches * load_s + cost.time.update_s / problem.cluster->devices[worker].speed;
     }

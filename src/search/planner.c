@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "program/moments.h"
+#include "search/periodic.h"
 #include "search/search.h"
 
 static enum ps_status check_options(const struct search *search, const struct planner *planner, struct ps_error *error) {
@@ -17,6 +18,9 @@ static enum ps_status check_options(const struct search *search, const struct pl
         return error_set(error, PS_USAGE, "--recompute: method %s plans without recomputation", planner->name);
     if (options->batch > 0)
         return error_set(error, PS_USAGE, "--batch: method %s plans for one micro-batch size; give --micro-batch",
+                         planner->name);
+    if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
+        return error_set(error, PS_USAGE, "--schedule %s: method %s makes a schedule of its own; leave it out", options->schedule,
                          planner->name);
     if (options->replicate && strcmp(planner->name, "pipedream-paper") != 0)
         return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream-paper has", planner->name);
@@ -106,33 +110,56 @@ static void fill_loads(struct ps_plan *plan, const struct planner_problem *probl
     }
 }
 
-static bool is_straight(const struct ps_plan *plan) {
+/* Several stages on a worker need a pattern that says their order. */
+static bool can_run(const struct ps_plan *plan) {
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         if (stage->forward_count != 1 || stage->backward_count != 1 || stage->forward[0] != stage->backward[0]) return false;
-        for (int t = 0; t < s; t++)
+        for (int t = 0; t < s && plan->pattern_count == 0; t++)
             if (plan->stages[t].forward[0] == stage->forward[0]) return false;
     }
     return !plan->order;
 }
 
-/* Only what its workers can hold counts as simulated: a method may rely on a schedule of its own that needs less memory. */
-static enum ps_status simulate(const struct search *search, struct ps_plan *plan, struct ps_error *error) {
+/* How far the worker that needs most is above its limit. */
+static int64_t find_excess(const struct search *search, const struct ps_plan *plan) {
+    int64_t excess = 0;
+    for (int w = 0; w < plan->workers; w++) {
+        int64_t limit = search->cluster->devices[w].memory_bytes, needed = worker_memory_total(&plan->predicted.memory[w]);
+        if (limit > 0 && needed - limit > excess) excess = needed - limit;
+    }
+    return excess;
+}
+
+static enum ps_status count_paper_memory(const struct planner_problem *problem, struct ps_plan *plan, struct ps_error *error) {
+    struct ps_programs *programs;
+    TRY(lower_plan(plan, simulate_plan_batches(plan), &programs, error));
+    enum ps_status status = periodic_paper_memory(problem, plan, programs, plan->predicted.memory, error);
+    ps_programs_destroy(programs);
+    return status;
+}
+
+/* Only what its workers can hold counts as simulated: a method may rely on a schedule of its own that needs less memory. Memory
+ * is counted by the formula that was planned with. */
+static enum ps_status simulate(const struct search *search, const struct planner_problem *problem, bool periodic,
+                               struct ps_plan *plan, struct ps_error *error) {
     struct ps_simulation *simulation;
     struct plan_prediction *predicted = &plan->predicted;
-    if (!is_straight(plan)) return PS_OK;
+    if (!can_run(plan)) return PS_OK;
     TRY(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
-    predicted->simulated = true;
-    for (int w = 0; w < plan->workers; w++) {
-        int64_t limit = search->cluster->devices[w].memory_bytes;
-        predicted->memory[w] = simulation->memory[w];
-        if (limit > 0 && worker_memory_total(&predicted->memory[w]) > limit) predicted->simulated = false;
-    }
+    for (int w = 0; w < plan->workers; w++) predicted->memory[w] = simulation->memory[w];
     predicted->period_s = simulation->info.period_s;
     predicted->throughput_samples_per_s = simulation->info.throughput_samples_per_s;
     predicted->bubble = simulation->info.bubble;
     ps_simulation_destroy(simulation);
+    if (periodic && problem->paper_cost && search_has_limit(search->cluster, plan->workers))
+        TRY(count_paper_memory(problem, plan, error));
+    predicted->simulated = find_excess(search, plan) == 0;
     return PS_OK;
+}
+
+static bool plan_is_periodic(const struct planner_answer *answer) {
+    return answer->pattern_count > 0 || (answer->stage_count > 0 && answer->stages[0].in_flight > 0);
 }
 
 static enum ps_status fill_plan(const struct search *search, const struct planner *planner,
@@ -148,6 +175,8 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
     plan->micro_batches = choice->micro_batches;
     plan->paper_prediction = search->options->paper_prediction;
     TRY(set_stages(plan, problem, answer, error));
+    bool periodic = plan_is_periodic(answer);
+    if (periodic) TRY(periodic_schedule(answer, plan, error));
     TRY(plan_check(plan, problem->costs->layer_count, error));
     double least_s = 0, speeds = 0;
     for (int w = 0; w < problem->workers; w++) speeds += problem->cluster->devices[w].speed;
@@ -162,7 +191,7 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
     predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
     predicted->solve_s = solved_s;
     fill_loads(plan, problem, answer);
-    return simulate(search, plan, error);
+    return simulate(search, problem, periodic, plan, error);
 }
 
 static enum ps_status make_plan(const struct search *search, const struct planner *planner,
@@ -179,6 +208,28 @@ static enum ps_status make_plan(const struct search *search, const struct planne
     return status;
 }
 
+/* Programs may need more memory than their planner knew: more copies of the weights, blocks on their way. It is then left that
+ * much less, until what it plans fits. */
+static enum ps_status solve(const struct search *search, const struct planner *planner, struct planner_problem *problem,
+                            const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
+    enum { ROUNDS = 8 };
+    struct ps_plan *made = NULL;
+    enum ps_status status = PS_OK;
+    for (int round = 0; status == PS_OK && round < ROUNDS; round++) {
+        struct planner_answer answer = {0};
+        ps_plan_destroy(made);
+        made = NULL;
+        status = planner->solve(problem, &answer, error);
+        if (status == PS_OK) status = make_plan(search, planner, problem, choice, &answer, &made, error);
+        planner_answer_free(&answer);
+        if (status != PS_OK || !planner->own_schedule || made->predicted.simulated) break;
+        problem->reserve_bytes += find_excess(search, made);
+    }
+    if (status != PS_OK) return status;
+    *plan = made;
+    return PS_OK;
+}
+
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error) {
     const struct ps_plan_options *options = search->options;
@@ -188,11 +239,14 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                       .workers = workers,
                                       .replicate = options->replicate,
                                       .paper_cost = options->paper_cost};
-    struct planner_answer answer = {0};
     struct ps_programs *programs = NULL;
     struct search_choice choice;
     TRY(check_options(search, planner, error));
     TRY(profile_table(search->profile, options->micro_batch, &problem.costs, error));
+    if (!cluster_one_type(search->cluster, problem.costs))
+        return error_set(error, PS_USAGE, "--method %s: takes all devices to be of one type with a speed each, and the cluster has several",
+                         planner->name);
+    problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
     TRY(search_choose(options, workers, &choice, error));
     TRY(policy_moments(choice.policy->name, search->optimizer, &problem.moments, error));
     enum ps_status status;
@@ -202,10 +256,9 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                &programs, error));
         problem.slots = programs->slots;
     }
-    TRY_OUT(planner->solve(&problem, &answer, error));
-    status = make_plan(search, planner, &problem, &choice, &answer, plan, error);
+    problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? SIMULATE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
+    status = solve(search, planner, &problem, &choice, plan, error);
 out:
-    planner_answer_free(&answer);
     ps_programs_destroy(programs);
     return status;
 }

@@ -135,6 +135,7 @@ enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cl
         .optimizer = options->optimizer ? options->optimizer : "sgdm",
         .start_s = clock_now(),
     };
+    TRY(cluster_check_types(cluster, &profile->tables[0], error));
     const struct planner *planner = search_is_auto(options->method) ? NULL : planner_find(options->method);
     if (planner) return search_planner(&search, planner, plan, error);
     const struct partitioner *named;

@@ -31,6 +31,10 @@ static enum ps_status try_it(struct trials *trials, const struct advice *change,
     return PS_OK;
 }
 
+static const struct cost_table *table_of(const struct trials *trials, const struct plan_stage *stage) {
+    return cost_table_on(trials->table, trials->work.cluster->devices[stage->forward[0]].type);
+}
+
 static bool fits(const struct trials *trials, int worker) {
     int64_t limit = trials->work.cluster->devices[worker].memory_bytes;
     if (limit == 0) return true;
@@ -53,8 +57,8 @@ static enum ps_status try_layer(struct trials *trials, int cut, bool onward, str
     if (giver->first == giver->last || worker[0] == worker[1]) return PS_OK;
     struct stage_cost kept[2] = {trials->costs[cut], trials->costs[cut + 1]};
     int last = onward ? before->last - 1 : before->last + 1;
-    trials->costs[cut] = stage_cost(trials->table, before->first, last);
-    trials->costs[cut + 1] = stage_cost(trials->table, last + 1, behind->last);
+    trials->costs[cut] = stage_cost(table_of(trials, before), before->first, last);
+    trials->costs[cut + 1] = stage_cost(table_of(trials, behind), last + 1, behind->last);
     struct advice change = {.kind = ADVICE_MOVE_LAYER,
                             .layer = onward ? before->last : behind->first,
                             .from = worker[!onward],

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-static const char *const block_names[BLOCK_KINDS] = {"stash", "input", "output", "output gradient", "input gradient"};
+static const char *const block_names[BLOCK_KINDS] = {"stash", "delta", "input", "output", "output gradient", "input gradient"};
 
 static int64_t duration_of(const struct engine *engine, int worker, const struct instruction *instruction) {
     const struct engine_part *part = engine_part_of(engine, worker, instruction->stage);
@@ -34,9 +34,9 @@ static enum ps_status execute_computation(void *context, int index, const struct
     worker->asked = engine->now;
     worker->duration = duration_of(engine, index, instruction);
     enum action action = opcode_table[instruction->op].action;
-    if (worker->forwards == worker->window && worker->backwards == worker->window) worker->forwards = worker->backwards = 0;
+    if (action == ACTION_FORWARD && worker->forwards == worker->window) worker->forwards = worker->backwards = 0;
     worker->forwards += action == ACTION_FORWARD;
-    worker->backwards += action == ACTION_BACKWARD;
+    worker->backwards += instruction_takes_gradient(instruction);
     if (engine->free_cores > 0) {
         start_computing(engine, index);
     } else {
@@ -56,10 +56,9 @@ static void give_core_to_next(struct engine *engine) {
 }
 
 static void note_completion(struct engine *engine, const struct instruction *instruction) {
-    enum action action = opcode_table[instruction->op].action;
-    if (action != ACTION_BACKWARD && action != ACTION_UPDATE) return;
-    int batch = instruction->micro_batch;
-    if (action == ACTION_BACKWARD) batch = programs_batch(engine->work->programs, batch);
+    bool adds = instruction_adds_gradients(instruction);
+    if (!adds && opcode_table[instruction->op].action != ACTION_UPDATE) return;
+    int batch = adds ? programs_batch(engine->work->programs, instruction->micro_batch) : instruction->micro_batch;
     if (engine->completed[batch] < engine->now) engine->completed[batch] = engine->now;
 }
 
@@ -137,6 +136,8 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error) {
         .settled = transfer_settled,
         .execute = {[ACTION_FORWARD] = execute_computation,
                     [ACTION_BACKWARD] = execute_computation,
+                    [ACTION_BACKWARD_INPUT] = execute_computation,
+                    [ACTION_BACKWARD_WEIGHT] = execute_computation,
                     [ACTION_RECOMPUTE] = execute_computation,
                     [ACTION_UPDATE] = execute_computation,
                     [ACTION_PREDICT] = execute_computation,

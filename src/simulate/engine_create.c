@@ -24,6 +24,8 @@ static struct stage_seconds part_seconds(const struct simulation_work *work, con
     struct stage_seconds seconds = {
         .action = {[ACTION_FORWARD] = time->forward_s / speed,
                    [ACTION_BACKWARD] = (time->backward_input_s + time->backward_weight_s) / speed,
+                   [ACTION_BACKWARD_INPUT] = time->backward_input_s / speed,
+                   [ACTION_BACKWARD_WEIGHT] = time->backward_weight_s / speed,
                    [ACTION_RECOMPUTE] = time->forward_s / speed,
                    [ACTION_UPDATE] = time->update_s / speed,
                    [ACTION_PREDICT] = time->update_s / speed * SIMULATE_PREDICT_COST},

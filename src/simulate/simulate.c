@@ -26,6 +26,15 @@ int simulate_enough_batches(const struct schedule *schedule, int workers, int mi
     return larger(8, (4 * workers + micro_batches - 1) / micro_batches);
 }
 
+int simulate_plan_batches(const struct ps_plan *plan) {
+    const struct schedule *schedule;
+    int latest = 0;
+    if (schedule_find(plan->schedule, &schedule, NULL) != PS_OK) return 1;
+    for (int i = 0; i < plan->pattern_count; i++) latest = larger(latest, plan->pattern[i].shift);
+    int batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
+    return larger(batches, 4 * latest / plan->micro_batches);
+}
+
 static double slope(const struct engine *engine, int from, int to) {
     return engine_seconds(engine, engine->completed[to] - engine->completed[from]) / (to - from);
 }
@@ -147,7 +156,7 @@ static enum ps_status lower_length(void *context, int micro_batches, int batches
 static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowered *lowered, struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(plan->schedule, &schedule, error));
-    if (batches == 0) batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
+    if (batches == 0) batches = simulate_plan_batches(plan);
     int most = larger(1, MICRO_BATCHES_MAX / plan->micro_batches);
     if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
     *lowered = (struct lowered){0};
@@ -168,7 +177,10 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     TRY(plan_moments(plan, &work.moments, error));
     struct stage_cost *costs = calloc((size_t)plan->stage_count, sizeof *costs);
     if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
-    for (int s = 0; s < plan->stage_count; s++) costs[s] = stage_cost(table, plan->stages[s].first, plan->stages[s].last);
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        costs[s] = stage_cost(cost_table_on(table, cluster->devices[stage->forward[0]].type), stage->first, stage->last);
+    }
     work.costs = costs;
     struct ps_simulation *made = NULL;
     enum ps_status status = simulate_programs(&work, &made, error);
@@ -192,6 +204,7 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
     TRY(profile_table(profile, plan->micro_batch, &table, error));
     TRY(plan_check(plan, table->layer_count, error));
     TRY(plan_check_order(plan, table, error));
+    TRY(cluster_check_types(cluster, table, error));
     if (strcmp(plan->model, profile->model) != 0)
         log_warn("the plan is for %s, the profile of %s", plan->model, profile->model);
     TRY(lower(plan, batches, &lowered, error));

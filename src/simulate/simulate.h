@@ -84,5 +84,7 @@ enum ps_status simulate_programs(const struct simulation_work *work, struct ps_s
 
 /* Mini-batches after which the figures of a steady state are known. */
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches);
+/* The same for a plan, which may have more stages than workers. */
+int simulate_plan_batches(const struct ps_plan *plan);
 
 #endif

@@ -32,7 +32,7 @@ static void settle(struct engine *engine, int index) {
 
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct engine *engine = context;
-    if (kind == BLOCK_STASH) return true;
+    if (kind < BLOCK_INPUT) return true;
     return !engine->blocks[block_index(engine, worker, stage, kind, slot)].moving;
 }
 

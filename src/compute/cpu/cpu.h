@@ -9,9 +9,12 @@
 #define PENSTOCK_COMPUTE_CPU_CPU_H
 
 #include "compute/cpu/dnnl.h"
+#include "compute/token.h"
 
-extern const struct kernel_class cpu_convolution, cpu_linear, cpu_max_pool, cpu_average_pool, cpu_relu, cpu_batch_norm, cpu_add,
-    cpu_concat, cpu_dropout, cpu_cross_entropy;
+/* The kernels, `cpu_<operator>`: those that the device has. */
+#define OPERATOR(NAME, name) extern const struct kernel_class cpu_##name;
+#include "graph/operators.def"
+#undef OPERATOR
 
 /* What the kernels that do without oneDNN know of themselves. */
 struct plain_kernel {
@@ -21,7 +24,7 @@ struct plain_kernel {
     const struct node *node;
 };
 
-/* Their `create`, where nothing is to be added. */
+/* Their `create`, where nothing is to be added: parameters in canonical order. */
 enum ps_status plain_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                             bool relu_follows, struct kernel **kernel, struct ps_error *error);
 void plain_destroy(struct kernel *kernel);

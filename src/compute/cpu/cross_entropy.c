@@ -1,17 +1,18 @@
 /*
- * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N). With label smoothing s the target is
+ * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); of a sequence N counts its positions too. A
+ * label of -1 is not counted. With label smoothing s the target is
  * t_d = (1 - s) [d == label] + s / D, and since the targets add up to one, with z_d = x_d - max x
  *
- *     loss of a sample = log sum exp z - sum over d of t_d z_d,   dx = (y - t) * gradient_scale
+ *     loss of a label = log sum exp z - sum over d of t_d z_d,   dx = (y - t) * gradient_scale
  *
- * It is small beside all else: one thread, sums in double.
+ * Threads share the rows; losses are added in the order of rows, in double.
  */
 #include <math.h>
 #include <string.h>
 
 #include "compute/cpu/cpu.h"
 
-/* Softmax of one sample; returns the first of the largest logits, and the logarithm of the sum. */
+/* Softmax of one row; returns the first of the largest logits, and the logarithm of the sum. */
 static int64_t softmax(int64_t classes, const float *x, float *y, double *logarithm) {
     int64_t best = 0;
     for (int64_t d = 1; d < classes; d++) {
@@ -28,7 +29,7 @@ static int64_t softmax(int64_t classes, const float *x, float *y, double *logari
     return best;
 }
 
-static double sample_loss(int64_t classes, const float *x, double largest, double logarithm, int64_t label, double smoothing) {
+static double row_loss(int64_t classes, const float *x, double largest, double logarithm, int64_t label, double smoothing) {
     double loss = logarithm - (1 - smoothing) * ((double)x[label] - largest);
     if (smoothing == 0) return loss;
     double mean = 0;
@@ -36,42 +37,84 @@ static double sample_loss(int64_t classes, const float *x, double largest, doubl
     return loss - smoothing / (double)classes * mean;
 }
 
+/* Of a row: its loss and hit, kept in the workspace until they are added in order. */
+struct row {
+    double loss;
+    int32_t label, best;
+};
+
+struct rows {
+    const struct plain_kernel *kernel;
+    const struct kernel_call *call;
+    int64_t classes;
+    size_t count; /* of rows whose labels may count */
+    struct row *rows;
+};
+
+static struct rows rows_of(const struct kernel *kernel, const struct kernel_call *call) {
+    const struct shape *shape = &plain_of(kernel)->node->shape;
+    return (struct rows){plain_of(kernel), call, shape->dim[0], shape_rows(shape, call->counted), call->workspace};
+}
+
+static void forward_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct rows *r = context;
+    double smoothing = (double)r->kernel->node->attributes.smoothing;
+    for (size_t n = first; n < end; n++) {
+        const float *x = r->call->input[0] + n * (size_t)r->classes;
+        double logarithm;
+        int64_t best = softmax(r->classes, x, r->call->output + n * (size_t)r->classes, &logarithm);
+        struct row *row = &r->rows[n];
+        *row = (struct row){.label = n < r->count ? r->call->labels[n] : -1, .best = (int32_t)best};
+        if (row->label >= 0) row->loss = row_loss(r->classes, x, (double)x[best], logarithm, row->label, smoothing);
+    }
+}
+
+static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    TRY(plain_create(device, graph, node, samples, relu_follows, kernel, error));
+    (*kernel)->workspace_bytes = (int64_t)(shape_rows(&node->shape, samples) * sizeof(struct row));
+    return PS_OK;
+}
+
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    const struct node *node = plain_of(kernel)->node;
-    int64_t classes = node->shape.dim[0];
-    for (int n = 0; n < kernel->samples; n++) {
-        const float *x = call->input[0] + n * classes;
-        double logarithm;
-        int64_t best = softmax(classes, x, call->output + n * classes, &logarithm);
-        if (n >= call->counted) continue;
-        double smoothing = (double)node->attributes.smoothing;
-        *call->loss += sample_loss(classes, x, (double)x[best], logarithm, call->labels[n], smoothing);
-        *call->correct += best == call->labels[n];
+    struct rows rows = rows_of(kernel, call);
+    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, forward_part, &rows);
+    for (size_t n = 0; n < rows.count; n++) {
+        *call->loss += rows.rows[n].loss;
+        *call->correct += rows.rows[n].label >= 0 && rows.rows[n].best == rows.rows[n].label;
     }
     return PS_OK;
+}
+
+static void backward_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct rows *r = context;
+    size_t classes = (size_t)r->classes;
+    float smoothing = r->kernel->node->attributes.smoothing, everywhere = smoothing / (float)classes;
+    for (size_t n = first; n < end; n++) {
+        const float *y = r->call->output + n * classes;
+        float *dx = r->call->input_gradient[0] + n * classes;
+        if (n >= r->count || r->call->labels[n] < 0) {
+            memset(dx, 0, classes * sizeof *dx);
+            continue;
+        }
+        for (size_t d = 0; d < classes; d++) dx[d] = (y[d] - everywhere) * r->call->gradient_scale;
+        size_t label = (size_t)r->call->labels[n];
+        dx[label] = (y[label] - (1 - smoothing + everywhere)) * r->call->gradient_scale;
+    }
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    const struct node *node = plain_of(kernel)->node;
-    int64_t classes = node->shape.dim[0];
-    float smoothing = node->attributes.smoothing, everywhere = smoothing / (float)classes;
-    for (int n = 0; n < call->counted; n++) {
-        const float *y = call->output + n * classes;
-        float *dx = call->input_gradient[0] + n * classes;
-        for (int64_t d = 0; d < classes; d++) {
-            float target = d == call->labels[n] ? 1 - smoothing + everywhere : everywhere;
-            dx[d] = (y[d] - target) * call->gradient_scale;
-        }
-    }
-    size_t rest = (size_t)(kernel->samples - call->counted) * (size_t)classes;
-    memset(call->input_gradient[0] + call->counted * classes, 0, rest * sizeof(float));
+    struct rows rows = rows_of(kernel, call);
+    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, backward_part, &rows);
     return PS_OK;
 }
 
 const struct kernel_class cpu_cross_entropy = {
-    .create = plain_create,
+    .create = create,
     .destroy = plain_destroy,
     .forward = forward,
     .backward_input = backward_input,

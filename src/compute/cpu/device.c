@@ -19,6 +19,10 @@ enum ps_status plain_create(struct device *device, const struct graph *graph, co
     made->device = device;
     made->graph = graph;
     made->node = node;
+    for (int p = 0; p < node->parameter_count; p++) {
+        const struct shape *shape = &graph->parameters[node->parameter_first + p].shape;
+        made->kernel.parameter_bytes[p] = shape_elements(shape) * (int64_t)sizeof(float);
+    }
     *kernel = &made->kernel;
     return PS_OK;
 }
@@ -120,6 +124,11 @@ const struct device_class device_cpu = {
             [OPERATOR_CONCAT] = &cpu_concat,
             [OPERATOR_DROPOUT] = &cpu_dropout,
             [OPERATOR_CROSS_ENTROPY] = &cpu_cross_entropy,
+            [OPERATOR_EMBEDDING] = &cpu_embedding,
+            [OPERATOR_SLICE] = &cpu_slice,
+            [OPERATOR_LSTM] = &cpu_lstm,
+            [OPERATOR_ADDITIVE_ATTENTION] = &cpu_additive_attention,
+            [OPERATOR_LOCAL_RESPONSE_NORM] = &cpu_local_response_norm,
         },
     .open = open_device,
     .close = close_device,

@@ -119,8 +119,10 @@ bool draft_differ(const struct draft *draft, const struct layout *a, const struc
 }
 
 struct window window_of(const struct attributes *a) {
-    return (struct window){
-        .kernel = {a->kernel_h, a->kernel_w}, .stride = {a->stride_h, a->stride_w}, .pad = {a->pad_h, a->pad_w}};
+    return (struct window){.kernel = {a->kernel_h, a->kernel_w},
+                           .stride = {a->stride_h, a->stride_w},
+                           .pad = {a->pad_h, a->pad_w},
+                           .pad_after = {a->pad_h, a->pad_w}};
 }
 
 /* What every primitive gets: the scratchpad from outside, and a ReLU on its result where asked. NULL once something failed. */
@@ -218,10 +220,10 @@ dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_k
     const_dnnl_memory_desc_t x = descriptor(arrays->source), y = descriptor(arrays->destination);
     if (pass == PASS_FORWARD) {
         status = dnnl_pooling_forward_primitive_desc_create(&plan, engine, dnnl_forward_training, algorithm, x, y, w->stride,
-                                                            w->kernel, w->dilation, w->pad, w->pad, attributes);
+                                                            w->kernel, w->dilation, w->pad, w->pad_after, attributes);
     } else {
         status = dnnl_pooling_backward_primitive_desc_create(&plan, engine, algorithm, x, y, w->stride, w->kernel, w->dilation,
-                                                             w->pad, w->pad, hint, attributes);
+                                                             w->pad, w->pad_after, hint, attributes);
     }
     return take_plan(draft, attributes, status, plan);
 }

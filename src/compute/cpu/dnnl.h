@@ -72,9 +72,9 @@ bool draft_differ(const struct draft *draft, const struct layout *a, const struc
 
 enum pass { PASS_FORWARD, PASS_INPUT, PASS_WEIGHTS };
 
-/* A window that slides over height and width. */
+/* A window that slides over height and width; `pad` before them, `pad_after` behind them. */
 struct window {
-    dnnl_dims_t kernel, stride, pad, dilation; /* oneDNN counts no dilation as 0 */
+    dnnl_dims_t kernel, stride, pad, pad_after, dilation; /* oneDNN counts no dilation as 0 */
 };
 
 struct window window_of(const struct attributes *attributes);

@@ -1,5 +1,6 @@
 /*
- * Linear layers by oneDNN's inner product. x (N, D), weights (features, D) in blocks, y (N, features).
+ * Linear layers by oneDNN's inner product. x (N, D), weights (features, D) in blocks, y (N, features); of a sequence N counts its
+ * positions too.
  *
  * The forward chooses the layout of the weights, and both backward parts are made for it. Where x was flattened from an image,
  * memory holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are
@@ -29,7 +30,8 @@ static void destroy(struct kernel *kernel) {
 }
 
 static void make(struct draft *draft, struct linear *linear) {
-    int64_t n = linear->kernel.samples, d = shape_elements(&linear->input_shape), features = linear->node->shape.dim[0];
+    int64_t n = (int64_t)shape_rows(&linear->input_shape, linear->kernel.samples), d = linear->input_shape.dim[0];
+    int64_t features = linear->node->shape.dim[0];
     bool bias = linear->node->attributes.bias;
     const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_ab);
     struct arrays arrays = {
@@ -99,7 +101,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 
 /* Between rows of D features counted C, H, W (canonical) and H, W, C (as memory has them). */
 static void change_order(const struct linear *linear, const float *from, float *to, bool from_canonical) {
-    int64_t d = shape_elements(&linear->input_shape), channels = linear->input_shape.image[0];
+    int64_t d = linear->input_shape.dim[0], channels = linear->input_shape.image[0];
     int64_t pixels = channels > 0 ? d / channels : d;
     if (channels == 0) channels = 1;
     for (int64_t row = 0; row < linear->node->shape.dim[0]; row++) {
@@ -141,13 +143,17 @@ static enum ps_status import(struct kernel *kernel, int parameter, const float *
 }
 
 static enum ps_status export(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error) {
-    struct linear *linear = (struct linear *)kernel; if (parameter != 0){copy_bias(linear, own, canonical); return PS_OK;}
-float *rows;
-TRY(take_rows(linear, &rows, error));
-enum ps_status status = layout_convert(linear->device, &linear->own, own, &linear->plain, rows, error);
-if (status == PS_OK) change_order(linear, rows, canonical, false);
-free(rows);
-return status;
+    struct linear *linear = (struct linear *)kernel;
+    if (parameter != 0) {
+        copy_bias(linear, own, canonical);
+        return PS_OK;
+    }
+    float *rows;
+    TRY(take_rows(linear, &rows, error));
+    enum ps_status status = layout_convert(linear->device, &linear->own, own, &linear->plain, rows, error);
+    if (status == PS_OK) change_order(linear, rows, canonical, false);
+    free(rows);
+    return status;
 }
 
 const struct kernel_class cpu_linear = {

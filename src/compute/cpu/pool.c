@@ -1,14 +1,17 @@
 /*
  * Max and average pooling by oneDNN. x (N, H, W, C), y (N, OH, OW, C). oneDNN's workspace (which element of each window won) is
- * the kernel's inner memory.
+ * the kernel's inner memory. Means over windows of uneven sizes, which it does not know, run in the loops of average_windows.c.
  */
 #include <stdlib.h>
 
+#include "compute/cpu/average_windows.h"
 #include "compute/cpu/cpu.h"
 
 struct pool {
     struct kernel kernel;
     struct cpu_device *device;
+    struct average_windows windows; /* where `uneven`; else the primitives */
+    bool uneven;
     struct primitive forward, input;
 };
 
@@ -36,6 +39,24 @@ static void make(struct draft *draft, struct pool *pool, const struct shape *in,
     pool->kernel.workspace_bytes = a > b ? a : b;
 }
 
+/* Rounding up, the last window may go past the padding: as far as it does, there is more padding. */
+static struct window pool_window_of(const struct attributes *a, const struct shape *in, const struct shape *out) {
+    struct window window = window_of(a);
+    for (int d = 0; d < 2; d++) {
+        int64_t needed = (out->dim[d + 1] - 1) * window.stride[d] + window.kernel[d] - in->dim[d + 1] - window.pad[d];
+        if (needed > window.pad_after[d]) window.pad_after[d] = needed;
+    }
+    return window;
+}
+
+/* Windows that share neither size nor divisor. */
+static bool is_uneven(const struct node *node, const struct window *window) {
+    const struct attributes *a = &node->attributes;
+    if (node->id == OPERATOR_MAX_POOL) return false;
+    bool past_padding = window->pad_after[0] > a->pad_h || window->pad_after[1] > a->pad_w;
+    return a->out_h > 0 || (a->count_padding && past_padding);
+}
+
 static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
     (void)relu_follows;
@@ -46,10 +67,17 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     dnnl_alg_kind_t algorithm = node->id == OPERATOR_MAX_POOL    ? dnnl_pooling_max
                                 : node->attributes.count_padding ? dnnl_pooling_avg_include_padding
                                                                  : dnnl_pooling_avg_exclude_padding;
-    struct window window = window_of(&node->attributes);
+    const struct shape *in = &graph->nodes[node->inputs[0]].shape;
+    struct window window = pool_window_of(&node->attributes, in, &node->shape);
+    pool->uneven = is_uneven(node, &window);
+    if (pool->uneven) {
+        pool->windows = (struct average_windows){device, &node->attributes, in->dim, node->shape.dim, samples};
+        *kernel = &pool->kernel;
+        return PS_OK;
+    }
     struct draft draft;
     draft_start(&draft, device, node);
-    make(&draft, pool, &graph->nodes[node->inputs[0]].shape, &node->shape, algorithm, &window);
+    make(&draft, pool, in, &node->shape, algorithm, &window);
     enum ps_status status = draft_finish(&draft, error);
     if (status != PS_OK)
         destroy(&pool->kernel);
@@ -60,12 +88,20 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct pool *pool = (struct pool *)kernel;
+    if (pool->uneven) {
+        average_windows_forward(&pool->windows, call);
+        return PS_OK;
+    }
     const void *addresses[] = {call->input[0], call->output, call->inner};
     return primitive_run(&pool->forward, pool->device, addresses, call->workspace, error);
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct pool *pool = (struct pool *)kernel;
+    if (pool->uneven) {
+        average_windows_backward(&pool->windows, call);
+        return PS_OK;
+    }
     const void *addresses[] = {call->output_gradient, call->input_gradient[0], call->inner};
     return primitive_run(&pool->input, pool->device, addresses, call->workspace, error);
 }

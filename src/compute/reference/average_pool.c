@@ -1,4 +1,5 @@
-/* Average pooling. x (N, H, W, C), y (N, OH, OW, C); the mean is over the whole kernel, or over what lies in the image. */
+/* Average pooling. x (N, H, W, C), y (N, OH, OW, C); which windows there are and what they
+ * count says pool_window. */
 #include <string.h>
 
 #include "compute/reference/reference.h"
@@ -10,13 +11,11 @@ struct place {
 };
 
 static struct place place_of(const struct kernel *kernel, const struct window *s, int64_t i) {
-    int64_t row = i / s->out_width % s->out_height, column = i % s->out_width;
-    int64_t top = row * s->stride_h - s->pad_h, left = column * s->stride_w - s->pad_w, h0, h1, w0, w1;
-    window_clip(top, s->kernel_h, s->height, &h0, &h1);
-    window_clip(left, s->kernel_w, s->width, &w0, &w1);
-    bool all = reference_of(kernel)->attributes->count_padding;
-    int64_t counted = all ? s->kernel_h * s->kernel_w : (h1 - h0) * (w1 - w0);
-    return (struct place){i / (s->out_height * s->out_width), top + h0, top + h1, left + w0, left + w1, 1.0 / (double)counted};
+    const struct attributes *a = reference_of(kernel)->attributes;
+    struct pool_window rows = pool_window(a, POOL_ROWS, s->height, i / s->out_width % s->out_height);
+    struct pool_window columns = pool_window(a, POOL_COLUMNS, s->width, i % s->out_width);
+    double factor = 1.0 / (double)(rows.counted * columns.counted);
+    return (struct place){i / (s->out_height * s->out_width), rows.first, rows.end, columns.first, columns.end, factor};
 }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {

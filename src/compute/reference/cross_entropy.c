@@ -1,8 +1,8 @@
 /*
- * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N). With label smoothing s the target t is
- * (1 - s) at the label plus s / D everywhere.
+ * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); of a sequence N counts its positions too. With
+ * label smoothing s the target t is (1 - s) at the label plus s / D everywhere. A label of -1 is not counted.
  *
- *     loss of a sample = - sum over d of t_d log y_d,   dx = (y - t) * gradient_scale
+ *     loss of a label = - sum over d of t_d log y_d,   dx = (y - t) * gradient_scale
  */
 #include <math.h>
 #include <string.h>
@@ -15,10 +15,19 @@ static double target(const struct kernel *kernel, int64_t d, int64_t label) {
     return (d == label ? 1 - smoothing : 0) + smoothing / (double)k->output.dim[0];
 }
 
+/* Labels that may count, those of counted samples; and whether label `n` does. */
+static int64_t labels_of(const struct kernel *kernel, const struct kernel_call *call) {
+    return reference_rows(kernel, &reference_of(kernel)->output) / kernel->samples * call->counted;
+}
+
+static bool counts(const struct kernel *kernel, const struct kernel_call *call, int64_t n) {
+    return n < labels_of(kernel, call) && call->labels[n] >= 0;
+}
+
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     int64_t classes = reference_of(kernel)->output.dim[0];
-    for (int n = 0; n < kernel->samples; n++) {
+    for (int64_t n = 0; n < reference_rows(kernel, &reference_of(kernel)->output); n++) {
         const float *x = call->input[0] + n * classes;
         int64_t best = 0;
         for (int64_t d = 1; d < classes; d++) {
@@ -29,9 +38,9 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
         for (int64_t d = 0; d < classes; d++) {
             double logarithm = (double)x[d] - (double)x[best] - log(sum);
             call->output[n * classes + d] = (float)exp(logarithm);
-            if (n < call->counted) *call->loss -= target(kernel, d, call->labels[n]) * logarithm;
+            if (counts(kernel, call, n)) *call->loss -= target(kernel, d, call->labels[n]) * logarithm;
         }
-        if (n < call->counted) *call->correct += best == call->labels[n];
+        if (counts(kernel, call, n)) *call->correct += best == call->labels[n];
     }
     return PS_OK;
 }
@@ -40,9 +49,9 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     (void)error;
     int64_t classes = reference_of(kernel)->output.dim[0];
     float *dx = call->input_gradient[0];
-    memset(dx, 0, (size_t)(kernel->samples * classes) * sizeof(float));
-    for (int n = 0; n < call->counted; n++) {
-        for (int64_t d = 0; d < classes; d++) {
+    memset(dx, 0, (size_t)(reference_rows(kernel, &reference_of(kernel)->output) * classes) * sizeof(float));
+    for (int64_t n = 0; n < labels_of(kernel, call); n++) {
+        for (int64_t d = 0; d < classes && counts(kernel, call, n); d++) {
             double difference = (double)call->output[n * classes + d] - target(kernel, d, call->labels[n]);
             dx[n * classes + d] = (float)(difference * (double)call->gradient_scale);
         }

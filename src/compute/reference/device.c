@@ -3,8 +3,9 @@
 
 #include "compute/reference/reference.h"
 
-extern const struct kernel_class reference_convolution, reference_linear, reference_max_pool, reference_average_pool,
-    reference_relu, reference_batch_norm, reference_add, reference_concat, reference_dropout, reference_cross_entropy;
+#define OPERATOR(NAME, name) extern const struct kernel_class reference_##name;
+#include "graph/operators.def"
+#undef OPERATOR
 
 enum ps_status reference_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                                 bool relu_follows, struct kernel **kernel, struct ps_error *error) {
@@ -68,6 +69,11 @@ const struct device_class device_reference = {
             [OPERATOR_CONCAT] = &reference_concat,
             [OPERATOR_DROPOUT] = &reference_dropout,
             [OPERATOR_CROSS_ENTROPY] = &reference_cross_entropy,
+            [OPERATOR_EMBEDDING] = &reference_embedding,
+            [OPERATOR_SLICE] = &reference_slice,
+            [OPERATOR_LSTM] = &reference_lstm,
+            [OPERATOR_ADDITIVE_ATTENTION] = &reference_additive_attention,
+            [OPERATOR_LOCAL_RESPONSE_NORM] = &reference_local_response_norm,
         },
     .open = open_device,
     .close = close_device,

@@ -1,5 +1,6 @@
 /*
- * Fully connected. x (N, D), weights w (O, D), bias b (O), y (N, O). Where x is a flattened image, memory holds feature
+ * Fully connected. x (N, D), weights w (O, D), bias b (O), y (N, O); of a sequence N counts its positions too. Where x is a
+ * flattened image, memory holds feature
  * (h, w, c) at position * C + c, the weights' columns are at c * positions + position.
  */
 #include "compute/reference/reference.h"
@@ -12,7 +13,7 @@ struct sizes {
 static struct sizes sizes_of(const struct kernel *kernel) {
     const struct reference_kernel *k = reference_of(kernel);
     int64_t features = k->input[0].dim[0], channels = k->input[0].image[0] > 0 ? k->input[0].image[0] : features;
-    return (struct sizes){kernel->samples, features, k->output.dim[0], channels, features / channels};
+    return (struct sizes){reference_rows(kernel, &k->input[0]), features, k->output.dim[0], channels, features / channels};
 }
 
 static int64_t column_of(const struct sizes *s, int64_t position, int64_t channel) { return channel * s->positions + position; }

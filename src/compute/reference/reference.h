@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "compute/device.h"
+#include "compute/token.h"
 
 struct reference_kernel {
     struct kernel kernel;
@@ -24,6 +25,11 @@ static inline const struct reference_kernel *reference_of(const struct kernel *k
 enum ps_status reference_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                                 bool relu_follows, struct kernel **kernel, struct ps_error *error);
 void reference_destroy(struct kernel *kernel);
+
+/* Vectors that operators on features see: one a sample, or one a position of a sequence. */
+static inline int64_t reference_rows(const struct kernel *kernel, const struct shape *shape) {
+    return kernel->samples * (shape_elements(shape) / shape->dim[0]);
+}
 
 /* A window that slides over images: convolution and pooling. */
 struct window {

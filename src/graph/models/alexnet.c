@@ -1,7 +1,8 @@
 /*
  * AlexNet (Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014). Up to 64 pixels a side its
- * CIFAR form: 3x3 convolutions and three halvings; above, torchvision's, with 224 pixels and 1000 classes 61,100,840
- * parameters. Parameters are named as in torchvision.
+ * CIFAR form: 3x3 convolutions and three halvings; above, or with form=imagenet, torchvision's, with 224 pixels and 1000
+ * classes 61,100,840 parameters. Parameters are named as in torchvision. lrn=1 puts local response normalisation behind the
+ * first two ReLUs, as the network of 2012 had it.
  */
 #include <stdio.h>
 
@@ -16,8 +17,8 @@ static const struct step small_form[] = {{64, 3, 2, 1},  {0, 2, 2, 0},   {192, 3
 static const struct step large_form[] = {{64, 11, 4, 2}, {0, 3, 2, 0},   {192, 5, 1, 2}, {0, 3, 2, 0},
                                          {384, 3, 1, 1}, {256, 3, 1, 1}, {256, 3, 1, 1}, {0, 3, 2, 0}};
 
-static int build_features(struct builder *b, int x, const struct step *steps, int count) {
-    int number = 0;
+static int build_features(struct builder *b, int x, const struct step *steps, int count, bool normalise) {
+    int number = 0, convolutions = 0;
     for (int i = 0; i < count; i++) {
         const struct step *step = &steps[i];
         char name[32];
@@ -29,6 +30,8 @@ static int build_features(struct builder *b, int x, const struct step *steps, in
         x = build_convolution(b, x, name, step->channels, step->kernel, step->stride, step->pad, true);
         snprintf(name, sizeof name, "features.%d", number++);
         x = build_relu(b, x, name);
+        snprintf(name, sizeof name, "norm%d", ++convolutions);
+        if (normalise && convolutions <= 2) x = build_local_response_norm(b, x, name);
     }
     return x;
 }
@@ -36,11 +39,14 @@ static int build_features(struct builder *b, int x, const struct step *steps, in
 static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
                             struct ps_error *error) {
     double dropout = 0.5;
+    int lrn = 0;
+    bool small;
+    TRY(model_form(options, sizes, &small, error));
+    TRY(options_int(options, "lrn", 0, 1, &lrn, error));
     TRY(options_number(options, "dropout", 0, 0.99, &dropout, error));
     struct builder b = {graph, error};
-    bool small = sizes->input <= 64;
     int x = build_input(&b, sizes->channels, sizes->input, sizes->input);
-    x = build_features(&b, x, small ? small_form : large_form, (int)(sizeof small_form / sizeof *small_form));
+    x = build_features(&b, x, small ? small_form : large_form, (int)(sizeof small_form / sizeof *small_form), lrn != 0);
     if (!small) x = build_adaptive_pool(&b, x, "avgpool", 6);
     x = build_flatten(&b, x, "flatten");
     x = build_dropout(&b, x, "classifier.0", (float)dropout);
@@ -58,6 +64,6 @@ const struct model model_alexnet = {
     .name = "alexnet",
     .summary = "AlexNet: five convolutions and three linear layers; CIFAR form up to 64 pixels, torchvision's above",
     .defaults = {.input = 32, .channels = 3, .classes = 10},
-    .keys = {"dropout", NULL},
+    .keys = {"dropout", "form", "lrn", NULL},
     .build = build,
 };

@@ -1,12 +1,11 @@
 /* All networks. A new one is a file beside this one and a line here. */
 #include "graph/model.h"
 
-extern const struct model model_lenet5, model_alexnet, model_vgg16, model_resnet;
+extern const struct model model_lenet5, model_alexnet, model_vgg16, model_resnet, model_vgg19, model_resnet50, model_resnet101,
+    model_googlenet, model_inception_v3, model_densenet121, model_residual_lstm, model_gnmt8, model_gnmt16, model_gnmt_l;
 
 const struct model *const model_table[] = {
-    &model_lenet5,
-    &model_alexnet,
-    &model_vgg16,
-    &model_resnet,
-    NULL,
+    &model_lenet5,        &model_alexnet,   &model_vgg16,     &model_resnet,       &model_vgg19,
+    &model_resnet50,      &model_resnet101, &model_googlenet, &model_inception_v3, &model_densenet121,
+    &model_residual_lstm, &model_gnmt8,     &model_gnmt16,    &model_gnmt_l,       NULL,
 };

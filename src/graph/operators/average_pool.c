@@ -1,6 +1,8 @@
 /*
- * Mean of each window: reads kernel, stride (0: the kernel), pad (at most half the kernel), count_padding (the mean counts
- * padding as zeros; otherwise only what lies in the image). A kernel as large as the image is the global mean.
+ * Mean of each window: reads kernel, stride (0: the kernel), pad (at most half the kernel), ceiling (the last window may end
+ * outside), count_padding (the mean counts padding as zeros; otherwise only what lies in the image). A kernel as large as the
+ * image is the global mean. With out_h and out_w it is PyTorch's adaptive pooling instead: window i of n along a side of s
+ * covers floor(i s / n) up to ceil((i + 1) s / n), so windows are of uneven sizes and may share elements.
  */
 #include "graph/operators.h"
 

@@ -1,13 +1,13 @@
 /*
- * Softmax and cross-entropy over the input's features against one label a sample: reads smoothing (of the labels, PyTorch's
- * meaning). Its output is the softmax, which is also all that its backward reads.
+ * Softmax and cross-entropy over the input's features against one label a sample, or of a sequence against one a position: reads
+ * smoothing (of the labels, PyTorch's meaning). Its output is the softmax, which is also all that its backward reads.
  */
 #include "graph/operators.h"
 
 static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
                             struct ps_error *error) {
     (void)input_count;
-    TRY(require_vector(inputs, error));
+    TRY(require_features(inputs, error));
     if (shape_permuted(inputs)) {
         return error_set(error, PS_USAGE, "its input is a flattened image: put a linear layer between");
     }

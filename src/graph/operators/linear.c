@@ -1,5 +1,6 @@
 /*
- * Fully connected: reads channels (output features), bias. Weights (features, D), bias (features). Where the input was
+ * Fully connected, on a vector or on each vector of a sequence: reads channels (output features), bias. Weights (features, D),
+ * bias (features). Where the input was
  * flattened from an image the weights' columns are in PyTorch's order C, H, W (shape.image), not in memory's H, W, C.
  */
 #include "graph/operators.h"
@@ -7,11 +8,13 @@
 static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
                             struct ps_error *error) {
     (void)input_count;
-    TRY(require_vector(inputs, error));
+    TRY(require_features(inputs, error));
     if (attributes->channels < 1) {
         return error_set(error, PS_USAGE, "%d output features: at least 1 is needed", attributes->channels);
     }
-    *output = (struct shape){.rank = 1, .dim = {attributes->channels}};
+    *output = inputs[0];
+    output->dim[0] = attributes->channels;
+    memset(output->image, 0, sizeof output->image);
     return PS_OK;
 }
 
@@ -26,7 +29,7 @@ static int parameters(const struct attributes *attributes, const struct shape *i
 
 static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
     (void)attributes;
-    return 2.0 * (double)inputs->dim[0] * (double)output->dim[0];
+    return 2.0 * (double)inputs->dim[0] * (double)shape_elements(output);
 }
 
 const struct operator operator_linear = {

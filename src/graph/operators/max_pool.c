@@ -1,5 +1,6 @@
 /*
- * Largest value of each window: reads kernel, stride (0: the kernel), pad (at most half the kernel; padding never wins).
+ * Largest value of each window: reads kernel, stride (0: the kernel), pad (at most half the kernel; padding never wins),
+ * ceiling (the last window may end outside).
  * The forward keeps what its backward needs (which element won) in the kernel's inner memory.
  */
 #include "graph/operators.h"

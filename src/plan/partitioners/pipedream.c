@@ -48,7 +48,8 @@ static double walk_load_s(const struct partition_problem *problem, int stage, co
 static bool try_stage(struct search *search, int stage, const struct stage_walk *walk) {
     const struct partition_problem *problem = search->problem;
     int place = stage * search->layers + walk->last;
-    double value = 0, load_s = walk_load_s(problem, stage, &walk->time);
+    struct layer_times times = stage_walk_times(walk);
+    double value = 0, load_s = walk_load_s(problem, stage, &times);
     if (search->goal == LEAST_TIME) {
         if (load_s >= search->best[place]) return false;
         double onward_s = search->onward_s[stage];
@@ -67,20 +68,22 @@ static bool try_stage(struct search *search, int stage, const struct stage_walk 
     return true;
 }
 
-/* All stages that end with layer `last`. */
-static void try_last(struct search *search, int last) {
+/* All stages that end with layer `last` and run on the type of device that `costs` are of. */
+static void try_last(struct search *search, const struct cost_table *costs, int last) {
+    const struct partition_problem *problem = search->problem;
     int after = search->layers - 1 - last, low = search->stages - 1 - after, high = last;
     if (low < 0) low = 0;
     if (high > search->stages - 1) high = search->stages - 1;
     if (after > 0 && high == search->stages - 1) high--;
-    for (int s = low; s <= high; s++) search->onward_s[s] = partition_transfer_s(search->problem, s, last);
+    for (int s = low; s <= high; s++) search->onward_s[s] = partition_transfer_s(problem, s, last);
     bool open = true;
-    for (struct stage_walk walk = stage_walk_start(search->problem->costs, last);; stage_walk_grow(&walk)) {
+    for (struct stage_walk walk = stage_walk_start(costs, last);; stage_walk_grow(&walk)) {
         bool still = false;
-        for (int s = low > 1 ? low : 1; open && s <= high && s <= walk.first; s++) still |= try_stage(search, s, &walk);
+        for (int s = low > 1 ? low : 1; open && s <= high && s <= walk.first; s++)
+            if (partition_costs(problem, s) == costs) still |= try_stage(search, s, &walk);
         open = still;
         if (walk.first == 0) {
-            if (low == 0 && high >= 0) try_stage(search, 0, &walk);
+            if (low == 0 && high >= 0 && partition_costs(problem, 0) == costs) try_stage(search, 0, &walk);
             return;
         }
         if (!open && low > 0) return;
@@ -100,7 +103,9 @@ static enum ps_status run(struct search *search, enum goal goal, struct partitio
     }
     search->onward_s = search->best + places;
     for (size_t p = 0; p < places; p++) search->best[p] = INFINITY;
-    for (int last = 0; last < search->layers; last++) try_last(search, last);
+    for (int last = 0; last < search->layers; last++)
+        for (const struct cost_table *costs = search->problem->costs; costs; costs = costs->other_device)
+            try_last(search, costs, last);
     *found = search->best[places - 1] < INFINITY;
     for (int s = search->stages - 1, last = search->layers - 1; *found && s >= 0; s--) {
         partition->last[s] = last;

@@ -121,7 +121,7 @@ enum ps_status bipartition_answer(const struct bipartition *data, const int *i, 
         while (i[forward + 1] <= first) forward++;
         while (j[backward + 1] <= first) backward++;
         int end = (int)smaller(i[forward + 1], j[backward + 1]);
-        answer->stages[answer->stage_count++] = (struct planned_stage){first, end - 1, forward, backward, 1};
+        answer->stages[answer->stage_count++] = (struct planned_stage){first, end - 1, forward, backward, 1, 0};
         first = end;
     }
     answer->objective_s = bipartition_period_ns(data, i, j) / 1e9;

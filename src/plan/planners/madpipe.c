@@ -5,14 +5,20 @@
  * scheduled within a budget falls back on the contiguous plan, so the answer is never worse than it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/planners/madpipe_schedule.h"
 
 enum { NODES_PER_TEST = 300, PROMISING = 8, PLANS = 32, CLIMB_NODES = 100000 };
 
+/* Chains of more layers than this are searched for plans at so many of their cuts; the bound is
+ * found to 1/SHARP; what is only a hint to 1/ROUGH. */
+enum { MANY_LAYERS = 100, SHARP = 20000, ROUGH = 100, ROUGH_BUDGET = 10000000, LONG_BUDGET = 30000000 };
+
 struct scratch {
     struct madpipe_stage *stages;
     struct periodic_operation *operations;
+    bool *cuts;
     int counts[PLANS];
 };
 
@@ -29,14 +35,16 @@ static enum ps_status improve_at(const struct madpipe *data, struct scratch *scr
 }
 
 /* The stages of the bound, then those that longer periods allow; and again with more and more memory to spare on the special
- * worker: they may be easier to schedule. */
+ * worker: they may be easier to schedule. Blocks that are held for good leave nothing to spare. */
 static enum ps_status improve(struct madpipe *data, struct scratch *scratch, int64_t bound, struct madpipe_found *best,
                               struct ps_error *error) {
     int64_t known = best->period_ns, least = bound;
     enum ps_status status = PS_OK;
-    int count;
-    for (data->caution = 0; data->caution <= CAUTION_MAX && status == PS_OK; data->caution++) {
-        if (data->caution > 0) status = madpipe_special(data, best->period_ns, scratch->stages, &count, &least, error);
+    int count, step = data->cuts ? 2 : 1;
+    data->tolerance_ns = 1 + bound / ROUGH;
+    for (data->caution = 0; data->caution <= (data->fixed ? 0 : CAUTION_MAX) && status == PS_OK; data->caution += step) {
+        if (data->caution > 0 || data->cuts)
+            status = madpipe_special(data, best->period_ns, scratch->stages, &count, &least, error);
         for (int share = 0; share < PROMISING && status == PS_OK; share++) {
             int64_t period = least + (known - least) * share / PROMISING;
             if (period >= best->period_ns) break;
@@ -48,21 +56,49 @@ static enum ps_status improve(struct madpipe *data, struct scratch *scratch, int
     return best->stage_count > 0 ? madpipe_climb(data, bound, CLIMB_NODES, scratch->operations, best, error) : PS_OK;
 }
 
+/* Of each of MANY_LAYERS spans of equal time the cut that least crosses, and those of the stages known. */
+static void choose_cuts(const struct madpipe *data, const struct madpipe_found *best, bool *cuts) {
+    int64_t total = data->time_ns[data->layers];
+    memset(cuts, 0, ((size_t)data->layers + 1) * sizeof *cuts);
+    for (int span = 0, cut = 0; span < MANY_LAYERS; span++) {
+        int least = cut;
+        for (; cut <= data->layers && data->time_ns[cut] * MANY_LAYERS < (span + 1) * total; cut++)
+            if (data->transfer_ns[cut] < data->transfer_ns[least]) least = cut;
+        cuts[least] = true;
+    }
+    cuts[0] = true;
+    for (int s = 0; s < best->stage_count; s++) cuts[best->stages[s].first] = true;
+}
+
+static enum ps_status find_bound(struct madpipe *data, int64_t known, struct madpipe_stage *stages, int64_t *bound_ns,
+                                 struct ps_error *error) {
+    int count;
+    if (data->layers > MANY_LAYERS) {
+        data->budget = LONG_BUDGET;
+        data->tolerance_ns = 1 + data->time_ns[data->layers] / data->workers / SHARP;
+    }
+    return madpipe_special(data, known, stages, &count, bound_ns, error);
+}
+
 static enum ps_status solve_data(struct madpipe *data, struct scratch *scratch, struct madpipe_found *best,
                                  struct planner_answer *answer, struct ps_error *error) {
-    int count;
     int64_t bound_ns;
     enum ps_status status = madpipe_contiguous(data, best->stages, &best->stage_count, &best->period_ns, error);
     if (status != PS_OK && status != PS_NO_PLAN) return status;
-    TRY(madpipe_special(data, status == PS_OK ? best->period_ns : 0, scratch->stages, &count, &bound_ns, error));
+    TRY(find_bound(data, status == PS_OK ? best->period_ns : 0, scratch->stages, &bound_ns, error));
     if (status == PS_NO_PLAN) best->period_ns = 2 * data->time_ns[data->layers] + 2;
     for (int l = 0; status == PS_NO_PLAN && l <= data->layers; l++) best->period_ns += 2 * data->transfer_ns[l];
+    if (data->layers > MANY_LAYERS) {
+        choose_cuts(data, best, scratch->cuts);
+        data->cuts = scratch->cuts;
+        data->budget = ROUGH_BUDGET;
+    }
     if (bound_ns < best->period_ns) TRY(improve(data, scratch, bound_ns, best, error));
     if (status == PS_NO_PLAN && best->operation_count == 0)
         return error_set(error, PS_NO_PLAN,
                          "no contiguous plan for %d workers fits their memory, and no schedule was found for another",
                          data->workers);
-    TRY(madpipe_answer(best, answer, error));
+    TRY(madpipe_answer(data, best, answer, error));
     answer->lower_bound_s = (double)(bound_ns < best->period_ns ? bound_ns : best->period_ns) / 1e9;
     return PS_OK;
 }
@@ -72,16 +108,18 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     TRY(madpipe_open(problem, &data, error));
     size_t layers = (size_t)data.layers;
     struct scratch scratch = {.stages = malloc(PLANS * layers * sizeof *scratch.stages),
-                              .operations = malloc(4 * (layers + 1) * sizeof *scratch.operations)};
+                              .operations = malloc(4 * (layers + 1) * sizeof *scratch.operations),
+                              .cuts = malloc((layers + 1) * sizeof *scratch.cuts)};
     struct madpipe_found best = {.stages = malloc(layers * sizeof *best.stages),
                                  .operations = malloc(4 * layers * sizeof *best.operations)};
     enum ps_status status;
-    if (scratch.stages && scratch.operations && best.stages && best.operations)
+    if (scratch.stages && scratch.operations && scratch.cuts && best.stages && best.operations)
         status = solve_data(&data, &scratch, &best, answer, error);
     else
         status = error_memory(error, "a plan", 4 * layers * sizeof *best.operations);
     free(scratch.stages);
     free(scratch.operations);
+    free(scratch.cuts);
     free(best.stages);
     free(best.operations);
     madpipe_close(&data);
@@ -92,5 +130,6 @@ extern const struct planner planner_madpipe;
 const struct planner planner_madpipe = {
     .name = "madpipe",
     .summary = "exact memory; contiguous stages, or one worker with several, scheduled periodically",
+    .own_schedule = true,
     .solve = solve,
 };

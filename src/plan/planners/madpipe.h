@@ -12,7 +12,7 @@
 
 #include "plan/planner.h"
 
-enum { CAUTION_MAX = 4 };
+enum { CAUTION_MAX = 4, KEPT_MAX = 24 };
 
 struct madpipe {
     const struct planner_problem *problem;
@@ -21,9 +21,17 @@ struct madpipe {
     int64_t *forward_ns;  /* of the first i layers */
     int64_t *transfer_ns; /* across the cut after i layers, both ways; 0 at both ends */
     int64_t limit_bytes;  /* of a worker; INT64_MAX: none */
+    bool one_link;        /* both directions of a link take turns; else each has its own */
+    bool fixed;           /* a stage has as many blocks for activations as it ever holds, for good, as programs do; else only what the
+                             special worker holds at a moment counts */
     int caution;          /* 0 to CAUTION_MAX, what share of its stages the special worker is taken to hold g activations of at
                              once, not g - 1; 0 (and one stage): a bound; more: plans that are easier to schedule */
+    int64_t budget;       /* comparisons of labels that one test of the special class may take */
+    int64_t tolerance_ns; /* how far from the least period a search may end */
+    const bool *cuts;     /* [layers + 1]: where stages of the special class may begin; NULL: anywhere */
     int64_t *base_bytes, *copy_bytes; /* [first][last]: memory of a stage is base + g copy; NULL where it does not count */
+    int64_t *least_bytes;             /* [KEPT_MAX + 1][layers + 1]: what the first i layers take at least, however they are cut
+                                         into stages, if each keeps g activations */
 };
 
 /* A stage of the layers first..last-1 on the special worker or one of its own. */
@@ -44,6 +52,17 @@ static inline int64_t madpipe_lengthen(int64_t x, int64_t y, int64_t period_ns) 
 static inline int64_t madpipe_time_ns(const struct madpipe *data, int first, int end) {
     return data->time_ns[end] - data->time_ns[first];
 }
+/* How long a link is busy with both sides of the cut after `cut` layers. */
+static inline int64_t madpipe_link_ns(const struct madpipe *data, int cut) {
+    return data->one_link ? data->transfer_ns[cut] : data->transfer_ns[cut] - data->transfer_ns[cut] / 2;
+}
+/* The delay in front of that cut: directions with links of their own need not make room for each other. */
+static inline int64_t madpipe_cross(const struct madpipe *data, int64_t delay, int cut, int64_t period_ns) {
+    if (!data->one_link) return delay + data->transfer_ns[cut];
+    return madpipe_lengthen(delay, data->transfer_ns[cut], period_ns);
+}
+/* What the first `end` layers take at least, in all, if each of their stages keeps its activations for `stay`. */
+double madpipe_least_bytes(const struct madpipe *data, int end, int64_t stay, int64_t period_ns);
 /* Memory of the stage first..end-1 that keeps `copies` activations, and of one activation. */
 int64_t madpipe_memory(const struct madpipe *data, int first, int end, int64_t copies);
 int64_t madpipe_copy_bytes(const struct madpipe *data, int first, int end);

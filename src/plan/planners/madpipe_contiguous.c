@@ -24,13 +24,13 @@ struct cell {
 static void try_stages(const struct madpipe *data, int64_t period, const struct cell *behind, int end, struct cell *before) {
     if (behind[end].delay == NEVER) return;
     for (int first = end - 1; first >= 0; first--) {
-        int64_t time = madpipe_time_ns(data, first, end), transfer = data->transfer_ns[first];
+        int64_t time = madpipe_time_ns(data, first, end);
         if (time > period) return;
-        if (transfer > period) continue;
+        if (madpipe_link_ns(data, first) > period) continue;
         int64_t copies = madpipe_periods(behind[end].delay + time, period);
         if (madpipe_memory(data, first, end, copies) > data->limit_bytes) continue;
         int64_t delay = madpipe_lengthen(behind[end].delay, time, period);
-        delay = madpipe_lengthen(delay, transfer, period);
+        delay = madpipe_cross(data, delay, first, period);
         if (delay < before[first].delay) before[first] = (struct cell){delay, end};
     }
 }

@@ -8,10 +8,12 @@
 void madpipe_close(struct madpipe *data) {
     free(data->time_ns);
     free(data->base_bytes);
+    free(data->least_bytes);
 }
 
 /* The published formula: two versions of the weights and a gradient, g inputs of each layer, two buffers at each cut. Otherwise
- * what a stage takes in a run with as many copies of the weights as the first worker's. */
+ * what a stage takes in a run, with two buffers on either side as its program has them, a received input ahead of its forward, and
+ * as many copies of the weights as the first worker's. */
 static void fill_memory(struct madpipe *data) {
     const struct cost_table *costs = data->problem->costs;
     for (int last = 0; last < data->layers; last++) {
@@ -27,10 +29,10 @@ static void fill_memory(struct madpipe *data) {
                 data->copy_bytes[place] = inputs;
             } else {
                 struct stage_slots slots = {.weights = data->problem->slots[0].weights,
-                                            .input = 1,
-                                            .output = 1,
-                                            .output_gradient = 1,
-                                            .input_gradient = walk.first > 0};
+                                            .input = walk.first > 0,
+                                            .output = 2,
+                                            .output_gradient = 2,
+                                            .input_gradient = walk.first > 0 ? 2 : 0};
                 struct worker_memory memory = stage_memory(&cost.size, &slots, data->problem->moments);
                 data->base_bytes[place] = worker_memory_total(&memory);
                 data->copy_bytes[place] = cost.size.stash_bytes + cost.size.input_bytes;
@@ -38,6 +40,31 @@ static void fill_memory(struct madpipe *data) {
             if (walk.first == 0) break;
         }
     }
+}
+
+/* For each g a shortest path over the cuts. */
+static void fill_least(struct madpipe *data) {
+    size_t side = (size_t)data->layers + 1;
+    for (int kept = 0; kept <= KEPT_MAX; kept++) {
+        int64_t *least = data->least_bytes + (size_t)kept * side;
+        for (int end = 1; end <= data->layers; end++) {
+            least[end] = INT64_MAX;
+            for (int first = 0; first < end; first++) {
+                int64_t bytes = least[first] + madpipe_memory(data, first, end, kept);
+                if (bytes < least[end]) least[end] = bytes;
+            }
+        }
+    }
+}
+
+/* As a function of g it is the least of straight lines: between two whole numbers it lies above the line from one to the other. */
+double madpipe_least_bytes(const struct madpipe *data, int end, int64_t stay, int64_t period_ns) {
+    if (!data->least_bytes) return 0;
+    double kept = fmin((double)stay / (double)period_ns, KEPT_MAX);
+    if (data->fixed) kept = ceil(kept);
+    const int64_t *below = data->least_bytes + (size_t)kept * ((size_t)data->layers + 1);
+    const int64_t *above = kept > floor(kept) ? below + data->layers + 1 : below;
+    return (double)below[end] + (kept - floor(kept)) * (double)(above[end] - below[end]);
 }
 
 static enum ps_status check_alike(const struct planner_problem *problem, struct ps_error *error) {
@@ -54,15 +81,21 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
     size_t count = (size_t)costs->layer_count + 1, places = (count - 1) * (count - 1);
     TRY(check_alike(problem, error));
     double speed = problem->cluster->devices[0].speed;
-    int64_t limit = problem->cluster->devices[0].memory_bytes;
+    int64_t limit = problem->cluster->devices[0].memory_bytes, reserve = problem->reserve_bytes;
     bool memory = limit > 0 && (problem->slots || problem->paper_cost);
+    const struct cluster_link *link = cluster_link_between(problem->cluster, 0, 1);
     *data = (struct madpipe){.problem = problem,
                              .layers = costs->layer_count,
                              .workers = problem->workers,
                              .time_ns = calloc(3 * count, sizeof(int64_t)),
                              .base_bytes = memory ? calloc(2 * places, sizeof(int64_t)) : NULL,
-                             .limit_bytes = memory ? limit : INT64_MAX};
-    if (!data->time_ns || (memory && !data->base_bytes)) {
+                             .least_bytes = memory ? calloc((KEPT_MAX + 1) * count, sizeof(int64_t)) : NULL,
+                             .limit_bytes = memory ? limit - reserve : INT64_MAX,
+                             .one_link = problem->paper_cost || (link && (link->half_duplex || link->medium[0])),
+                             .fixed = !problem->paper_cost,
+                             .budget = 100000000,
+                             .tolerance_ns = 1};
+    if (!data->time_ns || (memory && (!data->base_bytes || !data->least_bytes))) {
         madpipe_close(data);
         return error_memory(error, "the tables of the planner", 2 * places * sizeof(int64_t));
     }
@@ -71,7 +104,8 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
     for (int l = 0; l < data->layers; l++) {
         const struct layer_cost *layer = &costs->layers[l];
         int64_t forward = llround(1e9 * layer->time.forward_s / speed);
-        int64_t backward = llround(1e9 * (layer->time.backward_input_s + layer->time.backward_weight_s) / speed);
+        double update_s = problem->paper_cost ? 0 : problem->update_share * layer->time.update_s;
+        int64_t backward = llround(1e9 * (layer->time.backward_input_s + layer->time.backward_weight_s + update_s) / speed);
         data->forward_ns[l + 1] = data->forward_ns[l] + forward;
         data->time_ns[l + 1] = data->time_ns[l] + forward + backward;
         if (l + 1 < data->layers && problem->workers > 1)
@@ -80,6 +114,7 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
     }
     if (memory) data->copy_bytes = data->base_bytes + places;
     if (memory) fill_memory(data);
+    if (memory) fill_least(data);
     return PS_OK;
 }
 
@@ -104,7 +139,7 @@ static enum ps_status no_plan(const struct madpipe *data, struct ps_error *error
     return error_set(
         error, PS_NO_PLAN,
         "no plan for %d workers fits their memory of %s; the largest layer, %d ('%s'), needs %s by itself with one activation",
-        data->workers, text_bytes(data->limit_bytes, limit), worst + 1, data->problem->costs->layers[worst].name,
+        data->workers, text_bytes(data->limit_bytes + data->problem->reserve_bytes, limit), worst + 1, data->problem->costs->layers[worst].name,
         text_bytes(madpipe_memory(data, worst, worst + 1, 1), needs));
 }
 
@@ -131,13 +166,13 @@ static enum ps_status find_least(const struct madpipe *data, test_function *test
         else
             low = period;
     }
-    while (high - low > 1) {
+    while (high - low > data->tolerance_ns) {
         int64_t middle = low + (high - low) / 2;
         TRY(test(data, middle, stages, count, &found, error));
         *(found ? &high : &low) = middle;
     }
-    TRY(test(data, high, stages, count, &found, error));
-    *period_ns = high;
+    if (!found) TRY(test(data, high, stages, count, &found, error));
+    *period_ns = low + 1;
     return PS_OK;
 }
 

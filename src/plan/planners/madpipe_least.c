@@ -31,18 +31,32 @@ enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct m
     return PS_OK;
 }
 
-enum ps_status madpipe_answer(const struct madpipe_found *best, struct planner_answer *answer, struct ps_error *error) {
+/* Under 1F1B*, from the last stage on. */
+static void fill_in_flight(const struct madpipe *data, const struct madpipe_found *best, struct planned_stage *stages) {
+    int64_t delay = 0;
+    for (int s = best->stage_count - 1; s >= 0; s--) {
+        int64_t time = madpipe_time_ns(data, best->stages[s].first, best->stages[s].end);
+        stages[s].in_flight = (int)madpipe_periods(delay + time, best->period_ns);
+        delay = madpipe_cross(data, madpipe_lengthen(delay, time, best->period_ns), best->stages[s].first, best->period_ns);
+    }
+}
+
+enum ps_status madpipe_answer(const struct madpipe *data, const struct madpipe_found *best, struct planner_answer *answer,
+                              struct ps_error *error) {
     bool special = false;
     for (int s = 0; s < best->stage_count; s++) special |= best->stages[s].special;
     answer->stages = calloc((size_t)best->stage_count, sizeof *answer->stages);
     if (!answer->stages) return error_memory(error, "a plan", (size_t)best->stage_count * sizeof *answer->stages);
     for (int s = 0, normal = special; s < best->stage_count; s++) {
         int worker = best->stages[s].special ? 0 : normal++;
-        answer->stages[s] = (struct planned_stage){best->stages[s].first, best->stages[s].end - 1, worker, worker, 1};
+        answer->stages[s] = (struct planned_stage){best->stages[s].first, best->stages[s].end - 1, worker, worker, 1, 0};
     }
     answer->stage_count = best->stage_count;
     answer->objective_s = (double)best->period_ns / 1e9;
-    if (best->operation_count == 0) return PS_OK;
+    if (best->operation_count == 0) {
+        fill_in_flight(data, best, answer->stages);
+        return PS_OK;
+    }
     size_t size = (size_t)best->operation_count * sizeof *answer->pattern;
     answer->pattern = malloc(size);
     if (!answer->pattern) return error_memory(error, "a plan", size);

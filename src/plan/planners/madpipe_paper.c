@@ -159,7 +159,7 @@ static enum ps_status solve_data(const struct madpipe *data, struct grid *grid, 
     if (best->operation_count == 0)
         return error_set(error, PS_NO_PLAN, "the published grid finds no plan for %d workers that fits their memory",
                          data->workers);
-    return madpipe_answer(best, answer, error);
+    return madpipe_answer(data, best, answer, error);
 }
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
@@ -188,5 +188,6 @@ extern const struct planner planner_madpipe_paper;
 const struct planner planner_madpipe_paper = {
     .name = "madpipe-paper",
     .summary = "MadPipe's published dynamic programme on a grid",
+    .own_schedule = true,
     .solve = solve,
 };

@@ -2,16 +2,19 @@
  * A periodic schedule for any allocation of stages, without an integer programme.
  *
  * The unknowns are the start times of one micro-batch's operations; micro-batch k does the same k periods later. Dependencies
- * and the memory of normal stages (the forward of a batch may begin at most g_max T before its backward ends) are lower bounds
- * on differences of times, so longest paths give the earliest times, or a cycle shows that there are none. What is left are
- * choices:
+ * and the memory of normal stages (the forward of a batch may begin at most g T before its backward ends) are lower bounds on
+ * differences of times, which are kept closed (differences.h): they give the earliest times, or show that there are none. What
+ * is left are choices:
  *
- *   - two operations on one worker or link must not overlap modulo T: where they do, y starts after x in that round, or before;
- *   - the special worker's memory at the start of each of its forwards: where it is too much, one of its stages must have
- *     finished one batch more by then, or not have begun one.
+ *   - two operations on one worker or link must not overlap modulo T: in some round h, h T + length_x <= y - x and
+ *     y - x <= (h + 1) T - length_y. The known bounds on y - x leave a range of rounds; its ends are new bounds, and where the
+ *     range is empty there is no schedule.
+ *   - the special worker's memory. Where a stage holds its blocks for good (madpipe.h: fixed), stages share it out: how many
+ *     batches each may keep. Where only what is held at a moment counts, it is looked at when one of its forwards starts, the
+ *     moments at which it is largest: if it is too much, one stage must have finished one batch more by then, or not begun one.
  *
- * Each choice is one more bound; a depth-first search tries both sides. In each round an operation on its own resource keeps a
- * fixed order to the others once a bound is set, so the search ends; a budget of nodes cuts it short.
+ * A depth-first search tries both sides of each choice, that of the worst overlap first. A budget of nodes cuts it short; where
+ * it ends with nodes left and nothing found, there is no schedule.
  */
 #include "plan/planners/madpipe_schedule.h"
 
@@ -19,10 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* time[to] - time[from] >= least */
-struct bound {
-    int from, to;
-    int64_t least;
+#include "plan/planners/differences.h"
+
+enum { DEPTH_MAX = 1000 };
+
+/* Two operations on one worker or link, the first one first along a batch's way. */
+struct pair {
+    int x, y;
 };
 
 struct problem {
@@ -30,16 +36,18 @@ struct problem {
     const struct madpipe_stage *stages;
     int stage_count;
     int64_t period;
-    struct periodic_operation *operations;
+    struct periodic_operation *operations; /* in the order of a batch's way: forwards to the end, backwards from there */
     int operation_count;
-    int *resource;           /* per operation: worker, or link behind the workers; -1: none */
     int *forward, *backward; /* per stage: its operations */
-    struct bound *bounds;
-    int bound_count, bound_capacity;
-    int64_t *times; /* [depth][operation] */
-    int depth_max;
+    int *resource;           /* per operation: its worker or link */
+    struct pair *pairs;
+    int pair_count;
+    struct differences apart;
     int *nodes;
 };
+
+static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+static int64_t ceil_divide(int64_t a, int64_t b) { return -floor_divide(-a, b); }
 
 /* ------------------------------------------------------------------ writing */
 
@@ -50,231 +58,294 @@ static int worker_of(const struct madpipe_stage *stages, int stage) {
     return worker;
 }
 
-static int add_operation(struct problem *p, enum periodic_kind kind, int stage, int64_t length, int resource) {
-    p->operations[p->operation_count] = (struct periodic_operation){kind, stage, 0, length};
-    p->resource[p->operation_count] = length > 0 ? resource : -1;
-    return p->operation_count++;
+static int link_of(const struct problem *p, int from, int to) {
+    int a = worker_of(p->stages, from), b = worker_of(p->stages, to), side = p->stage_count + 2;
+    return p->data->one_link && a > b ? (b + 1) * side + a : (a + 1) * side + b;
 }
 
-static enum ps_status add_bound(struct problem *p, int from, int to, int64_t least, struct ps_error *error) {
-    if (p->bound_count == p->bound_capacity) {
-        int capacity = 2 * p->bound_capacity + 64;
-        struct bound *larger = realloc(p->bounds, (size_t)capacity * sizeof *larger);
-        if (!larger) return error_memory(error, "the bounds of a schedule", (size_t)capacity * sizeof *larger);
-        p->bounds = larger;
-        p->bound_capacity = capacity;
-    }
-    p->bounds[p->bound_count++] = (struct bound){from, to, least};
-    return PS_OK;
+/* Behind all operations written before; it starts when the one before it has ended. */
+static bool add_operation(struct problem *p, enum periodic_kind kind, int stage, int64_t length, int resource) {
+    int o = p->operation_count++;
+    p->operations[o] = (struct periodic_operation){kind, stage, 0, length};
+    p->resource[o] = resource;
+    return o == 0 || differences_add(&p->apart, o - 1, o, p->operations[o - 1].length_ns);
 }
 
-static enum ps_status after(struct problem *p, int from, int to, struct ps_error *error) {
-    return add_bound(p, from, to, p->operations[from].length_ns, error);
-}
-
-/* A link is known by the normal worker and its other end; both directions share it. */
-static int link_of(const struct problem *p, int stage) {
-    int a = worker_of(p->stages, stage), b = worker_of(p->stages, stage + 1), low = a < b ? a : b, high = a < b ? b : a;
-    return (low + 1) * (p->stage_count + 2) + high;
-}
-
-static int64_t forward_ns(const struct madpipe *data, int first, int end) {
-    return data->forward_ns[end] - data->forward_ns[first];
-}
-
-/* Operations and dependencies of the stages, last to first being the order of the backward. */
-static enum ps_status write_operations(struct problem *p, struct ps_error *error) {
+static bool write_operations(struct problem *p) {
     const struct madpipe *data = p->data;
-    for (int s = 0; s < p->stage_count; s++) {
-        int first = p->stages[s].first, end = p->stages[s].end, worker = worker_of(p->stages, s);
-        int64_t forward = forward_ns(data, first, end), backward = madpipe_time_ns(data, first, end) - forward;
-        p->forward[s] = add_operation(p, PERIODIC_FORWARD, s, forward, worker);
-        p->backward[s] = add_operation(p, PERIODIC_BACKWARD, s, backward, worker);
-    }
-    for (int s = 0; s + 1 < p->stage_count; s++) {
-        int64_t both = data->transfer_ns[p->stages[s].end];
-        int send = add_operation(p, PERIODIC_SEND, s, both / 2, link_of(p, s));
-        int back = add_operation(p, PERIODIC_SEND_GRADIENT, s + 1, both - both / 2, link_of(p, s));
-        TRY(after(p, p->forward[s], send, error));
-        TRY(after(p, send, p->forward[s + 1], error));
-        TRY(after(p, p->backward[s + 1], back, error));
-        TRY(after(p, back, p->backward[s], error));
-    }
-    return after(p, p->forward[p->stage_count - 1], p->backward[p->stage_count - 1], error);
-}
-
-/* A normal worker's memory limits how long a batch may stay. */
-static enum ps_status limit_stays(struct problem *p, bool *possible, struct ps_error *error) {
-    const struct madpipe *data = p->data;
+    bool possible = true;
     for (int s = 0; s < p->stage_count; s++) {
         int first = p->stages[s].first, end = p->stages[s].end;
-        int64_t copy = madpipe_copy_bytes(data, first, end), room = data->limit_bytes - madpipe_memory(data, first, end, 0);
-        if (p->stages[s].special || data->limit_bytes == INT64_MAX || (copy == 0 && room >= 0)) continue;
-        int64_t copies = room < 0 ? 0 : room / copy;
-        if (copies < 1) *possible = false;
-        TRY(add_bound(p, p->backward[s], p->forward[s], p->operations[p->backward[s]].length_ns - copies * p->period, error));
+        p->forward[s] = p->operation_count;
+        possible &= add_operation(p, PERIODIC_FORWARD, s, data->forward_ns[end] - data->forward_ns[first], worker_of(p->stages, s));
+        if (s + 1 < p->stage_count)
+            possible &= add_operation(p, PERIODIC_SEND, s, data->transfer_ns[end] / 2, link_of(p, s, s + 1));
     }
-    return PS_OK;
+    for (int s = p->stage_count - 1; s >= 0; s--) {
+        int first = p->stages[s].first, end = p->stages[s].end;
+        int64_t forward = data->forward_ns[end] - data->forward_ns[first];
+        p->backward[s] = p->operation_count;
+        possible &=
+            add_operation(p, PERIODIC_BACKWARD, s, madpipe_time_ns(data, first, end) - forward, worker_of(p->stages, s));
+        int64_t both = data->transfer_ns[first];
+        if (s > 0) possible &= add_operation(p, PERIODIC_SEND_GRADIENT, s, both - both / 2, link_of(p, s, s - 1));
+    }
+    return possible;
+}
+
+/* A transfer starts when its receiver has a block for it, which programs post no earlier than the computation of its kind before
+ * the one that needs it; and the sender has two blocks, the first of which must have gone when it begins to make a third. */
+static bool limit_waits(struct problem *p) {
+    bool possible = true;
+    for (int o = 1; o + 1 < p->operation_count; o++) {
+        if (p->operations[o].kind <= PERIODIC_BACKWARD) continue;
+        possible = possible && differences_add(&p->apart, o + 1, o, -p->period) &&
+                   differences_add(&p->apart, o, o - 1, p->operations[o].length_ns - 2 * p->period);
+    }
+    return possible;
+}
+
+static void write_pairs(struct problem *p) {
+    for (int x = 0; x < p->operation_count; x++)
+        for (int y = x + 1; y < p->operation_count; y++) {
+            bool compute_x = p->operations[x].kind <= PERIODIC_BACKWARD, compute_y = p->operations[y].kind <= PERIODIC_BACKWARD;
+            if (p->operations[x].length_ns == 0 || p->operations[y].length_ns == 0) continue;
+            if (p->resource[x] == p->resource[y] && compute_x == compute_y) p->pairs[p->pair_count++] = (struct pair){x, y};
+        }
 }
 
 /* No worker or link has more to do than there is time. */
 static bool loads_fit(const struct problem *p) {
     for (int x = 0; x < p->operation_count; x++) {
         int64_t load = p->operations[x].length_ns;
-        for (int y = 0; y < p->operation_count; y++)
-            if (y != x && p->resource[x] >= 0 && p->resource[y] == p->resource[x]) load += p->operations[y].length_ns;
+        for (int i = 0; i < p->pair_count; i++) {
+            if (p->pairs[i].x == x) load += p->operations[p->pairs[i].y].length_ns;
+            if (p->pairs[i].y == x) load += p->operations[p->pairs[i].x].length_ns;
+        }
         if (load > p->period) return false;
     }
     return true;
 }
 
-/* ------------------------------------------------------------------ solving */
-
-/* Raises the times until every bound holds; false where they rise for ever. */
-static bool longest_paths(const struct problem *p, int64_t *times) {
-    for (int round = 0; round <= p->operation_count; round++) {
-        bool changed = false;
-        for (int b = 0; b < p->bound_count; b++) {
-            const struct bound *bound = &p->bounds[b];
-            if (times[bound->from] + bound->least <= times[bound->to]) continue;
-            times[bound->to] = times[bound->from] + bound->least;
-            changed = true;
-        }
-        if (!changed) return true;
-    }
-    return false;
+/* A batch of the stage leaves at most `batches` periods after it came. */
+static bool limit_stay(struct problem *p, int s, int64_t batches) {
+    int64_t length = p->operations[p->backward[s]].length_ns;
+    return batches >= 1 && differences_add(&p->apart, p->backward[s], p->forward[s], length - batches * p->period);
 }
 
-static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+/* Batches that stage s must keep, as far as is known. */
+static int64_t least_kept(const struct problem *p, int s) {
+    int64_t stay = differences_least(&p->apart, p->forward[s], p->backward[s]) + p->operations[p->backward[s]].length_ns;
+    return ceil_divide(stay, p->period);
+}
 
+static int64_t memory_of(const struct problem *p, int s, int64_t batches) {
+    return madpipe_memory(p->data, p->stages[s].first, p->stages[s].end, batches);
+}
+
+/* A normal worker's memory limits how long a batch may stay. */
+static bool limit_stays(struct problem *p) {
+    for (int s = 0; s < p->stage_count; s++) {
+        int64_t copy = madpipe_copy_bytes(p->data, p->stages[s].first, p->stages[s].end);
+        int64_t room = p->data->limit_bytes - memory_of(p, s, 0);
+        if (p->stages[s].special || p->data->limit_bytes == INT64_MAX || (copy == 0 && room >= 0)) continue;
+        if (room < 0 || !limit_stay(p, s, room / copy)) return false;
+    }
+    return true;
+}
+
+/* -------------------------------------------------------------- consequences */
+
+/* The rounds that are left for a pair, and what follows for its times. */
+static bool narrow_pair(struct problem *p, const struct pair *pair) {
+    int64_t length_x = p->operations[pair->x].length_ns, length_y = p->operations[pair->y].length_ns;
+    int64_t least = differences_least(&p->apart, pair->x, pair->y), most = -differences_least(&p->apart, pair->y, pair->x);
+    int64_t low = floor_divide(least + length_y - 1, p->period);
+    if (!differences_add(&p->apart, pair->x, pair->y, low * p->period + length_x)) return false;
+    if (most == -DIFFERENCES_NONE) return true;
+    int64_t high = floor_divide(most - length_x, p->period);
+    return high >= low && differences_add(&p->apart, pair->y, pair->x, length_y - (high + 1) * p->period);
+}
+
+/* Batches that stage s holds at least when stage r's forward starts. */
+static int64_t least_held(const struct problem *p, int s, int r) {
+    int64_t kept = least_kept(p, s), latest = differences_least(&p->apart, p->forward[r], p->backward[s]);
+    if (s == r) return kept;
+    int64_t begun = floor_divide(differences_least(&p->apart, p->forward[s], p->forward[r]), p->period);
+    int64_t finished = floor_divide(-latest - p->operations[p->backward[s]].length_ns, p->period);
+    if (differences_least(&p->apart, p->forward[s], p->forward[r]) == DIFFERENCES_NONE || latest == DIFFERENCES_NONE)
+        return kept - 1;
+    return begun - finished > kept - 1 ? begun - finished : kept - 1;
+}
+
+/* What the special worker holds at least when stage r's forward starts, or at any time where blocks are held for good. */
+static int64_t least_memory(const struct problem *p, int r) {
+    int64_t bytes = 0;
+    for (int s = 0; s < p->stage_count; s++)
+        if (p->stages[s].special) bytes += memory_of(p, s, p->data->fixed ? least_kept(p, s) : least_held(p, s, r));
+    return bytes;
+}
+
+/* What is left of the special worker's memory limits how many batches each of its stages may keep. */
+static bool narrow_memory(struct problem *p) {
+    int64_t limit = p->data->limit_bytes;
+    if (limit == INT64_MAX) return true;
+    for (int s = 0; s < p->stage_count; s++) {
+        if (!p->stages[s].special) continue;
+        int64_t room = limit - least_memory(p, s), copy = madpipe_copy_bytes(p->data, p->stages[s].first, p->stages[s].end);
+        if (room < 0) return false;
+        if (copy > 0 && !limit_stay(p, s, least_kept(p, s) + room / copy)) return false;
+    }
+    return true;
+}
+
+static bool narrow(struct problem *p) {
+    size_t before;
+    do {
+        before = p->apart.trail_count;
+        for (int i = 0; i < p->pair_count; i++)
+            if (!narrow_pair(p, &p->pairs[i])) return false;
+        if (!narrow_memory(p)) return false;
+    } while (p->apart.trail_count > before);
+    return true;
+}
+
+/* ------------------------------------------------------------------- choices */
+
+/* time[to] - time[from] >= least, or time[from] - time[to] >= other. */
 struct choice {
-    struct bound first, second;
+    int from, to;
+    int64_t least, other;
 };
 
-/* Two operations that overlap on their worker or link, and the two ways out; the worst overlap first. */
-static bool find_overlap(const struct problem *p, const int64_t *times, struct choice *choice) {
+static int64_t time_of(const struct problem *p, int operation) { return differences_least(&p->apart, 0, operation); }
+
+/* Two operations that overlap at their earliest times, the worst of all. */
+static bool find_overlap(const struct problem *p, struct choice *choice) {
     int64_t worst = 0;
-    for (int x = 0; x < p->operation_count; x++)
-        for (int y = x + 1; y < p->operation_count; y++) {
-            if (p->resource[x] < 0 || p->resource[x] != p->resource[y]) continue;
-            int64_t apart = times[y] - times[x], length_x = p->operations[x].length_ns, length_y = p->operations[y].length_ns;
-            int64_t round = floor_divide(apart, p->period), into = apart - round * p->period;
-            int64_t overlap = 0;
-            if (into < length_x) overlap = length_x - into;
-            if (p->period - into < length_y) {
-                overlap = length_y - (p->period - into);
-                round++;
-            }
-            if (overlap <= worst) continue;
-            worst = overlap;
-            *choice = (struct choice){{x, y, round * p->period + length_x}, {y, x, length_y - round * p->period}};
+    for (int i = 0; i < p->pair_count; i++) {
+        int x = p->pairs[i].x, y = p->pairs[i].y;
+        int64_t length_x = p->operations[x].length_ns, length_y = p->operations[y].length_ns;
+        int64_t apart = time_of(p, y) - time_of(p, x), round = floor_divide(apart, p->period);
+        int64_t into = apart - round * p->period, overlap = 0;
+        if (into < length_x) overlap = length_x - into;
+        if (p->period - into < length_y) {
+            overlap = length_y - (p->period - into);
+            round++;
         }
+        if (overlap <= worst) continue;
+        worst = overlap;
+        *choice = (struct choice){x, y, round * p->period + length_x, length_y - round * p->period};
+    }
     return worst > 0;
 }
 
-/* Batches that the stage holds at time `now`: begun and not finished. */
-static int64_t batches_held(const struct problem *p, const int64_t *times, int stage, int64_t now, int64_t *begun,
-                            int64_t *finished) {
-    int backward = p->backward[stage];
-    *begun = floor_divide(now - times[p->forward[stage]], p->period);
-    *finished = floor_divide(now - times[backward] - p->operations[backward].length_ns, p->period);
-    return *begun - *finished;
+/* Of what stage s has begun and finished when an operation starts: how many. */
+static int64_t begun_at(const struct problem *p, int s, int operation) {
+    return floor_divide(time_of(p, operation) - time_of(p, p->forward[s]), p->period);
+}
+static int64_t finished_at(const struct problem *p, int s, int operation) {
+    int backward = p->backward[s];
+    return floor_divide(time_of(p, operation) - time_of(p, backward) - p->operations[backward].length_ns, p->period);
+}
+
+/* Batches that stage s holds when stage r's forward starts. */
+static int64_t held_at(const struct problem *p, int s, int r) {
+    int operation = p->forward[p->data->fixed ? s : r];
+    return begun_at(p, s, operation) - finished_at(p, s, operation);
 }
 
 /* A stage of the special worker at whose forward's start there is not room for all; -1: none. */
-static int find_overflow(const struct problem *p, const int64_t *times) {
-    const struct madpipe *data = p->data;
-    if (data->limit_bytes == INT64_MAX) return -1;
+static int find_overflow(const struct problem *p) {
+    if (p->data->limit_bytes == INT64_MAX) return -1;
     for (int r = 0; r < p->stage_count; r++) {
-        int64_t bytes = 0, begun, finished;
+        int64_t bytes = 0;
         if (!p->stages[r].special) continue;
-        for (int s = 0; s < p->stage_count; s++) {
-            if (!p->stages[s].special) continue;
-            int64_t held = batches_held(p, times, s, times[p->forward[r]], &begun, &finished);
-            bytes += madpipe_memory(data, p->stages[s].first, p->stages[s].end, held);
-        }
-        if (bytes > data->limit_bytes) return r;
+        for (int s = 0; s < p->stage_count; s++)
+            if (p->stages[s].special) bytes += memory_of(p, s, held_at(p, s, r));
+        if (bytes > p->data->limit_bytes) return r;
     }
     return -1;
 }
 
-static enum ps_status branch(struct problem *p, int depth, bool *found, struct ps_error *error);
+static bool search(struct problem *p, int depth);
 
-static enum ps_status try_bound(struct problem *p, int depth, struct bound bound, bool *found, struct ps_error *error) {
-    if (*found) return PS_OK;
-    int kept = p->bound_count;
-    TRY(add_bound(p, bound.from, bound.to, bound.least, error));
-    memcpy(&p->times[(size_t)(depth + 1) * (size_t)p->operation_count], &p->times[(size_t)depth * (size_t)p->operation_count],
-           (size_t)p->operation_count * sizeof *p->times);
-    TRY(branch(p, depth + 1, found, error));
-    p->bound_count = kept;
-    return PS_OK;
+static bool try_bound(struct problem *p, int depth, int from, int to, int64_t least) {
+    size_t mark = p->apart.trail_count;
+    if (differences_add(&p->apart, from, to, least) && search(p, depth + 1)) return true;
+    differences_undo(&p->apart, mark);
+    return false;
 }
 
-/* Every way to hold one batch less at the start of stage r's forward. */
-static enum ps_status branch_memory(struct problem *p, int depth, int r, bool *found, struct ps_error *error) {
-    const int64_t *times = &p->times[(size_t)depth * (size_t)p->operation_count];
-    int64_t begun, finished;
-    for (int s = 0; s < p->stage_count && !*found; s++) {
+static bool try_choice(struct problem *p, int depth, const struct choice *choice) {
+    return try_bound(p, depth, choice->from, choice->to, choice->least) ||
+           try_bound(p, depth, choice->to, choice->from, choice->other);
+}
+
+/* Blocks are held for good: a stage that keeps more than it must keeps fewer, or not. */
+static bool choose_stay(struct problem *p, int depth, int r) {
+    for (int s = 0; s < p->stage_count; s++) {
+        int64_t held = held_at(p, s, r), length = p->operations[p->backward[s]].length_ns;
+        if (!p->stages[s].special || held <= least_kept(p, s)) continue;
+        struct choice choice = {p->backward[s], p->forward[s], length - (held - 1) * p->period,
+                                (held - 1) * p->period + 1 - length};
+        return try_choice(p, depth, &choice);
+    }
+    return false;
+}
+
+/* Of the ways to hold one batch less at the start of stage r's forward the first that is not ruled out, or its opposite. */
+static bool choose_moment(struct problem *p, int depth, int r) {
+    int now = p->forward[r];
+    for (int s = 0; s < p->stage_count; s++) {
+        int64_t length = p->operations[p->backward[s]].length_ns;
+        int64_t leave = length + (finished_at(p, s, now) + 1) * p->period;
+        int64_t come = p->operations[now].length_ns - begun_at(p, s, now) * p->period;
+        struct choice leaves = {p->backward[s], now, leave, 1 - leave}, comes = {now, p->forward[s], come, 1 - come};
         if (!p->stages[s].special) continue;
-        batches_held(p, times, s, times[p->forward[r]], &begun, &finished);
-        int64_t length = p->operations[p->backward[s]].length_ns, first = p->operations[p->forward[r]].length_ns;
-        TRY(try_bound(p, depth, (struct bound){p->backward[s], p->forward[r], length + (finished + 1) * p->period}, found,
-                      error));
-        if (s != r)
-            TRY(try_bound(p, depth, (struct bound){p->forward[r], p->forward[s], first - begun * p->period}, found, error));
+        if (differences_least(&p->apart, now, p->backward[s]) <= -leave) return try_choice(p, depth, &leaves);
+        if (s != r && differences_least(&p->apart, p->forward[s], now) <= -come) return try_choice(p, depth, &comes);
     }
-    return PS_OK;
+    return false;
 }
 
-static enum ps_status branch(struct problem *p, int depth, bool *found, struct ps_error *error) {
-    int64_t *times = &p->times[(size_t)depth * (size_t)p->operation_count];
+/* Leaves the earliest times of a schedule in `apart` where there is one. */
+static bool search(struct problem *p, int depth) {
     struct choice choice;
-    if (*p->nodes == 0 || depth == p->depth_max) return PS_OK;
+    if (depth == DEPTH_MAX) *p->nodes = 0;
+    if (*p->nodes == 0) return false;
     --*p->nodes;
-    if (!longest_paths(p, times)) return PS_OK;
-    if (find_overlap(p, times, &choice)) {
-        TRY(try_bound(p, depth, choice.first, found, error));
-        return try_bound(p, depth, choice.second, found, error);
-    }
-    int overflow = find_overflow(p, times);
-    if (overflow >= 0) return branch_memory(p, depth, overflow, found, error);
-    for (int o = 0; o < p->operation_count; o++) p->operations[o].start_ns = times[o];
-    *found = true;
-    return PS_OK;
+    if (!narrow(p)) return false;
+    if (find_overlap(p, &choice)) return try_choice(p, depth, &choice);
+    int overflow = find_overflow(p);
+    if (overflow < 0) return true;
+    return p->data->fixed ? choose_stay(p, depth, overflow) : choose_moment(p, depth, overflow);
 }
 
 enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period_ns,
                                 int *nodes, struct periodic_operation *operations, int *operation_count, bool *found,
                                 struct ps_error *error) {
-    enum { DEPTH_MAX = 400 };
     size_t most = 4 * (size_t)count;
-    struct problem p = {.data = data,
-                        .stages = stages,
-                        .stage_count = count,
-                        .period = period_ns,
-                        .operations = operations,
-                        .depth_max = DEPTH_MAX,
-                        .nodes = nodes};
+    struct problem p = {
+        .data = data, .stages = stages, .stage_count = count, .period = period_ns, .operations = operations, .nodes = nodes};
     int *places = malloc((most + 2 * (size_t)count) * sizeof *places);
-    bool possible = true;
-    enum ps_status status;
-    p.times = calloc((DEPTH_MAX + 2) * most, sizeof *p.times);
+    p.pairs = malloc(most * most / 2 * sizeof *p.pairs);
+    enum ps_status status = places && p.pairs ? differences_open((int)most - 2, &p.apart, error)
+                                              : error_memory(error, "the tables of a schedule", most * most * sizeof *p.pairs);
     *found = false;
-    if (!places || !p.times) {
-        status = error_memory(error, "the tables of a schedule", (DEPTH_MAX + 2) * most * sizeof *p.times);
-        goto out;
+    if (status == PS_OK) {
+        p.resource = places;
+        p.forward = places + most;
+        p.backward = p.forward + count;
+        bool possible = write_operations(&p) && limit_waits(&p);
+        write_pairs(&p);
+        *found = possible && loads_fit(&p) && limit_stays(&p) && search(&p, 0);
+        for (int o = 0; o < p.operation_count; o++) p.operations[o].start_ns = time_of(&p, o);
+        *operation_count = p.operation_count;
+        if (p.apart.failed) status = error_memory(error, "the bounds of a schedule", p.apart.trail_capacity * sizeof *p.apart.trail);
     }
-    p.resource = places;
-    p.forward = places + most;
-    p.backward = p.forward + count;
-    TRY_OUT(write_operations(&p, error));
-    TRY_OUT(limit_stays(&p, &possible, error));
-    if (possible && loads_fit(&p)) TRY_OUT(branch(&p, 0, found, error));
-    *operation_count = p.operation_count;
-out:
+    differences_close(&p.apart);
     free(places);
-    free(p.times);
-    free(p.bounds);
+    free(p.pairs);
     return status;
 }

@@ -34,7 +34,7 @@ enum ps_status madpipe_climb(const struct madpipe *data, int64_t bound, int node
                              struct madpipe_found *best, struct ps_error *error);
 
 /* Normal stages get the workers from 1 on in order, the special ones worker 0; without special stages the first is 0. */
-enum ps_status madpipe_answer(const struct madpipe_found *best, struct planner_answer *answer, struct ps_error *error);
+enum ps_status madpipe_answer(const struct madpipe *data, const struct madpipe_found *best, struct planner_answer *answer, struct ps_error *error);
 
 /* Is it valid? Dependencies, no overlap on any worker or link, and memory at every moment; counted from the times alone. */
 bool madpipe_schedule_valid(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period_ns,

@@ -3,29 +3,28 @@
  *
  * Labels stand for ways to place the layers from `first` on. A label has the delay at its front, the load and memory of the
  * special worker (for a stage there at least g - 1 activations, and g for one stage at a time: the largest of them is added,
- * which the paper leaves out), and the transfer that is already on the link between a normal worker and the special one, if the
+ * which the paper leaves out), what it holds on average over a period, which is no more than at its fullest moment (a batch that
+ * stays for 1.9 T counts 1.9 times), and the transfer that is already on the link between a normal worker and the special one, if the
  * stage behind is there too: such a link carries both ends of the normal stage.
  *
  * A label is dropped when another, with as many normal workers left or more, is no worse in anything, and when what is left
  * cannot be done in the time that is left. What remains is a true lower bound for the class: a schedule may need more, never
  * less.
  */
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "plan/planners/madpipe.h"
 
 struct label {
     int64_t delay, load, memory, copy; /* of the special worker: load, memory, largest activation */
+    int64_t average;                   /* memory that it holds on average over a period */
     int64_t pending;                   /* on the link of the normal stage at the front; PENDING_SPECIAL: the front is special */
     int first, workers;                /* first layer placed; normal workers left */
     int parent;                        /* label behind, or -1 */
 };
 
 #define PENDING_SPECIAL INT64_MAX
-
-/* Comparisons of labels that one test may take. */
-enum { BUDGET = 100000000 };
 
 struct labels {
     const struct madpipe *data;
@@ -51,34 +50,53 @@ static enum ps_status reserve(struct labels *labels, struct ps_error *error) {
 
 static bool no_worse(const struct label *a, const struct label *b) {
     return a->delay <= b->delay && a->load <= b->load && a->memory <= b->memory && a->copy <= b->copy &&
-           a->pending <= b->pending;
+           a->pending <= b->pending && a->average <= b->average;
 }
 
 static int *list_of(struct labels *labels, int first, int workers) {
     return &labels->list[first * labels->data->workers + workers];
 }
 
-/* Is it dominated; and drops what it dominates. */
+/* What has dominated once soon does again. */
+static void move_to_front(struct labels *labels, int *list, int *link) {
+    int l = *link;
+    *link = labels->next[l];
+    labels->next[l] = *list;
+    *list = l;
+}
+
+/* Is it dominated? Else drops what it dominates in its own list. */
 static bool dominated(struct labels *labels, const struct label *label) {
     for (int w = label->workers; w < labels->data->workers; w++)
-        for (int l = *list_of(labels, label->first, w); l >= 0; l = labels->next[l], labels->compared++)
-            if (no_worse(&labels->all[l], label)) return true;
-    for (int w = label->workers; w >= 0; w--)
-        for (int *link = list_of(labels, label->first, w); *link >= 0;) {
-            int l = *link;
-            if (no_worse(label, &labels->all[l])) {
-                *link = labels->next[l];
-            } else {
-                link = &labels->next[l];
-            }
+        for (int *list = list_of(labels, label->first, w), *link = list; *link >= 0; link = &labels->next[*link]) {
+            labels->compared++;
+            if (!no_worse(&labels->all[*link], label)) continue;
+            move_to_front(labels, list, link);
+            return true;
         }
+    for (int *link = list_of(labels, label->first, label->workers); *link >= 0;) {
+        if (no_worse(label, &labels->all[*link])) {
+            *link = labels->next[*link];
+        } else {
+            link = &labels->next[*link];
+        }
+    }
     return false;
 }
 
+/* Is there time and memory for what is left? A batch stays there longer than behind. */
+static bool rest_fits(const struct labels *labels, const struct label *label) {
+    const struct madpipe *data = labels->data;
+    int64_t time = label->workers * labels->period + labels->period - label->load;
+    if (data->time_ns[label->first] > time) return false;
+    if (data->limit_bytes == INT64_MAX) return true;
+    double held = (double)(data->fixed ? label->memory : label->average), limit = (double)data->limit_bytes;
+    return madpipe_least_bytes(data, label->first, label->delay, labels->period) <= (label->workers + 1) * limit - held;
+}
+
 static enum ps_status add(struct labels *labels, const struct label *label, struct ps_error *error) {
-    if (labels->compared >= BUDGET) return PS_OK;
-    int64_t left = labels->data->time_ns[label->first], room = label->workers * labels->period + labels->period - label->load;
-    if (left > room || dominated(labels, label)) return PS_OK;
+    if (labels->compared >= labels->data->budget) return PS_OK;
+    if (!rest_fits(labels, label) || dominated(labels, label)) return PS_OK;
     TRY(reserve(labels, error));
     int *list = list_of(labels, label->first, label->workers);
     labels->all[labels->count] = *label;
@@ -87,29 +105,40 @@ static enum ps_status add(struct labels *labels, const struct label *label, stru
     return PS_OK;
 }
 
+/* Memory of a stage that a batch stays in for `stay`: what the special worker must have room for. */
+static void add_memory(const struct madpipe *data, int first, int end, int64_t stay, int64_t period, struct label *label) {
+    int64_t copies = madpipe_periods(stay, period), copy = madpipe_copy_bytes(data, first, end);
+    if (data->fixed) {
+        label->memory += madpipe_memory(data, first, end, copies);
+        return;
+    }
+    int64_t sure = copy * data->caution / CAUTION_MAX;
+    label->memory += madpipe_memory(data, first, end, copies - 1) + sure;
+    if (copy - sure > label->copy) label->copy = copy - sure;
+    label->average += madpipe_memory(data, first, end, 0) + (int64_t)floor((double)copy * ((double)stay / (double)period));
+}
+
 /* Puts the layers first..behind.first-1 before a label, on a normal worker or on the special one. */
 static enum ps_status extend(struct labels *labels, int parent, int first, bool special, struct ps_error *error) {
     const struct madpipe *data = labels->data;
     struct label label = labels->all[parent];
     int end = label.first;
-    int64_t time = madpipe_time_ns(data, first, end), transfer = data->transfer_ns[first], period = labels->period;
+    int64_t time = madpipe_time_ns(data, first, end), period = labels->period;
     int64_t copies = madpipe_periods(label.delay + time, period);
     bool behind_special = label.pending == PENDING_SPECIAL;
     if (special) {
         int64_t behind = label.pending;
         label.load += time;
-        int64_t copy = madpipe_copy_bytes(data, first, end), sure = copy * data->caution / CAUTION_MAX;
-        label.memory += madpipe_memory(data, first, end, copies - 1) + sure;
-        if (copy - sure > label.copy) label.copy = copy - sure;
-        if (label.load > period || label.memory + label.copy > data->limit_bytes) return PS_OK;
-        if (behind > 0 && behind + data->transfer_ns[end] > period) return PS_OK;
+        add_memory(data, first, end, label.delay + time, period, &label);
+        if (label.load > period || label.memory + label.copy > data->limit_bytes || label.average > data->limit_bytes) return PS_OK;
+        if (behind > 0 && behind + madpipe_link_ns(data, end) > period) return PS_OK;
         label.pending = PENDING_SPECIAL;
     } else {
         if (madpipe_memory(data, first, end, copies) > data->limit_bytes) return PS_OK;
-        label.pending = behind_special ? data->transfer_ns[end] : 0;
+        label.pending = behind_special ? madpipe_link_ns(data, end) : 0;
         label.workers--;
     }
-    label.delay = madpipe_lengthen(madpipe_lengthen(label.delay, time, period), transfer, period);
+    label.delay = madpipe_cross(data, madpipe_lengthen(label.delay, time, period), first, period);
     label.first = first;
     label.parent = parent;
     return add(labels, &label, error);
@@ -120,7 +149,7 @@ static enum ps_status extend_all(struct labels *labels, int parent, struct ps_er
     struct label label = labels->all[parent];
     for (int first = label.first - 1; first >= 0; first--) {
         if (madpipe_time_ns(data, first, label.first) > labels->period) break;
-        if (data->transfer_ns[first] > labels->period) continue;
+        if (madpipe_link_ns(data, first) > labels->period || (data->cuts && !data->cuts[first])) continue;
         if (label.workers > 0) TRY(extend(labels, parent, first, false, error));
         if (label.pending != PENDING_SPECIAL) TRY(extend(labels, parent, first, true, error));
     }
@@ -131,7 +160,7 @@ static enum ps_status fill(struct labels *labels, struct ps_error *error) {
     const struct madpipe *data = labels->data;
     struct label start = {.first = data->layers, .workers = data->workers - 1, .parent = -1};
     TRY(add(labels, &start, error));
-    for (int first = data->layers; first > 0 && labels->compared < BUDGET; first--)
+    for (int first = data->layers; first > 0 && labels->compared < labels->data->budget; first--)
         for (int w = data->workers - 1; w >= 0; w--)
             for (int l = *list_of(labels, first, w); l >= 0; l = labels->next[l]) TRY(extend_all(labels, l, error));
     return PS_OK;
@@ -160,7 +189,7 @@ enum ps_status madpipe_special_some(const struct madpipe *data, int64_t period_n
     for (int w = data->workers - 1; w >= 0; w--)
         for (int l = labels.list[w]; l >= 0 && *found < most; l = labels.next[l], ++*found)
             counts[*found] = read_stages(&labels, l, stages + (size_t)*found * (size_t)data->layers);
-    *complete = labels.compared < BUDGET;
+    *complete = labels.compared < data->budget;
 out:
     free(labels.all);
     free(labels.next);

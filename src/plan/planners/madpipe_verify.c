@@ -29,8 +29,9 @@ static bool dependencies_hold(int stages, const struct periodic_operation *opera
     return true;
 }
 
-/* Do the two use the same worker, or the same pair of workers? */
-static bool share(const struct madpipe_stage *stages, const struct periodic_operation *a, const struct periodic_operation *b) {
+/* Do the two use the same worker, or the same pair of workers, in the same direction where each has its own link? */
+static bool share(const struct madpipe *data, const struct madpipe_stage *stages, const struct periodic_operation *a,
+                  const struct periodic_operation *b) {
     bool a_computes = a->kind == PERIODIC_FORWARD || a->kind == PERIODIC_BACKWARD;
     bool b_computes = b->kind == PERIODIC_FORWARD || b->kind == PERIODIC_BACKWARD;
     if (a_computes != b_computes) return false;
@@ -40,7 +41,8 @@ static bool share(const struct madpipe_stage *stages, const struct periodic_oper
     for (int i = 0; i < 2; i++)
         for (int j = 0; j < 2; j++)
             if (stages[end[i][j]].special) end[i][j] = -1; /* all of these are one worker */
-    return (end[0][0] == end[1][0] && end[0][1] == end[1][1]) || (end[0][0] == end[1][1] && end[0][1] == end[1][0]);
+    bool opposite = end[0][0] == end[1][1] && end[0][1] == end[1][0];
+    return (end[0][0] == end[1][0] && end[0][1] == end[1][1]) || (data->one_link && opposite);
 }
 
 /* Each operation takes [start, start + length) modulo T, which may wrap around: some round of one must not meet the other. */
@@ -51,13 +53,13 @@ static bool overlap(const struct periodic_operation *a, const struct periodic_op
     return false;
 }
 
-static bool resources_hold(const struct madpipe_stage *stages, int64_t period, const struct periodic_operation *operations,
-                           int count) {
+static bool resources_hold(const struct madpipe *data, const struct madpipe_stage *stages, int64_t period,
+                           const struct periodic_operation *operations, int count) {
     for (int a = 0; a < count; a++) {
         if (operations[a].start_ns < 0 || operations[a].length_ns > period) return false;
         if (operations[a].length_ns == 0) continue;
         for (int b = 0; b < a; b++)
-            if (operations[b].length_ns > 0 && share(stages, &operations[a], &operations[b]) &&
+            if (operations[b].length_ns > 0 && share(data, stages, &operations[a], &operations[b]) &&
                 overlap(&operations[a], &operations[b], period))
                 return false;
     }
@@ -83,8 +85,10 @@ static bool memory_holds(const struct madpipe *data, const struct madpipe_stage 
         int64_t bytes = 0, now = find(operations, count, PERIODIC_FORWARD, r)->start_ns + (latest / period + 2) * period;
         for (int s = 0; s < stage_count; s++) {
             if (s != r && !(stages[s].special && stages[r].special)) continue;
-            int64_t batches =
-                held(find(operations, count, PERIODIC_FORWARD, s), find(operations, count, PERIODIC_BACKWARD, s), now, period);
+            const struct periodic_operation *forward = find(operations, count, PERIODIC_FORWARD, s);
+            const struct periodic_operation *backward = find(operations, count, PERIODIC_BACKWARD, s);
+            int64_t moment = data->fixed ? forward->start_ns + (latest / period + 2) * period : now; /* fixed: its own fullest */
+            int64_t batches = held(forward, backward, moment, period);
             bytes += madpipe_memory(data, stages[s].first, stages[s].end, batches);
         }
         if (bytes > data->limit_bytes) return false;
@@ -95,6 +99,6 @@ static bool memory_holds(const struct madpipe *data, const struct madpipe_stage 
 bool madpipe_schedule_valid(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period_ns,
                             const struct periodic_operation *operations, int operation_count) {
     return dependencies_hold(count, operations, operation_count) &&
-           resources_hold(stages, period_ns, operations, operation_count) &&
+           resources_hold(data, stages, period_ns, operations, operation_count) &&
            memory_holds(data, stages, count, period_ns, operations, operation_count);
 }

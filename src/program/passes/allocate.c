@@ -3,6 +3,8 @@
  *
  *   input            from the receive (first stage: from the forward, which fills it with data) to the backward
  *   stash            from the forward to the backward; with recomputation during the forward, and from R to the backward
+ *   delta            from the backward of the input to that of the weights; where these are apart, input and stash, too, are
+ *                    kept until the latter
  *   output           from the forward until the next one has been sent: two, so that sending runs beside computing;
  *                    during R, which needs somewhere to put what it makes
  *   output gradient  from the receive to the backward
@@ -80,16 +82,27 @@ static enum ps_status forward(const struct ps_programs *programs, struct block_p
     return PS_OK;
 }
 
+static void consume(struct block_pool pools[BLOCK_KINDS], struct instruction *instruction, enum block_kind kind) {
+    use(&pools[kind], instruction, kind);
+    drop(&pools[kind], instruction->block[kind]);
+}
+
+/* B, or one of its halves. */
 static enum ps_status backward(const struct ps_programs *programs, struct block_pool pools[BLOCK_KINDS],
                                struct instruction *instruction, struct ps_error *error) {
-    static const enum block_kind consumed[] = {BLOCK_STASH, BLOCK_INPUT, BLOCK_OUTPUT_GRADIENT};
-    int stage = instruction->stage;
-    for (int i = 0; i < 3; i++) {
-        if (consumed[i] == BLOCK_OUTPUT_GRADIENT && stage == programs->stages - 1) continue;
-        use(&pools[consumed[i]], instruction, consumed[i]);
-        drop(&pools[consumed[i]], instruction->block[consumed[i]]);
+    int stage = instruction->stage, k = instruction->micro_batch;
+    if (instruction->op == OP_I) {
+        use(&pools[BLOCK_STASH], instruction, BLOCK_STASH);
+        use(&pools[BLOCK_INPUT], instruction, BLOCK_INPUT);
+        TRY(take(&pools[BLOCK_DELTA], k, instruction, BLOCK_DELTA, error));
+    } else {
+        consume(pools, instruction, BLOCK_STASH);
+        consume(pools, instruction, BLOCK_INPUT);
     }
-    if (stage > 0) TRY(take(&pools[BLOCK_INPUT_GRADIENT], instruction->micro_batch, instruction, BLOCK_INPUT_GRADIENT, error));
+    if (instruction->op == OP_W) consume(pools, instruction, BLOCK_DELTA);
+    if (!instruction_takes_gradient(instruction)) return PS_OK;
+    if (stage < programs->stages - 1) consume(pools, instruction, BLOCK_OUTPUT_GRADIENT);
+    if (stage > 0) TRY(take(&pools[BLOCK_INPUT_GRADIENT], k, instruction, BLOCK_INPUT_GRADIENT, error));
     return PS_OK;
 }
 
@@ -101,7 +114,9 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     int k = instruction.micro_batch;
     switch ((enum opcode)instruction.op) {
     case OP_F: TRY(forward(programs, pools, &instruction, error)); break;
-    case OP_B: TRY(backward(programs, pools, &instruction, error)); break;
+    case OP_B:
+    case OP_I:
+    case OP_W: TRY(backward(programs, pools, &instruction, error)); break;
     case OP_R:
         use(&pools[BLOCK_INPUT], &instruction, BLOCK_INPUT);
         TRY(take(&pools[BLOCK_STASH], k, &instruction, BLOCK_STASH, error));
@@ -136,6 +151,7 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
         struct stage_slots *slots = &programs->slots[part];
         const struct block_pool *pools = pass.pools[part];
         slots->stash = pools[BLOCK_STASH].used;
+        slots->delta = pools[BLOCK_DELTA].used;
         slots->input = pools[BLOCK_INPUT].used;
         slots->output = pools[BLOCK_OUTPUT].used;
         slots->output_gradient = pools[BLOCK_OUTPUT_GRADIENT].used;

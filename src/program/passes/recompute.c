@@ -5,7 +5,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
                             struct ps_error *error) {
     (void)context;
     const struct instruction *instruction = &programs->worker[worker].code[index];
-    if (instruction->op == OP_B && programs->recompute[instruction->stage]) {
+    if (instruction_takes_gradient(instruction) && programs->recompute[instruction->stage]) {
         struct instruction again = instruction_make(OP_R, instruction->stage, instruction->micro_batch);
         again.slot = instruction->slot;
         TRY(program_append(out, &again, error));

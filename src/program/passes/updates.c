@@ -1,4 +1,4 @@
-/* An update follows the backward that completes its mini-batch: the last of the mini-batch's backwards in program order. */
+/* An update follows the backward that completes its mini-batch: the last of those that add to the mini-batch's gradients. */
 #include <stdlib.h>
 
 #include "program/passes/passes.h"
@@ -8,7 +8,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     int *done = context; /* backwards so far, by stage and mini-batch */
     const struct instruction *instruction = &programs->worker[worker].code[index];
     TRY(program_append(out, instruction, error));
-    if (instruction->op != OP_B) return PS_OK;
+    if (!instruction_adds_gradients(instruction)) return PS_OK;
     int batch = programs_batch(programs, instruction->micro_batch);
     if (++done[instruction->stage * programs->batches + batch] < programs->micro_batches) return PS_OK;
     struct instruction update = instruction_make(OP_U, instruction->stage, batch);

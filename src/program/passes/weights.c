@@ -106,7 +106,7 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
         const struct program *program = &programs->worker[worker];
         for (int i = 0; i < program->count; i++) {
             const struct instruction *instruction = &program->code[i];
-            if (instruction->op != OP_F && instruction->op != OP_B) continue;
+            if (instruction->op == OP_U) continue;
             struct reading reading = reading_of(pass, programs, instruction);
             struct reading_context now =
                 version_table_context(&pass->versions, programs, instruction->stage, instruction->micro_batch, pass->flush);

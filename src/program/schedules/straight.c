@@ -22,6 +22,18 @@ enum ps_status straight_one_forward_one_backward(struct program *program, int st
     return PS_OK;
 }
 
+enum ps_status straight_split_backward(struct program *program, int stage, int first, int count, int warm_up, int lag,
+                                       struct ps_error *error) {
+    if (warm_up > count) warm_up = count;
+    for (int k = 0; k < count + warm_up + lag; k++) {
+        int input = k - warm_up, weights = input - lag;
+        if (k < count) TRY(straight_compute(program, OP_F, stage, first + k, error));
+        if (input >= 0 && input < count) TRY(straight_compute(program, OP_I, stage, first + input, error));
+        if (weights >= 0 && weights < count) TRY(straight_compute(program, OP_W, stage, first + weights, error));
+    }
+    return PS_OK;
+}
+
 int straight_micro_batches(int workers) {
     if (workers == 1) return 1;
     int micro_batches = 1;

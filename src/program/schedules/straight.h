@@ -11,6 +11,10 @@ enum ps_status straight_compute(struct program *program, enum opcode op, int sta
  * first .. first + count - 1. */
 enum ps_status straight_one_forward_one_backward(struct program *program, int stage, int first, int count, int warm_up,
                                                  struct ps_error *error);
+/* The same with the backward split: behind each I, from the `lag`-th on, the W of the micro-batch `lag` before, and the others'
+ * at the end. */
+enum ps_status straight_split_backward(struct program *program, int stage, int first, int count, int warm_up, int lag,
+                                       struct ps_error *error);
 /* The smallest power of two that is at least twice the workers: it divides the usual batch sizes. 1 for one worker. */
 int straight_micro_batches(int workers);
 

@@ -1,18 +1,20 @@
 /*
- * VGG-16 (Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", 2015, configuration D).
- * Up to 64 pixels a side its CIFAR form, with a classifier of 512 features (15,245,130 parameters for 32 pixels and 10
- * classes); above, torchvision's (138,357,544 for 224 and 1000). Parameters are named, and start, as in torchvision.
+ * VGG-16 and VGG-19 (Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", 2015,
+ * configurations D and E). Up to 64 pixels a side their CIFAR form, with a classifier of 512 features (VGG-16: 15,245,130
+ * parameters for 32 pixels and 10 classes); above, or with form=imagenet, torchvision's (138,357,544 and 143,667,240 for 224
+ * and 1000). Parameters are named, and start, as in torchvision.
  */
 #include <stdio.h>
 
 #include "graph/model.h"
 
-/* Output channels of the convolutions; 0: a max pool. */
-static const int plan[] = {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0};
+/* Output channels of the 3x3 convolutions; 0: a max pool; -1: the end. */
+static const int plan_d[] = {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0, -1};
+static const int plan_e[] = {64, 64, 0, 128, 128, 0, 256, 256, 256, 256, 0, 512, 512, 512, 512, 0, 512, 512, 512, 512, 0, -1};
 
-static int build_features(struct builder *b, int x, bool batch_norm) {
+static int build_features(struct builder *b, int x, const int *plan, bool batch_norm) {
     int number = 0;
-    for (size_t i = 0; i < sizeof plan / sizeof *plan; i++) {
+    for (int i = 0; plan[i] >= 0; i++) {
         char name[32];
         snprintf(name, sizeof name, "features.%d", number++);
         if (plan[i] == 0) {
@@ -40,18 +42,19 @@ static int build_classifier_layer(struct builder *b, int x, int number, int feat
     return x;
 }
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const int *plan, const struct model_options *sizes, struct options *options,
                             struct ps_error *error) {
     int batch_norm = 0;
     double rate = 0.5;
+    bool small;
+    TRY(model_form(options, sizes, &small, error));
     TRY(options_int(options, "batch_norm", 0, 1, &batch_norm, error));
     TRY(options_number(options, "dropout", 0, 0.99, &rate, error));
     struct builder b = {graph, error};
-    bool small = sizes->input <= 64;
     int features = small ? 512 : 4096;
     float dropout = (float)rate;
     int x = build_input(&b, sizes->channels, sizes->input, sizes->input);
-    x = build_features(&b, x, batch_norm != 0);
+    x = build_features(&b, x, plan, batch_norm != 0);
     if (!small) x = build_adaptive_pool(&b, x, "avgpool", 7);
     x = build_flatten(&b, x, "flatten");
     if (small) { /* dropout stands before the linear layer, in torchvision's network after its ReLU */
@@ -70,10 +73,28 @@ static enum ps_status build(struct graph *graph, const struct model_options *siz
     return graph->status;
 }
 
+static enum ps_status build_d(struct graph *graph, const struct model_options *sizes, struct options *options,
+                              struct ps_error *error) {
+    return build(graph, plan_d, sizes, options, error);
+}
+
+static enum ps_status build_e(struct graph *graph, const struct model_options *sizes, struct options *options,
+                              struct ps_error *error) {
+    return build(graph, plan_e, sizes, options, error);
+}
+
 const struct model model_vgg16 = {
     .name = "vgg16",
     .summary = "VGG-16: thirteen 3x3 convolutions and three linear layers; CIFAR form up to 64 pixels, torchvision's above",
     .defaults = {.input = 32, .channels = 3, .classes = 10},
-    .keys = {"batch_norm", "dropout", NULL},
-    .build = build,
+    .keys = {"batch_norm", "dropout", "form", NULL},
+    .build = build_d,
+};
+
+const struct model model_vgg19 = {
+    .name = "vgg19",
+    .summary = "VGG-19: sixteen 3x3 convolutions and three linear layers; CIFAR form up to 64 pixels, torchvision's above",
+    .defaults = {.input = 32, .channels = 3, .classes = 10},
+    .keys = {"batch_norm", "dropout", "form", NULL},
+    .build = build_e,
 };

@@ -1,0 +1,323 @@
+/*
+ * LSTM (graph/operators/lstm.c, formulas in reference/lstm.c) by oneDNN's inner products and fused elementwise loops.
+ *
+ * What does not wait for the state is one large product over all positions: the input's part of the gates before the steps, and
+ * after them dx and both weight gradients. A step is a product of N rows with weight_hh and one loop that does all the rest. So
+ * forward, backward to the input and backward to the weights come apart and nothing is computed twice: oneDNN's own LSTM
+ * computes all of the backward in one call. Going through time backwards is what both halves share (backward_shared).
+ *
+ * Inner: gates after their activation (N, T, 4H), cells (N, T, H). Workspace: gradients before the activation (N, T, 4H), the
+ * outputs of the positions before (N, T, H), and what a step needs: rows of gates (N, 4H), state (N, H), cells (N, H).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vector.h"
+#include "compute/cpu/activation.h"
+#include "compute/cpu/cpu.h"
+
+struct lstm {
+    struct kernel kernel;
+    struct cpu_device *device;
+    const struct node *node;
+    int64_t steps, features, hidden; /* T, D, H */
+    bool padded;                     /* the tokens are an input */
+    struct layout plain[2], own[2];  /* of weight_ih and weight_hh: rows; the kernels' */
+    struct primitive input, step, step_back, input_back, weights[2];
+    int64_t before, rows, state, cells, scratch; /* where the parts of the workspace begin, in floats; the first: 0 */
+};
+
+static void destroy(struct kernel *kernel) {
+    struct lstm *lstm = (struct lstm *)kernel;
+    struct primitive *all[] = {&lstm->input,      &lstm->step,       &lstm->step_back,
+                               &lstm->input_back, &lstm->weights[0], &lstm->weights[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) primitive_release(all[i]);
+    for (int i = 0; i < 2; i++) {
+        layout_release(&lstm->plain[i]);
+        layout_release(&lstm->own[i]);
+    }
+    free(lstm);
+}
+
+/* x (rows, columns), weights (4H, columns), y (rows, 4H); `weights` NULL: as oneDNN likes them. */
+static struct arrays arrays_of(struct draft *draft, const struct lstm *lstm, int64_t rows, int64_t columns,
+                               const struct layout *weights, bool bias) {
+    int64_t gates = 4 * lstm->hidden;
+    return (struct arrays){
+        .source = draft_layout(draft, 2, (int64_t[]){rows, columns}, dnnl_ab),
+        .weights = weights != NULL ? weights : draft_layout(draft, 2, (int64_t[]){gates, columns}, dnnl_format_tag_any),
+        .bias = bias ? draft_layout(draft, 1, (int64_t[]){gates}, dnnl_a) : NULL,
+        .destination = draft_layout(draft, 2, (int64_t[]){rows, gates}, dnnl_ab),
+    };
+}
+
+static void make_input(struct draft *draft, struct lstm *lstm, int64_t rows) {
+    struct arrays arrays = arrays_of(draft, lstm, rows, lstm->features, NULL, true);
+    dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, &arrays, false, NULL);
+    arrays.weights = draft_layout_of(draft, forward, DNNL_ARG_WEIGHTS);
+    dnnl_primitive_desc_t back = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
+    dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &arrays, false, forward);
+    draft_primitive(draft, forward, "forward", (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS, 0},
+                    &lstm->input);
+    draft_primitive(draft, back, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
+                    &lstm->input_back);
+    draft_primitive(draft, weights, "gradient of the weights",
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, 0}, &lstm->weights[0]);
+    draft_keep(draft, arrays.weights, &lstm->own[0]);
+}
+
+/* The layout of weight_hh is the step's choice; the product over all positions makes its gradient in it. */
+static void make_step(struct draft *draft, struct lstm *lstm, int64_t samples, int64_t rows) {
+    struct arrays arrays = arrays_of(draft, lstm, samples, lstm->hidden, NULL, false);
+    dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, &arrays, false, NULL);
+    arrays.weights = draft_layout_of(draft, forward, DNNL_ARG_WEIGHTS);
+    dnnl_primitive_desc_t back = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
+    struct arrays all = arrays_of(draft, lstm, rows, lstm->hidden, arrays.weights, false);
+    dnnl_primitive_desc_t hint = draft_linear(draft, PASS_FORWARD, &all, false, NULL);
+    dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &all, false, hint);
+    draft_primitive(draft, forward, "step", (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}, &lstm->step);
+    draft_primitive(draft, back, "backward step", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
+                    &lstm->step_back);
+    draft_primitive(draft, weights, "gradient of the weights",
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, 0}, &lstm->weights[1]);
+    draft_keep(draft, arrays.weights, &lstm->own[1]);
+}
+
+static void plan_memory(struct lstm *lstm) {
+    int64_t samples = lstm->kernel.samples, hidden = lstm->hidden, all = samples * lstm->steps * hidden;
+    lstm->kernel.inner_bytes = 5 * all * (int64_t)sizeof(float);
+    int64_t used = 0, parts[] = {4 * all, all, 4 * samples * hidden, samples * hidden, samples * hidden};
+    int64_t *starts[] = {&lstm->before, &lstm->rows, &lstm->state, &lstm->cells, &lstm->scratch};
+    for (int i = 0; i < 5; i++) {
+        used += (parts[i] + 15) / 16 * 16;
+        *starts[i] = used;
+    }
+    const struct primitive *run[] = {&lstm->input,      &lstm->step,       &lstm->step_back,
+                                     &lstm->input_back, &lstm->weights[0], &lstm->weights[1]};
+    int64_t scratchpad = 0;
+    for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
+        if (run[i]->scratchpad_bytes > scratchpad) scratchpad = run[i]->scratchpad_bytes;
+    }
+    lstm->kernel.workspace_bytes = used * (int64_t)sizeof(float) + scratchpad;
+}
+
+static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    (void)relu_follows;
+    struct lstm *lstm = calloc(1, sizeof *lstm);
+    if (lstm == NULL) return error_memory(error, "a kernel", sizeof *lstm);
+    const struct shape *input = &graph->nodes[node->inputs[0]].shape;
+    lstm->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples};
+    lstm->device = (struct cpu_device *)device;
+    lstm->node = node;
+    lstm->features = input->dim[0], lstm->steps = input->dim[1], lstm->hidden = node->shape.dim[0];
+    lstm->padded = node->input_count > 1;
+    struct draft draft;
+    draft_start(&draft, device, node);
+    int64_t columns[] = {lstm->features, lstm->hidden}, gates = 4 * lstm->hidden;
+    make_input(&draft, lstm, samples * lstm->steps);
+    make_step(&draft, lstm, samples, samples * lstm->steps);
+    for (int i = 0; i < 2; i++) {
+        draft_keep(&draft, draft_layout(&draft, 2, (int64_t[]){gates, columns[i]}, dnnl_ab), &lstm->plain[i]);
+        lstm->kernel.parameter_bytes[i] = layout_bytes(&lstm->own[i]);
+        lstm->kernel.parameter_bytes[2 + i] = gates * (int64_t)sizeof(float);
+    }
+    plan_memory(lstm);
+    enum ps_status status = draft_finish(&draft, error);
+    if (status != PS_OK)
+        destroy(&lstm->kernel);
+    else
+        *kernel = &lstm->kernel;
+    return status;
+}
+
+/* ------------------------------------------------------------------- a step */
+
+/* All that the loops over one step's samples touch. */
+struct step {
+    const struct lstm *lstm;
+    const struct kernel_call *call;
+    int64_t position, neighbour; /* of this step; of the step before it in time, -1 at the first */
+    float *workspace;
+};
+
+static bool is_padding(const struct step *step, int64_t row) { return step->lstm->padded && step->call->input[1][row] == 0; }
+
+static float *cells_of(const struct step *step, int64_t row) {
+    const struct lstm *lstm = step->lstm;
+    return step->call->inner + (4 * lstm->kernel.samples * lstm->steps + row) * lstm->hidden;
+}
+
+/* `gates` (4H) come in as the input's part, `state_part` as that of the state. */
+VECTOR_CLONES static void forward_loop(size_t hidden, float *restrict gates, const float *restrict state_part,
+                                       const float *restrict bias, const float *restrict before, float *restrict cells,
+                                       float *restrict output, float *restrict state) {
+    for (size_t h = 0; h < hidden; h++) {
+        float i = activation_sigmoid(gates[h] + bias[h] + state_part[h]);
+        float f = activation_sigmoid(gates[hidden + h] + bias[hidden + h] + state_part[hidden + h]);
+        float g = activation_tanh(gates[2 * hidden + h] + bias[2 * hidden + h] + state_part[2 * hidden + h]);
+        float o = activation_sigmoid(gates[3 * hidden + h] + bias[3 * hidden + h] + state_part[3 * hidden + h]);
+        float cell = f * before[h] + i * g;
+        gates[h] = i, gates[hidden + h] = f, gates[2 * hidden + h] = g, gates[3 * hidden + h] = o;
+        cells[h] = cell;
+        output[h] = state[h] = o * activation_tanh(cell);
+    }
+}
+
+static void forward_samples(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct step *step = context;
+    const struct lstm *lstm = step->lstm;
+    size_t hidden = (size_t)lstm->hidden;
+    for (size_t n = first; n < end; n++) {
+        int64_t row = (int64_t)n * lstm->steps + step->position;
+        float *gates = step->call->inner + (size_t)row * 4 * hidden, *cells = cells_of(step, row);
+        float *output = step->call->output + (size_t)row * hidden, *state = step->workspace + lstm->state + n * hidden;
+        if (is_padding(step, row)) {
+            memset(gates, 0, 4 * hidden * sizeof(float));
+            memset(cells, 0, hidden * sizeof(float));
+            memset(output, 0, hidden * sizeof(float));
+            memset(state, 0, hidden * sizeof(float));
+            continue;
+        }
+        const float *zero = step->workspace + lstm->cells + n * hidden;
+        const float *before = step->neighbour >= 0 ? cells_of(step, row - step->position + step->neighbour) : zero;
+        forward_loop(hidden, gates, step->workspace + lstm->rows + n * 4 * hidden, step->call->weights[3], before, cells,
+                     output, state);
+    }
+}
+
+static struct step step_of(const struct lstm *lstm, const struct kernel_call *call, int64_t k) {
+    bool reverse = lstm->node->attributes.reverse;
+    int64_t position = reverse ? lstm->steps - 1 - k : k;
+    return (struct step){lstm, call, position, k == 0 ? -1 : position + (reverse ? 1 : -1), call->workspace};
+}
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    struct lstm *lstm = (struct lstm *)kernel;
+    float *workspace = call->workspace;
+    size_t state = (size_t)(kernel->samples * lstm->hidden) * sizeof(float);
+    void *scratch = workspace + lstm->scratch;
+    const void *input[] = {call->input[0], call->weights[0], call->inner, call->weights[2]};
+    TRY(primitive_run(&lstm->input, lstm->device, input, scratch, error));
+    memset(workspace + lstm->rows, 0, 4 * state);
+    memset(workspace + lstm->cells, 0, state);
+    for (int64_t k = 0; k < lstm->steps; k++) {
+        const void *rows[] = {workspace + lstm->state, call->weights[1], workspace + lstm->rows};
+        if (k > 0) TRY(primitive_run(&lstm->step, lstm->device, rows, scratch, error));
+        struct step step = step_of(lstm, call, k);
+        cpu_parallel(&lstm->device->device, (size_t)kernel->samples, 1, forward_samples, &step);
+    }
+    return PS_OK;
+}
+
+/* ---------------------------------------------------------------- backward */
+
+/* `dh` comes from the step after in time, `dc` too and goes on to the one before; `rows` is a copy of `d` for the product. */
+VECTOR_CLONES static void backward_loop(size_t hidden, const float *restrict gates, const float *restrict cells,
+                                        const float *restrict before, const float *restrict dy, const float *restrict dh,
+                                        float *restrict dc, float *restrict d, float *restrict rows) {
+    for (size_t h = 0; h < hidden; h++) {
+        float i = gates[h], f = gates[hidden + h], g = gates[2 * hidden + h], o = gates[3 * hidden + h];
+        float c = activation_tanh(cells[h]), into = dy[h] + dh[h];
+        float cell = dc[h] + into * o * (1 - c * c);
+        float di = cell * g * i * (1 - i), df = cell * before[h] * f * (1 - f);
+        float dg = cell * i * (1 - g * g), go = into * c * o * (1 - o);
+        d[h] = di, d[hidden + h] = df, d[2 * hidden + h] = dg, d[3 * hidden + h] = go;
+        rows[h] = di, rows[hidden + h] = df, rows[2 * hidden + h] = dg, rows[3 * hidden + h] = go;
+        dc[h] = cell * f;
+    }
+}
+
+static void backward_samples(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct step *step = context;
+    const struct lstm *lstm = step->lstm;
+    size_t hidden = (size_t)lstm->hidden;
+    for (size_t n = first; n < end; n++) {
+        int64_t row = (int64_t)n * lstm->steps + step->position, origin = row - step->position;
+        float *d = step->workspace + (size_t)row * 4 * hidden, *rows = step->workspace + lstm->rows + n * 4 * hidden;
+        float *dc = step->workspace + lstm->cells + n * hidden;
+        float *before = step->workspace + lstm->before + (size_t)row * hidden; /* the output before: for weight_hh */
+        if (step->neighbour >= 0)
+            memcpy(before, step->call->output + (size_t)(origin + step->neighbour) * hidden, hidden * sizeof(float));
+        else
+            memset(before, 0, hidden * sizeof(float));
+        if (is_padding(step, row)) {
+            memset(d, 0, 4 * hidden * sizeof(float));
+            memset(rows, 0, 4 * hidden * sizeof(float));
+            memset(dc, 0, hidden * sizeof(float));
+            continue;
+        }
+        const float *cells = step->neighbour >= 0 ? cells_of(step, origin + step->neighbour) : before;
+        backward_loop(hidden, step->call->inner + (size_t)row * 4 * hidden, cells_of(step, row), cells,
+                      step->call->output_gradient + (size_t)row * hidden, step->workspace + lstm->state + n * hidden, dc, d,
+                      rows);
+    }
+}
+
+static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    struct lstm *lstm = (struct lstm *)kernel;
+    float *workspace = call->workspace;
+    size_t state = (size_t)(kernel->samples * lstm->hidden) * sizeof(float);
+    memset(workspace + lstm->state, 0, state);
+    memset(workspace + lstm->cells, 0, state);
+    for (int64_t k = lstm->steps - 1; k >= 0; k--) {
+        struct step step = step_of(lstm, call, k);
+        cpu_parallel(&lstm->device->device, (size_t)kernel->samples, 1, backward_samples, &step);
+        const void *rows[] = {workspace + lstm->rows, call->weights[1], workspace + lstm->state};
+        if (k > 0) TRY(primitive_run(&lstm->step_back, lstm->device, rows, workspace + lstm->scratch, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    struct lstm *lstm = (struct lstm *)kernel;
+    float *workspace = call->workspace;
+    const void *addresses[] = {workspace, call->weights[0], call->input_gradient[0]};
+    if (call->input_gradient[1] != NULL) {
+        memset(call->input_gradient[1], 0, (size_t)(kernel->samples * lstm->steps) * sizeof(float));
+    }
+    if (call->input_gradient[0] == NULL) return PS_OK;
+    return primitive_run(&lstm->input_back, lstm->device, addresses, workspace + lstm->scratch, error);
+}
+
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    struct lstm *lstm = (struct lstm *)kernel;
+    float *workspace = call->workspace, *scratch = workspace + lstm->scratch;
+    const void *input[] = {call->input[0], workspace, call->gradients[0], call->gradients[2]};
+    const void *state[] = {workspace + lstm->before, workspace, call->gradients[1]};
+    TRY(primitive_run(&lstm->weights[0], lstm->device, input, scratch, error));
+    TRY(primitive_run(&lstm->weights[1], lstm->device, state, scratch, error));
+    memcpy(call->gradients[3], call->gradients[2], (size_t)kernel->parameter_bytes[3]);
+    return PS_OK;
+}
+
+/* -------------------------------------------------------------- parameters */
+
+static enum ps_status import(struct kernel *kernel, int parameter, const float *canonical, float *own, struct ps_error *error) {
+    struct lstm *lstm = (struct lstm *)kernel;
+    if (parameter < 2) {
+        return layout_convert(lstm->device, &lstm->plain[parameter], canonical, &lstm->own[parameter], own, error);
+    }
+    memcpy(own, canonical, (size_t)kernel->parameter_bytes[parameter]);
+    return PS_OK;
+}
+
+static enum ps_status export(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error) {
+    struct lstm *lstm = (struct lstm *)kernel; if (parameter < 2){
+        return layout_convert(lstm->device, &lstm->own[parameter], own, &lstm->plain[parameter], canonical, error);}
+memcpy(canonical, own, (size_t)kernel->parameter_bytes[parameter]);
+return PS_OK;
+}
+
+const struct kernel_class cpu_lstm = {
+    .create = create,
+    .destroy = destroy,
+    .forward = forward,
+    .backward_shared = backward_shared,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+    .import = import,
+    .export = export,
+};

@@ -1,0 +1,52 @@
+/* Positions first .. first + count - 1 of a sequence, see compute/reference/slice.c: memory is moved, sample by sample. */
+#include <string.h>
+
+#include "compute/cpu/cpu.h"
+
+/* Elements of a sample before the slice, in it, and after it. */
+struct lengths {
+    size_t before, inside, after;
+};
+
+static struct lengths lengths_of(const struct kernel *kernel) {
+    const struct plain_kernel *plain = plain_of(kernel);
+    const struct shape *input = &plain->graph->nodes[plain->node->inputs[0]].shape;
+    size_t features = (size_t)input->dim[0], all = (size_t)shape_elements(input);
+    struct lengths lengths = {.before = (size_t)plain->node->attributes.first * features,
+                              .inside = (size_t)plain->node->attributes.count * features};
+    lengths.after = all - lengths.before - lengths.inside;
+    return lengths;
+}
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct lengths l = lengths_of(kernel);
+    const float *from = call->input[0];
+    float *to = call->output;
+    for (int n = 0; n < kernel->samples; n++, from += l.inside + l.after, to += l.inside) {
+        from += l.before;
+        memcpy(to, from, l.inside * sizeof *to);
+    }
+    return PS_OK;
+}
+
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    struct lengths l = lengths_of(kernel);
+    const float *from = call->output_gradient;
+    float *to = call->input_gradient[0];
+    for (int n = 0; n < kernel->samples; n++, from += l.inside, to += l.after) {
+        memset(to, 0, l.before * sizeof *to);
+        memcpy(to + l.before, from, l.inside * sizeof *to);
+        to += l.before + l.inside;
+        memset(to, 0, l.after * sizeof *to);
+    }
+    return PS_OK;
+}
+
+const struct kernel_class cpu_slice = {
+    .create = plain_create,
+    .destroy = plain_destroy,
+    .forward = forward,
+    .backward_input = backward_input,
+};

@@ -1,0 +1,162 @@
+/* Decoding image files; see the header. */
+#include "data/picture.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+#include <png.h>
+
+#include "base/file.h"
+
+#define FILE_LIMIT ((size_t)1 << 30)
+enum { SIDE_MAX = 1 << 16 };
+
+static enum ps_status damaged(const char *path, const char *what, const char *why, struct ps_error *error) {
+    return error_set(error, PS_BAD_INPUT, "%s: damaged %s: %s", path, what, why);
+}
+
+static enum ps_status take_pixels(const char *path, struct picture *picture, struct ps_error *error) {
+    if (picture->height < 1 || picture->width < 1 || picture->height > SIDE_MAX || picture->width > SIDE_MAX) {
+        return error_set(error, PS_BAD_INPUT, "%s: %lldx%lld pixels: from 1 to %d a side are accepted", path,
+                         (long long)picture->width, (long long)picture->height, SIDE_MAX);
+    }
+    const size_t size = (size_t)(picture->height * picture->width * picture->channels);
+    picture->pixels = malloc(size);
+    return picture->pixels ? PS_OK : error_memory(error, path, size);
+}
+
+/* ---------------------------------------------------------------------- JPEG */
+
+/* libjpeg calls back where something is wrong and must not get control again: errors jump. */
+struct jpeg {
+    struct jpeg_error_mgr errors; /* first: libjpeg's pointer to it is ours */
+    jmp_buf failed;
+    char text[JMSG_LENGTH_MAX];
+    struct jpeg_decompress_struct file;
+    uint8_t *row; /* of four colours */
+};
+
+static void fail_jpeg(j_common_ptr file) {
+    struct jpeg *jpeg = (struct jpeg *)file->err;
+    file->err->format_message(file, jpeg->text);
+    longjmp(jpeg->failed, 1);
+}
+
+/* Warnings mostly mean nothing; those of a file that ends early do, since grey pixels would be made up for the rest. */
+static void warn_jpeg(j_common_ptr file, int level) {
+    const int code = file->err->msg_code;
+    if (level < 0 && (code == JWRN_HIT_MARKER || code == JWRN_JPEG_EOF)) fail_jpeg(file);
+}
+
+/* Four colours as printers have them, stored inverted: red is cyan times black. */
+static void to_red_green_blue(const uint8_t *row, int64_t width, int channels, uint8_t *out) {
+    for (int64_t x = 0; x < width; x++, row += 4) {
+        int colour[3];
+        for (int c = 0; c < 3; c++) colour[c] = row[c] * row[3] / 255;
+        for (int c = 0; c < channels && channels == 3; c++) *out++ = (uint8_t)colour[c];
+        if (channels == 1) *out++ = (uint8_t)((299 * colour[0] + 587 * colour[1] + 114 * colour[2]) / 1000);
+    }
+}
+
+static void read_rows(struct jpeg *jpeg, const struct picture *picture) {
+    struct jpeg_decompress_struct *file = &jpeg->file;
+    const size_t stride = (size_t)(picture->width * picture->channels);
+    while (file->output_scanline < file->output_height) {
+        uint8_t *own = picture->pixels + file->output_scanline * stride, *row = jpeg->row ? jpeg->row : own;
+        jpeg_read_scanlines(file, &row, 1);
+        if (jpeg->row) to_red_green_blue(jpeg->row, picture->width, (int)picture->channels, own);
+    }
+}
+
+/* All between the jump's target and the end; what it takes is in `jpeg` and `picture`. */
+static enum ps_status decode_jpeg(struct jpeg *jpeg, const char *path, const char *data, size_t size, struct picture *picture,
+                                  struct ps_error *error) {
+    struct jpeg_decompress_struct *file = &jpeg->file;
+    if (setjmp(jpeg->failed)) return damaged(path, "JPEG", jpeg->text, error);
+    jpeg_create_decompress(file);
+    jpeg_mem_src(file, (const unsigned char *)data, (unsigned long)size);
+    jpeg_read_header(file, TRUE);
+    const bool four = file->jpeg_color_space == JCS_CMYK || file->jpeg_color_space == JCS_YCCK;
+    file->out_color_space = four ? JCS_CMYK : picture->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_start_decompress(file);
+    picture->height = file->output_height;
+    picture->width = file->output_width;
+    TRY(take_pixels(path, picture, error));
+    if (four) {
+        jpeg->row = malloc((size_t)picture->width * 4);
+        if (!jpeg->row) return error_memory(error, path, (size_t)picture->width * 4);
+    }
+    read_rows(jpeg, picture);
+    jpeg_finish_decompress(file);
+    return PS_OK;
+}
+
+static enum ps_status read_jpeg(const char *path, const char *data, size_t size, struct picture *picture,
+                                struct ps_error *error) {
+    struct jpeg *jpeg = calloc(1, sizeof *jpeg);
+    if (!jpeg) return error_memory(error, path, sizeof *jpeg);
+    jpeg->file.err = jpeg_std_error(&jpeg->errors);
+    jpeg->errors.error_exit = fail_jpeg;
+    jpeg->errors.emit_message = warn_jpeg;
+    const enum ps_status status = decode_jpeg(jpeg, path, data, size, picture, error);
+    jpeg_destroy_decompress(&jpeg->file);
+    free(jpeg->row);
+    free(jpeg);
+    return status;
+}
+
+/* ----------------------------------------------------------------------- PNG */
+
+static enum ps_status read_png(const char *path, const char *data, size_t size, struct picture *picture,
+                               struct ps_error *error) {
+    png_image file = {.version = PNG_IMAGE_VERSION};
+    if (!png_image_begin_read_from_memory(&file, data, size)) return damaged(path, "PNG", file.message, error);
+    file.format = picture->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+    picture->height = file.height;
+    picture->width = file.width;
+    enum ps_status status = take_pixels(path, picture, error);
+    const png_color black = {0, 0, 0};
+    if (status == PS_OK && !png_image_finish_read(&file, &black, picture->pixels, 0, NULL)) {
+        status = damaged(path, "PNG", file.message, error);
+    }
+    png_image_free(&file);
+    return status;
+}
+
+/* ----------------------------------------------------------------------- both */
+
+static bool begins_with(const char *data, size_t size, const char *bytes, size_t count) {
+    return size >= count && memcmp(data, bytes, count) == 0;
+}
+
+enum ps_status picture_read(const char *path, int channels, struct picture *out, struct ps_error *error) {
+    struct picture picture = {.channels = channels};
+    char *data;
+    size_t size;
+    TRY(file_read(path, FILE_LIMIT, &data, &size, error));
+    enum ps_status status;
+    if (begins_with(data, size, "\xff\xd8", 2)) {
+        status = read_jpeg(path, data, size, &picture, error);
+    } else if (begins_with(data, size, "\x89PNG", 4)) {
+        status = read_png(path, data, size, &picture, error);
+    } else {
+        status = error_set(error, PS_BAD_INPUT, "%s: neither a JPEG nor a PNG file%s", path, size == 0 ? ", but empty" : "");
+    }
+    free(data);
+    if (status != PS_OK) {
+        picture_free(&picture);
+        return status;
+    }
+    *out = picture;
+    return PS_OK;
+}
+
+void picture_free(struct picture *picture) {
+    free(picture->pixels);
+    *picture = (struct picture){0};
+}

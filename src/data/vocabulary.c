@@ -1,0 +1,214 @@
+/* A vocabulary is a list of tokens with their counts, and a table of places in it by the hash of the token. */
+#include "data/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+
+struct entry {
+    char *token;
+    size_t length;
+    int64_t count;
+};
+
+struct vocabulary {
+    struct entry *entries;
+    int count, capacity;
+    int *table; /* places in `entries` plus 1; 0: free. Its size is a power of two, and at most half of it is taken. */
+    size_t table_size;
+};
+
+/* FNV-1a */
+static size_t hash(const char *token, size_t length) {
+    uint64_t value = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < length; i++) value = (value ^ (unsigned char)token[i]) * 0x100000001b3u;
+    return (size_t)(value ^ value >> 32);
+}
+
+/* The place of the token in the table, or the free one where it would be. */
+static size_t slot_of(const struct vocabulary *vocabulary, const char *token, size_t length) {
+    size_t mask = vocabulary->table_size - 1;
+    for (size_t slot = hash(token, length) & mask;; slot = (slot + 1) & mask) {
+        if (vocabulary->table[slot] == 0) return slot;
+        const struct entry *entry = &vocabulary->entries[vocabulary->table[slot] - 1];
+        if (entry->length == length && memcmp(entry->token, token, length) == 0) return slot;
+    }
+}
+
+static void fill_table(struct vocabulary *vocabulary) {
+    memset(vocabulary->table, 0, vocabulary->table_size * sizeof *vocabulary->table);
+    for (int i = 0; i < vocabulary->count; i++) {
+        const struct entry *entry = &vocabulary->entries[i];
+        vocabulary->table[slot_of(vocabulary, entry->token, entry->length)] = i + 1;
+    }
+}
+
+static enum ps_status grow(struct vocabulary *vocabulary, struct ps_error *error) {
+    int wanted = vocabulary->capacity > 0 ? 2 * vocabulary->capacity : 1024;
+    size_t table_size = 2 * (size_t)wanted, bytes = (size_t)wanted * sizeof(struct entry) + table_size * sizeof(int);
+    struct entry *entries = realloc(vocabulary->entries, (size_t)wanted * sizeof *entries);
+    if (!entries) return error_memory(error, "a vocabulary", bytes);
+    vocabulary->entries = entries;
+    int *table = realloc(vocabulary->table, table_size * sizeof *table);
+    if (!table) return error_memory(error, "a vocabulary", bytes);
+    vocabulary->table = table;
+    vocabulary->table_size = table_size;
+    vocabulary->capacity = wanted;
+    fill_table(vocabulary);
+    return PS_OK;
+}
+
+static enum ps_status add(struct vocabulary *vocabulary, const char *token, size_t length, int64_t count,
+                          struct ps_error *error) {
+    if (vocabulary->count == vocabulary->capacity) TRY(grow(vocabulary, error));
+    char *copy = malloc(length + 1);
+    if (!copy) return error_memory(error, "a vocabulary", length + 1);
+    memcpy(copy, token, length);
+    copy[length] = '\0';
+    vocabulary->entries[vocabulary->count++] = (struct entry){copy, length, count};
+    vocabulary->table[slot_of(vocabulary, token, length)] = vocabulary->count;
+    return PS_OK;
+}
+
+struct vocabulary *vocabulary_create(struct ps_error *error) {
+    static const char *const specials[VOCABULARY_SPECIALS] = {"<pad>", "<unk>", "<s>", "</s>"};
+    struct vocabulary *vocabulary = calloc(1, sizeof *vocabulary);
+    if (!vocabulary) {
+        error_memory(error, "a vocabulary", sizeof *vocabulary);
+        return NULL;
+    }
+    for (int i = 0; i < VOCABULARY_SPECIALS; i++) {
+        if (add(vocabulary, specials[i], strlen(specials[i]), 0, error) == PS_OK) continue;
+        vocabulary_destroy(vocabulary);
+        return NULL;
+    }
+    return vocabulary;
+}
+
+void vocabulary_destroy(struct vocabulary *vocabulary) {
+    if (!vocabulary) return;
+    for (int i = 0; i < vocabulary->count; i++) free(vocabulary->entries[i].token);
+    free(vocabulary->entries);
+    free(vocabulary->table);
+    free(vocabulary);
+}
+
+enum ps_status vocabulary_count(struct vocabulary *vocabulary, const char *token, size_t length, struct ps_error *error) {
+    int place = vocabulary->table[slot_of(vocabulary, token, length)];
+    if (place == 0) return add(vocabulary, token, length, 1, error);
+    vocabulary->entries[place - 1].count++;
+    return PS_OK;
+}
+
+static int by_frequency(const void *a, const void *b) {
+    const struct entry *x = a, *y = b;
+    if (x->count != y->count) return x->count < y->count ? 1 : -1;
+    return strcmp(x->token, y->token);
+}
+
+enum ps_status vocabulary_finish(struct vocabulary *vocabulary, int size, struct ps_error *error) {
+    if (size <= VOCABULARY_SPECIALS) {
+        return error_set(error, PS_USAGE,
+                         "a vocabulary of %d tokens: four are padding, unknown, start and end, so at least %d "
+                         "are needed",
+                         size, VOCABULARY_SPECIALS + 1);
+    }
+    qsort(vocabulary->entries + VOCABULARY_SPECIALS, (size_t)(vocabulary->count - VOCABULARY_SPECIALS),
+          sizeof *vocabulary->entries, by_frequency);
+    while (vocabulary->count > size) free(vocabulary->entries[--vocabulary->count].token);
+    fill_table(vocabulary);
+    return PS_OK;
+}
+
+int vocabulary_find(const struct vocabulary *vocabulary, const char *token, size_t length) {
+    int place = vocabulary->table[slot_of(vocabulary, token, length)];
+    return place > 0 ? place - 1 : VOCABULARY_UNKNOWN;
+}
+
+const char *vocabulary_token(const struct vocabulary *vocabulary, int number) { return vocabulary->entries[number].token; }
+
+int vocabulary_size(const struct vocabulary *vocabulary) { return vocabulary->count; }
+
+/* -------------------------------------------------------------------- file */
+
+static const char *const lists[2] = {"tokens", "target_tokens"};
+
+enum ps_status vocabulary_write(const char *path, const struct vocabulary *const vocabularies[2], struct ps_error *error) {
+    json_t *root = json_pack("{s:s, s:i}", "format", "penstock-vocabulary", "version", 1);
+    for (int v = 0; v < 2 && vocabularies[v]; v++) {
+        json_t *tokens = json_array();
+        for (int i = 0; i < vocabularies[v]->count; i++) {
+            json_array_append_new(tokens, json_string(vocabularies[v]->entries[i].token));
+        }
+        json_object_set_new(root, lists[v], tokens);
+    }
+    return json_write_file(root, path, error);
+}
+
+static enum ps_status read_list(const struct json_place *list, struct vocabulary *vocabulary, struct ps_error *error) {
+    size_t length;
+    TRY(json_array_length(list, &length, error));
+    for (size_t i = 0; i < length; i++) {
+        struct json_place item;
+        TRY(json_item(list, i, &item, error));
+        const char *token = json_string_value(item.value);
+        if (!token || !*token) return json_error(&item, error, "a token must be a text that is not empty");
+        int place = vocabulary->table[slot_of(vocabulary, token, strlen(token))] - 1;
+        if (place >= 0 && place != (int)i) return json_error(&item, error, "token '%s' is there already", token);
+        if (i < VOCABULARY_SPECIALS && place < 0) {
+            return json_error(&item, error, "'%s': the first four tokens must be <pad>, <unk>, <s> and </s>", token);
+        }
+        if (place < 0) TRY(add(vocabulary, token, strlen(token), 0, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_lists(json_t *json, const char *path, struct vocabulary *made[2], struct ps_error *error) {
+    static const char *const fields[] = {"format", "version", "tokens", "target_tokens"};
+    struct json_place root = json_root(json, path);
+    TRY(json_object_fields(&root, fields, 4, error));
+    for (int v = 0; v < 2; v++) {
+        struct json_place list;
+        TRY(json_field(&root, lists[v], v == 0, &list, error));
+        if (!list.value) continue;
+        made[v] = vocabulary_create(error);
+        if (!made[v]) return PS_FAILED;
+        TRY(read_list(&list, made[v], error));
+    }
+    return PS_OK;
+}
+
+enum ps_status vocabulary_read(const char *path, struct vocabulary *vocabularies[2], struct ps_error *error) {
+    json_t *json;
+    struct vocabulary *made[2] = {NULL, NULL};
+    TRY(json_read_file(path, "penstock-vocabulary", &json, error));
+    enum ps_status status = read_lists(json, path, made, error);
+    json_decref(json);
+    for (int v = 0; v < 2; v++) {
+        if (status == PS_OK)
+            vocabularies[v] = made[v];
+        else
+            vocabulary_destroy(made[v]);
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------- UTF-8 */
+
+const char *utf8_invalid(const char *text, size_t length) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* shorter forms must be used for smaller numbers */
+    const unsigned char *byte = (const unsigned char *)text, *end = byte + length;
+    while (byte < end) {
+        int bytes = *byte < 0x80 ? 1 : *byte >> 5 == 6 ? 2 : *byte >> 4 == 14 ? 3 : *byte >> 3 == 30 ? 4 : 0;
+        if (bytes == 0 || end - byte < bytes || *byte == 0) return (const char *)byte;
+        uint32_t point = bytes == 1 ? *byte : *byte & (0x7fu >> bytes);
+        for (int i = 1; i < bytes; i++) {
+            if (byte[i] >> 6 != 2) return (const char *)byte;
+            point = point << 6 | (byte[i] & 0x3fu);
+        }
+        if (point < least[bytes] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return (const char *)byte;
+        byte += bytes;
+    }
+    return NULL;
+}

@@ -1,0 +1,39 @@
+/*
+ * The tokens of a text and their numbers. A vocabulary is made of the training part: its most frequent tokens, as many as the
+ * network takes. It is kept with the run (RUN_DIR/vocabulary.json), so that everything that is read later gets the same
+ * numbers; see docs/formats.md.
+ */
+#ifndef PENSTOCK_DATA_VOCABULARY_H
+#define PENSTOCK_DATA_VOCABULARY_H
+
+#include "base/error.h"
+
+/* Numbers that every vocabulary has: "<pad>", "<unk>", "<s>" and "</s>". */
+enum { VOCABULARY_PADDING, VOCABULARY_UNKNOWN, VOCABULARY_START, VOCABULARY_END, VOCABULARY_SPECIALS };
+
+struct vocabulary;
+
+/* Only the four. NULL with `error` set when memory ran out. */
+struct vocabulary *vocabulary_create(struct ps_error *error);
+void vocabulary_destroy(struct vocabulary *vocabulary);
+
+/* Counts an occurrence of a token (not terminated; valid UTF-8, not empty). */
+enum ps_status vocabulary_count(struct vocabulary *vocabulary, const char *token, size_t length, struct ps_error *error);
+/* Ends the counting: keeps the most frequent, of equal ones the first in the order of their bytes, so that there are at most
+ * `size` tokens, the four included, and numbers them in that order. */
+enum ps_status vocabulary_finish(struct vocabulary *vocabulary, int size, struct ps_error *error);
+
+/* Of a finished one. A token that it lacks is VOCABULARY_UNKNOWN. */
+int vocabulary_find(const struct vocabulary *vocabulary, const char *token, size_t length);
+const char *vocabulary_token(const struct vocabulary *vocabulary, int number);
+int vocabulary_size(const struct vocabulary *vocabulary);
+
+/* A text's vocabularies (of a translation two: source and target; else the second is NULL) as one file. */
+enum ps_status vocabulary_write(const char *path, const struct vocabulary *const vocabularies[2], struct ps_error *error);
+/* The result is the caller's. */
+enum ps_status vocabulary_read(const char *path, struct vocabulary *vocabularies[2], struct ps_error *error);
+
+/* The first byte of `text` that is not part of valid UTF-8, or NULL. */
+const char *utf8_invalid(const char *text, size_t length);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * Attention by a sum, normalised (Bahdanau, Cho and Bengio, "Neural machine translation by jointly learning to align and
+ * translate", 2015; the normalisation after Salimans and Kingma, as GNMT's implementation in MLPerf and PipeDream has it).
+ * Inputs: queries (U features at Tq positions) and keys (U at Tk), both projected before; values (V at Tk); and, if given, the
+ * tokens of the keys: those of padding (token 0) get no weight. Output: V features at Tq positions.
+ *
+ *     score(q, k) = sum over u of v_u tanh(query_qu + key_ku + normalize_bias_u),  v = normalize_scalar linear_att / |linear_att|
+ *     output_q = sum over k of softmax_k(score(q, k)) value_k                      (0 where all keys are padding)
+ */
+#include <math.h>
+
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)attributes;
+    for (int i = 0; i < 3; i++) TRY(require_sequence(&inputs[i], error));
+    const int64_t *query = inputs[0].dim, *key = inputs[1].dim, *value = inputs[2].dim;
+    if (query[0] != key[0] || key[1] != value[1]) {
+        char a[96], b[96], c[96];
+        return error_set(error, PS_USAGE,
+                         "queries of %s, keys of %s and values of %s: queries and keys must have the same "
+                         "features, keys and values the same positions",
+                         shape_text(&inputs[0], a), shape_text(&inputs[1], b), shape_text(&inputs[2], c));
+    }
+    if (input_count > 3) TRY(require_tokens_of(&inputs[2], &inputs[3], error));
+    *output = (struct shape){.rank = 3, .dim = {value[0], query[1], 1}};
+    return PS_OK;
+}
+
+/* The reference implementation's: linear_att uniform, the normalisation begins as 1/sqrt(U) and 0. */
+static int parameters(const struct attributes *attributes, const struct shape *inputs,
+                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    (void)attributes;
+    int64_t units = inputs->dim[0];
+    struct initial scale = {INITIAL_CONSTANT, (float)(1 / sqrt((double)units))};
+    struct shape vector = {.rank = 1, .dim = {units}}, one = {.rank = 1, .dim = {1}};
+    parameters[0] = (struct parameter){.name = "linear_att", .shape = vector, .initial = initial_fan_in(units)};
+    parameters[1] = (struct parameter){.name = "normalize_scalar", .shape = one, .initial = scale};
+    parameters[2] = (struct parameter){.name = "normalize_bias", .shape = vector, .initial = {INITIAL_CONSTANT, 0}};
+    return 3;
+}
+
+/* A hyperbolic tangent counts as ten. */
+static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+    (void)attributes;
+    double pairs = (double)output->dim[1] * (double)inputs[1].dim[1];
+    return pairs * (14.0 * (double)inputs->dim[0] + 2.0 * (double)output->dim[0]);
+}
+
+const struct operator operator_additive_attention = {
+    .name = "additive_attention",
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
+    .inputs_min = 3,
+    .inputs_max = 4,
+    .infer = infer,
+    .parameters = parameters,
+    .flops = flops,
+};

@@ -1,0 +1,46 @@
+/*
+ * A vector for each token: reads channels (the vector's features), vocabulary (tokens there are), padded and padding (a token
+ * whose vector begins as 0 and has no gradient, as PyTorch's padding_idx). Tokens T to vectors T x D; weights (vocabulary, D).
+ */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)input_count;
+    TRY(require_sequence(inputs, error));
+    char text[96];
+    if (inputs->dim[0] != 1) {
+        return error_set(error, PS_USAGE, "its input must be tokens (1 x positions x 1), and is %s", shape_text(inputs, text));
+    }
+    enum { VOCABULARY_MAX = 1 << 24 }; /* a float counts no further */
+    if (attributes->channels < 1 || attributes->vocabulary < 1 || attributes->vocabulary > VOCABULARY_MAX) {
+        return error_set(error, PS_USAGE, "%d features for %d tokens: at least 1 of each, and at most %d tokens, are accepted",
+                         attributes->channels, attributes->vocabulary, VOCABULARY_MAX);
+    }
+    if (attributes->padded && (attributes->padding < 0 || attributes->padding >= attributes->vocabulary)) {
+        return error_set(error, PS_USAGE, "padding token %d: the tokens are 0 to %d", attributes->padding,
+                         attributes->vocabulary - 1);
+    }
+    *output = (struct shape){.rank = 3, .dim = {attributes->channels, inputs->dim[1], 1}};
+    return PS_OK;
+}
+
+static int parameters(const struct attributes *attributes, const struct shape *inputs,
+                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    (void)inputs;
+    parameters[0] = (struct parameter){.name = "weight",
+                                       .shape = {.rank = 2, .dim = {attributes->vocabulary, attributes->channels}},
+                                       .initial = {INITIAL_NORMAL, 1},
+                                       .zero_row = attributes->padded ? attributes->padding + 1 : 0};
+    return 1;
+}
+
+const struct operator operator_embedding = {
+    .name = "embedding",
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = infer,
+    .parameters = parameters,
+    .flops = no_flops,
+};

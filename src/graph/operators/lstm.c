@@ -1,0 +1,50 @@
+/*
+ * One layer of long short-term memory: reads channels (hidden size H), reverse. Input: a sequence of D features at T positions;
+ * output: H features at each. As PyTorch's LSTM, with its order of gates (i, f, g, o) and its parameters:
+ *
+ *     i, f, o = sigmoid, g = tanh of (weight_ih x_t + bias_ih + weight_hh h_{t-1} + bias_hh)
+ *     c_t = f c_{t-1} + i g,  h_t = o tanh(c_t)
+ *
+ * `reverse` goes from the last position to the first. A second input, the token at each position, says where a sequence is
+ * padding (token 0): there state and output are 0. So a padded sequence gives what PyTorch makes of a packed one, in both
+ * directions: going backwards, the first real token meets a fresh state.
+ */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    TRY(require_sequence(inputs, error));
+    if (input_count > 1) TRY(require_tokens_of(inputs, inputs + 1, error));
+    if (attributes->channels < 1) {
+        return error_set(error, PS_USAGE, "a hidden size of %d: at least 1 is needed", attributes->channels);
+    }
+    *output = (struct shape){.rank = 3, .dim = {attributes->channels, inputs->dim[1], 1}};
+    return PS_OK;
+}
+
+/* All uniform in +-1/sqrt(H), as PyTorch has them. */
+static int parameters(const struct attributes *attributes, const struct shape *inputs,
+                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    static const char *const names[] = {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"};
+    int64_t hidden = attributes->channels;
+    for (int p = 0; p < 4; p++) {
+        struct shape shape = {.rank = p < 2 ? 2 : 1, .dim = {4 * hidden, p == 0 ? inputs->dim[0] : p == 1 ? hidden : 0}};
+        parameters[p] = (struct parameter){.shape = shape, .initial = initial_fan_in(hidden)};
+        snprintf(parameters[p].name, sizeof parameters[p].name, "%s%s", names[p], attributes->reverse ? "_reverse" : "");
+    }
+    return 4;
+}
+
+static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+    return 8.0 * (double)shape_elements(output) * (double)(inputs->dim[0] + attributes->channels);
+}
+
+const struct operator operator_lstm = {
+    .name = "lstm",
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT,
+    .inputs_min = 1,
+    .inputs_max = 2,
+    .infer = infer,
+    .parameters = parameters,
+    .flops = flops,
+};

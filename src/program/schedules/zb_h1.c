@@ -1,0 +1,22 @@
+/*
+ * ZB-H1 (Qi, Wan, Huang and Lin, Zero Bubble Pipeline Parallelism, 2023): 1F1B with the backward split. The gradient of the
+ * input, which others wait for, comes at once; that of the weights, which nobody waits for, p micro-batches later on stage p, so
+ * that what is left of it fills the drain. The bubble is (P-1)(F+I-W), a third of 1F1B's where F = I = W, and no stage holds more
+ * than 1F1B's first, P micro-batches.
+ */
+#include "program/schedules/straight.h"
+
+static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
+    int stage = straight_stage(programs, worker), m = programs->micro_batches;
+    for (int batch = 0; stage >= 0 && batch < programs->batches; batch++)
+        TRY(straight_split_backward(program, stage, batch * m, m, programs->stages - 1 - stage, stage, error));
+    return PS_OK;
+}
+
+const struct schedule schedule_zb_h1 = {
+    .name = "zb-h1",
+    .summary = "1f1b with the backward split: a third of the bubble in the same memory (ZB-H1)",
+    .flush = true,
+    .micro_batches = straight_micro_batches,
+    .write = write,
+};

@@ -1,0 +1,21 @@
+/*
+ * ZB-H2 (Qi, Wan, Huang and Lin, Zero Bubble Pipeline Parallelism, 2023): as ZB-H1, with twice the forwards ahead and twice the
+ * delay of the weights' gradients. The bubble is (P-1)(F+I-2W), none where F = I = W; each stage holds up to 2P-1 micro-batches.
+ * With fewer than 2P-1 there is not enough to fill the pipeline with, and some bubble is left.
+ */
+#include "program/schedules/straight.h"
+
+static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
+    int stage = straight_stage(programs, worker), m = programs->micro_batches;
+    for (int batch = 0; stage >= 0 && batch < programs->batches; batch++)
+        TRY(straight_split_backward(program, stage, batch * m, m, 2 * (programs->stages - 1 - stage), 2 * stage, error));
+    return PS_OK;
+}
+
+const struct schedule schedule_zb_h2 = {
+    .name = "zb-h2",
+    .summary = "zb-h1 with twice the forwards ahead: no bubble, twice the memory (ZB-H2)",
+    .flush = true,
+    .micro_batches = straight_micro_batches,
+    .write = write,
+};

@@ -1,0 +1,120 @@
+/* Each stage comes as one block: its parameters and statistics in canonical order, then every moment of its parameters. */
+#include "run/ghosts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct device_class device_reference;
+
+/* Roads of training have tags from 0 on; this one is between rank 0 and each other. */
+enum { GHOST_TAG = 30000 };
+
+/* Floats of a stage as it travels; `moments` of its parameters follow parameters and statistics. */
+static size_t travelling_floats(const struct worker_stage *stage, int moments) {
+    size_t all = 0, trained = 0;
+    for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
+        const struct parameter *parameter = stage_parameter(stage->stage, i);
+        all += (size_t)shape_elements(&parameter->shape);
+        if (!parameter->statistic) trained += (size_t)shape_elements(&parameter->shape);
+    }
+    return all + (size_t)moments * trained;
+}
+
+/* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL: parameters
+ * alone. Returns the end of what was packed. */
+static enum ps_status convert(struct worker_stage *stage, bool pack, float *weights, float *statistics, float **place,
+                              struct ps_error *error) {
+    for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
+        const struct parameter *parameter = stage_parameter(stage->stage, i);
+        if (parameter->statistic && !statistics) continue;
+        if (pack)
+            TRY(stage_export(stage->stage, i, weights, statistics, *place, error));
+        else
+            TRY(stage_import(stage->stage, i, *place, weights, statistics, error));
+        *place += shape_elements(&parameter->shape);
+    }
+    return PS_OK;
+}
+
+static enum ps_status convert_all(struct worker_stage *stage, int moments, bool pack, float *block, struct ps_error *error) {
+    TRY(convert(stage, pack, stage->weights[0], stage->statistics, &block, error));
+    for (int m = 0; m < moments; m++) TRY(convert(stage, pack, stage->update.moment[m], NULL, &block, error));
+    return PS_OK;
+}
+
+static enum ps_status move_stage(struct crew *crew, struct worker_stage *stage, int peer, int moments, bool gives,
+                                 struct ps_error *error) {
+    size_t floats = travelling_floats(stage, moments);
+    float *block = malloc((floats + 1) * sizeof *block);
+    if (!block) return error_memory(error, "weights on their way", floats * sizeof *block);
+    enum ps_status status = gives ? convert_all(stage, moments, true, block, error) : PS_OK;
+    if (status == PS_OK) status = processes_move(crew->processes, peer, GHOST_TAG, gives, block, floats * sizeof *block, error);
+    if (status == PS_OK && !gives) status = convert_all(stage, moments, false, block, error);
+    free(block);
+    return status;
+}
+
+/* ------------------------------------------------------------------------- making */
+
+static enum ps_status carve(struct worker *ghost, struct worker_stage *stage, int moments, struct ps_error *error) {
+    size_t parameters = memory_align((size_t)stage->sizes.parameter_bytes);
+    stage->weights = calloc(1, sizeof *stage->weights);
+    if (!stage->weights) return error_memory(error, "a table of blocks", sizeof *stage->weights);
+    stage->weights[0] = memory_block_carve(&ghost->memory, parameters);
+    stage->statistics = memory_block_carve(&ghost->memory, memory_align((size_t)stage->sizes.statistics_bytes));
+    for (int m = 0; m < moments; m++) stage->update.moment[m] = memory_block_carve(&ghost->memory, parameters);
+    return PS_OK;
+}
+
+static enum ps_status make_ghost(struct crew *crew, const struct worker_options *options, int number, struct ps_error *error) {
+    struct worker_options own = *options;
+    struct worker *ghost = &crew->workers[number];
+    own.number = number;
+    own.device = &device_reference;
+    own.sizes = NULL;
+    TRY(worker_create(&own, ghost, error));
+    size_t bytes = 0;
+    for (int i = 0; i < ghost->stage_count; i++)
+        bytes += (size_t)(1 + own.moments) * memory_align((size_t)ghost->stages[i].sizes.parameter_bytes) +
+                 memory_align((size_t)ghost->stages[i].sizes.statistics_bytes);
+    TRY(memory_block_take(&ghost->memory, bytes, "the weights of other processes", error));
+    for (int i = 0; i < ghost->stage_count; i++) TRY(carve(ghost, &ghost->stages[i], own.moments, error));
+    return PS_OK;
+}
+
+enum ps_status ghosts_make(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
+    for (int rank = 0; rank < crew->worker_count; rank++)
+        if (!crew_has(crew, rank) && !crew->workers[rank].device) TRY(make_ghost(crew, options, rank, error));
+    return PS_OK;
+}
+
+/* ------------------------------------------------------------------------- moving */
+
+/* Every stage of a worker, with how many updates it has had. */
+static enum ps_status move_worker(struct crew *crew, struct worker *worker, int peer, int moments, bool gives,
+                                  struct ps_error *error) {
+    for (int i = 0; i < worker->stage_count; i++) {
+        int64_t *updates = &worker->stages[i].update.done;
+        TRY(processes_move(crew->processes, peer, GHOST_TAG, gives, updates, sizeof *updates, error));
+        TRY(move_stage(crew, &worker->stages[i], peer, moments, gives, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status move_all(struct crew *crew, const struct worker_options *options, bool back, struct ps_error *error) {
+    int own = crew->processes->rank;
+    if (crew->processes->count == 1) return PS_OK;
+    if (own > 0) return move_worker(crew, &crew->workers[own], 0, options->moments, !back, error);
+    TRY(ghosts_make(crew, options, error));
+    for (int rank = 1; rank < crew->worker_count; rank++)
+        TRY(move_worker(crew, &crew->workers[rank], rank, options->moments, back, error));
+    return PS_OK;
+}
+
+enum ps_status ghosts_fetch(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
+    return move_all(crew, options, false, error);
+}
+
+enum ps_status ghosts_give_back(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
+    return move_all(crew, options, true, error);
+}

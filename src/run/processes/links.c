@@ -1,0 +1,451 @@
+/*
+ * The links at work. One thread per process reads all its connections and sends a beat now and then; whoever else has something
+ * to say writes under the connection's lock. What ends the run is decided once: the first failure that is heard of, at rank 0
+ * for all, since everything goes through it.
+ *
+ * A process that ends closes its connections, whatever killed it: the kernel sees to that, and the other end knows it at once.
+ * One that is stopped, or whose host is gone, lets its beats out.
+ */
+#include "run/processes/links.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "run/processes/sockets.h"
+
+#define BEAT_S 0.2   /* from one beat to the next */
+#define SILENT_S 8.0 /* without any, a process counts as lost */
+#define LOCK_S 0.5   /* what goes to all waits so long for a connection that somebody else is writing to */
+enum { FRAME_SIZE_MAX = 1 << 30, SOON_SIZE_MAX = sizeof(struct ps_error) + 64 };
+
+/* Frames that nobody takes. */
+enum { FRAME_BEAT = FRAME_KEPT, FRAME_LOG, FRAME_FAILED, FRAME_LOST };
+
+struct frame_head {
+    uint32_t kind, size;
+};
+
+/* A connection; unused where fd is -1. */
+struct peer {
+    int fd;
+    pthread_mutex_t write_lock;
+    double heard_at;
+    bool done; /* it said so: its connection may close */
+    struct frame_head head;
+    size_t head_read, data_read;
+    struct frame *reading;
+};
+
+struct links {
+    int rank, count;
+    struct process_info *info;
+    struct peer *peers; /* by rank: all of them at rank 0, elsewhere rank 0 alone is connected */
+    atomic_bool leave, end_expected;
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t news;
+    struct frame *first, **last;
+    struct process_state *states; /* by rank */
+    enum ps_status status;        /* what ended the run */
+    struct ps_error error;
+    struct process_loss loss;
+    bool lost;
+};
+
+/* -------------------------------------------------------------------- writing */
+
+/* Under the peer's lock. False: the connection is broken, or the run was over before the other end read. */
+static bool write_buffer(struct links *links, struct peer *peer, const void *data, size_t size) {
+    for (const char *place = data; size > 0;) {
+        ssize_t put = send(peer->fd, place, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (put < 0 && errno != EAGAIN && errno != EINTR) return false;
+        if (put < 0) {
+            struct pollfd one = {.fd = peer->fd, .events = POLLOUT};
+            poll(&one, 1, 100);
+            if (links_check(links, NULL) != PS_OK) return false;
+            continue;
+        }
+        place += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+static bool write_frame(struct links *links, struct peer *peer, unsigned kind, const void *data, size_t size) {
+    struct frame_head head = {kind, (uint32_t)size};
+    return write_buffer(links, peer, &head, sizeof head) && write_buffer(links, peer, data, size);
+}
+
+enum ps_status links_send(struct links *links, int rank, enum frame_kind kind, const void *data, size_t size,
+                          struct ps_error *error) {
+    struct peer *peer = &links->peers[rank];
+    if (size > FRAME_SIZE_MAX)
+        return error_set(error, PS_FAILED, "%zu bytes are more than one process tells another at once", size);
+    pthread_mutex_lock(&peer->write_lock);
+    bool written = write_frame(links, peer, kind, data, size);
+    pthread_mutex_unlock(&peer->write_lock);
+    if (written) return PS_OK;
+    /* The reading thread sees the end of the connection, too, and says what it means. */
+    double until = clock_now() + 2;
+    while (links_check(links, error) == PS_OK && clock_now() < until) clock_wait_until(clock_now() + 0.01);
+    if (links_check(links, error) != PS_OK) return links_check(links, error);
+    return error_set(error, PS_WORKER_LOST, "the connection to rank %d on %s broke", rank, links->info[rank].host);
+}
+
+/* What must not wait for those who do not read. It may be left unsaid: the other end will miss our beats. */
+static void send_soon(struct links *links, struct peer *peer, unsigned kind, const void *data, size_t size, double wait_s) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    long nanoseconds = until.tv_nsec + (long)(1e9 * wait_s);
+    until.tv_sec += nanoseconds / 1000000000;
+    until.tv_nsec = nanoseconds % 1000000000;
+    if (pthread_mutex_timedlock(&peer->write_lock, &until) != 0) return;
+    assert(sizeof(struct frame_head) + size <= SOON_SIZE_MAX);
+    struct frame_head head = {kind, (uint32_t)size};
+    char together[SOON_SIZE_MAX];
+    memcpy(together, &head, sizeof head);
+    memcpy(together + sizeof head, data, size);
+    ssize_t put = peer->fd >= 0 ? send(peer->fd, together, sizeof head + size, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
+    /* A part of a frame must not stay alone. */
+    if (put > 0 && (size_t)put < sizeof head + size) write_buffer(links, peer, together + put, sizeof head + size - (size_t)put);
+    pthread_mutex_unlock(&peer->write_lock);
+}
+
+static void send_all(struct links *links, int but, unsigned kind, const void *data, size_t size) {
+    for (int rank = 0; rank < links->count; rank++)
+        if (rank != but && rank != links->rank) send_soon(links, &links->peers[rank], kind, data, size, LOCK_S);
+}
+
+/* ------------------------------------------------------------- what ends the run */
+
+/* False where something else has ended it before. */
+static bool decide(struct links *links, enum ps_status status, const struct ps_error *error, const struct process_loss *loss) {
+    pthread_mutex_lock(&links->lock);
+    bool first = links->status == PS_OK;
+    if (first) {
+        links->status = status;
+        links->error = *error;
+        links->error.status = status;
+        links->lost = loss != NULL;
+        if (loss) links->loss = *loss;
+        pthread_cond_broadcast(&links->news);
+    }
+    pthread_mutex_unlock(&links->lock);
+    return first;
+}
+
+static void take_failure(struct links *links, int from, enum ps_status status, const struct ps_error *error) {
+    if (!decide(links, status, error, NULL)) return;
+    struct ps_error told = *error;
+    told.status = status;
+    send_all(links, from, FRAME_FAILED, &told, sizeof told);
+}
+
+static void take_loss(struct links *links, int from, const struct process_loss *loss) {
+    struct ps_error error = {0};
+    error_set(&error, PS_WORKER_LOST, "worker %d was lost: rank %d on %s %s", loss->rank, loss->rank,
+              links->info[loss->rank].host, loss->silent ? "does not answer" : "ended before the run did");
+    if (!decide(links, PS_WORKER_LOST, &error, loss)) return;
+    send_all(links, from, FRAME_LOST, loss, sizeof *loss);
+}
+
+void links_fail(struct links *links, enum ps_status status, const struct ps_error *error) {
+    take_failure(links, links->rank, status, error);
+}
+
+enum ps_status links_check(const struct links *links, struct ps_error *error) {
+    struct links *open = (struct links *)links;
+    pthread_mutex_lock(&open->lock);
+    enum ps_status status = links->status;
+    if (status != PS_OK && error) *error = links->error;
+    pthread_mutex_unlock(&open->lock);
+    return status;
+}
+
+bool links_lost(const struct links *links, struct process_loss *loss) {
+    struct links *open = (struct links *)links;
+    pthread_mutex_lock(&open->lock);
+    bool lost = links->lost;
+    if (lost) *loss = links->loss;
+    pthread_mutex_unlock(&open->lock);
+    return lost;
+}
+
+void links_expect_end(struct links *links) { atomic_store(&links->end_expected, true); }
+
+/* -------------------------------------------------------------------- reading */
+
+static void keep(struct links *links, struct frame *frame) {
+    pthread_mutex_lock(&links->lock);
+    frame->next = NULL;
+    *links->last = frame;
+    links->last = &frame->next;
+    pthread_cond_broadcast(&links->news);
+    pthread_mutex_unlock(&links->lock);
+}
+
+static void take_in(struct links *links, int rank, struct frame *frame) {
+    struct ps_error error;
+    struct process_loss loss;
+    int level;
+    switch ((int)frame->kind) {
+    case FRAME_BEAT:
+        if (frame->size != sizeof *links->states) break;
+        pthread_mutex_lock(&links->lock);
+        memcpy(&links->states[rank], frame->data, frame->size);
+        pthread_mutex_unlock(&links->lock);
+        break;
+    case FRAME_LOG:
+        if (frame->size <= sizeof level) break;
+        memcpy(&level, frame->data, sizeof level);
+        log_line((enum ps_log_level)level, "rank %d: %.*s", rank, (int)(frame->size - sizeof level), frame->data + sizeof level);
+        break;
+    case FRAME_FAILED:
+        if (frame->size != sizeof error) break;
+        memcpy(&error, frame->data, sizeof error);
+        take_failure(links, rank, error.status, &error);
+        break;
+    case FRAME_LOST:
+        if (frame->size != sizeof loss) break;
+        memcpy(&loss, frame->data, sizeof loss);
+        take_loss(links, rank, &loss);
+        break;
+    case FRAME_DONE:
+        links->peers[rank].done = true;
+        keep(links, frame);
+        return;
+    default:
+        keep(links, frame);
+        return;
+    }
+    free(frame);
+}
+
+/* Reads what there is of one frame. False: there is no more, now or ever (*open false). */
+static bool read_some(struct links *links, int rank, bool *open) {
+    struct peer *peer = &links->peers[rank];
+    bool in_head = peer->head_read < sizeof peer->head;
+    char *place = in_head ? (char *)&peer->head + peer->head_read : peer->reading->data + peer->data_read;
+    size_t wanted = in_head ? sizeof peer->head - peer->head_read : peer->head.size - peer->data_read;
+    ssize_t got = wanted > 0 ? recv(peer->fd, place, wanted, MSG_DONTWAIT) : 0;
+    if (wanted > 0 && got <= 0) {
+        *open = got < 0 && (errno == EAGAIN || errno == EINTR);
+        return false;
+    }
+    peer->heard_at = clock_now();
+    *(in_head ? &peer->head_read : &peer->data_read) += (size_t)got;
+    if (in_head && peer->head_read < sizeof peer->head) return true;
+    if (in_head) {
+        peer->reading = peer->head.size <= FRAME_SIZE_MAX ? malloc(sizeof *peer->reading + peer->head.size) : NULL;
+        if (!peer->reading) return *open = false;
+        *peer->reading = (struct frame){.rank = rank, .kind = (enum frame_kind)peer->head.kind, .size = peer->head.size};
+    }
+    if (peer->data_read < peer->head.size) return true;
+    struct frame *whole = peer->reading;
+    peer->reading = NULL;
+    peer->head_read = peer->data_read = 0;
+    take_in(links, rank, whole);
+    return true;
+}
+
+static void close_peer(struct links *links, int rank) {
+    struct peer *peer = &links->peers[rank];
+    pthread_mutex_lock(&peer->write_lock);
+    close(peer->fd);
+    peer->fd = -1;
+    pthread_mutex_unlock(&peer->write_lock);
+}
+
+static void read_peer(struct links *links, int rank) {
+    bool open = true;
+    while (read_some(links, rank, &open)) continue;
+    if (open) return;
+    struct peer *peer = &links->peers[rank];
+    struct process_loss loss = {.rank = rank, .seconds = clock_now() - peer->heard_at};
+    if (!peer->done && !atomic_load(&links->end_expected)) take_loss(links, links->rank, &loss);
+    close_peer(links, rank);
+}
+
+/* ------------------------------------------------------------------ the thread */
+
+static void beat(struct links *links) {
+    pthread_mutex_lock(&links->lock);
+    struct process_state state = links->states[links->rank];
+    pthread_mutex_unlock(&links->lock);
+    for (int rank = 0; rank < links->count; rank++)
+        if (links->peers[rank].fd >= 0) send_soon(links, &links->peers[rank], FRAME_BEAT, &state, sizeof state, 0);
+}
+
+static void look_for_silence(struct links *links, double now) {
+    for (int rank = 0; rank < links->count; rank++) {
+        const struct peer *peer = &links->peers[rank];
+        struct process_loss loss = {.rank = rank, .silent = true, .seconds = now - peer->heard_at};
+        if (peer->fd >= 0 && loss.seconds > SILENT_S) take_loss(links, links->rank, &loss);
+    }
+}
+
+static void *thread_main(void *argument) {
+    struct links *links = argument;
+    struct pollfd *fds = calloc((size_t)links->count, sizeof *fds);
+    double woke_at = clock_now(), beat_at = 0;
+    while (fds && !atomic_load(&links->leave)) {
+        for (int rank = 0; rank < links->count; rank++)
+            fds[rank] = (struct pollfd){.fd = links->peers[rank].fd, .events = POLLIN};
+        poll(fds, (nfds_t)links->count, (int)(1000 * BEAT_S / 2));
+        double now = clock_now(), slept = now - woke_at;
+        woke_at = now;
+        /* This process itself was stopped for a while: the others' beats may be waiting to be read. */
+        for (int rank = 0; slept > 1 && rank < links->count; rank++) links->peers[rank].heard_at = now;
+        for (int rank = 0; rank < links->count; rank++)
+            if (fds[rank].fd >= 0 && fds[rank].revents) read_peer(links, rank);
+        if (now - beat_at >= BEAT_S) {
+            beat(links);
+            beat_at = now;
+        }
+        look_for_silence(links, now);
+    }
+    free(fds);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ for the run */
+
+/* Under the lock. */
+static struct frame *take(struct links *links, int rank, enum frame_kind kind) {
+    struct frame **place = &links->first;
+    while (*place && ((*place)->kind != kind || (rank >= 0 && (*place)->rank != rank))) place = &(*place)->next;
+    struct frame *found = *place;
+    if (!found) return NULL;
+    *place = found->next;
+    if (links->last == &found->next) links->last = place;
+    return found;
+}
+
+struct frame *links_take(struct links *links, int rank, enum frame_kind kind) {
+    pthread_mutex_lock(&links->lock);
+    struct frame *found = take(links, rank, kind);
+    pthread_mutex_unlock(&links->lock);
+    return found;
+}
+
+/* What had come before the run ended is still handed out. */
+enum ps_status links_wait(struct links *links, int rank, enum frame_kind kind, struct frame **frame, struct ps_error *error) {
+    struct frame *found;
+    pthread_mutex_lock(&links->lock);
+    while (!(found = take(links, rank, kind)) && links->status == PS_OK) pthread_cond_wait(&links->news, &links->lock);
+    pthread_mutex_unlock(&links->lock);
+    if (!found) return links_check(links, error);
+    *frame = found;
+    return PS_OK;
+}
+
+void links_set_state(struct links *links, const struct process_state *state) {
+    pthread_mutex_lock(&links->lock);
+    links->states[links->rank] = *state;
+    pthread_mutex_unlock(&links->lock);
+}
+
+struct process_state links_state_of(const struct links *links, int rank) {
+    struct links *open = (struct links *)links;
+    pthread_mutex_lock(&open->lock);
+    struct process_state state = links->states[rank];
+    pthread_mutex_unlock(&open->lock);
+    return state;
+}
+
+void links_log(void *context, enum ps_log_level level, const char *text) {
+    struct links *links = context;
+    char line[sizeof(int) + 900];
+    int number = (int)level;
+    size_t length = strnlen(text, sizeof line - sizeof number);
+    memcpy(line, &number, sizeof number);
+    memcpy(line + sizeof number, text, length);
+    send_soon(links, &links->peers[0], FRAME_LOG, line, sizeof number + length, LOCK_S);
+}
+
+/* ---------------------------------------------------------------- begin and end */
+
+static enum ps_status meet(const struct processes_class *class, struct links *links, struct ps_error *error) {
+    struct meeting_place place = {0};
+    struct ps_error trouble = {0};
+    int listener = -1;
+    enum ps_status status = links->rank == 0 ? socket_listen(&place, &listener, &trouble) : PS_OK;
+    class->introduce(&place, sizeof place); /* in any case: the others wait for it */
+    if (status != PS_OK) {
+        if (error) *error = trouble;
+        return status;
+    }
+    if (links->rank > 0) return socket_meet(&place, links->rank, &links->info[links->rank], &links->peers[0].fd, error);
+    int *sockets = calloc((size_t)links->count, sizeof *sockets);
+    status = sockets ? socket_accept_all(&place, listener, links->count, sockets, links->info, error)
+                     : error_memory(error, "connections", (size_t)links->count * sizeof *sockets);
+    for (int rank = 1; sockets && rank < links->count; rank++) links->peers[rank].fd = sockets[rank];
+    free(sockets);
+    close(listener);
+    return status;
+}
+
+enum ps_status links_open(const struct processes_class *class, int rank, int count, struct process_info *info,
+                          struct links **out, struct ps_error *error) {
+    struct links *links = calloc(1, sizeof *links);
+    if (!links) return error_memory(error, "connections", sizeof *links);
+    *links = (struct links){.rank = rank, .count = count, .info = info};
+    links->last = &links->first;
+    pthread_mutex_init(&links->lock, NULL);
+    pthread_cond_init(&links->news, NULL);
+    links->peers = calloc((size_t)count, sizeof *links->peers);
+    links->states = calloc((size_t)count, sizeof *links->states);
+    enum ps_status status =
+        links->peers && links->states ? PS_OK : error_memory(error, "connections", (size_t)count * sizeof *links->peers);
+    for (int r = 0; links->peers && r < count; r++) {
+        links->peers[r].fd = -1;
+        pthread_mutex_init(&links->peers[r].write_lock, NULL);
+    }
+    if (status == PS_OK) status = meet(class, links, error);
+    for (int r = 0; status == PS_OK && r < count; r++) links->peers[r].heard_at = clock_now();
+    if (status == PS_OK) {
+        int code = pthread_create(&links->thread, NULL, thread_main, links);
+        if (code) status = error_set(error, PS_FAILED, "cannot start the thread that watches the others: %s", strerror(code));
+        links->started = code == 0;
+    }
+    if (status != PS_OK) {
+        links_close(links);
+        return status;
+    }
+    *out = links;
+    return PS_OK;
+}
+
+void links_close(struct links *links) {
+    if (!links) return;
+    atomic_store(&links->leave, true);
+    if (links->started) pthread_join(links->thread, NULL);
+    for (int rank = 0; links->peers && rank < links->count; rank++) {
+        struct peer *peer = &links->peers[rank];
+        if (peer->fd >= 0) close(peer->fd);
+        free(peer->reading);
+        pthread_mutex_destroy(&peer->write_lock);
+    }
+    while (links->first) {
+        struct frame *next = links->first->next;
+        free(links->first);
+        links->first = next;
+    }
+    pthread_cond_destroy(&links->news);
+    pthread_mutex_destroy(&links->lock);
+    free(links->states);
+    free(links->peers);
+    free(links);
+}

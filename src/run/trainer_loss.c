@@ -1,0 +1,114 @@
+/*
+ * What is said of a lost worker: which process on which host, what it was at, and who waits for it. All processes have all
+ * programs, so that a beat need only say how far its worker has come.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "run/trainer_share.h"
+
+/* Last instructions that are told of each worker. */
+enum { LAST_INSTRUCTIONS = 6 };
+/* A beat comes five times a second: so long until all have told where they stand. */
+#define LAST_BEATS_S 0.3
+
+/* The program that the worker is in, NULL: none. */
+static const struct program *program_of(const struct trainer *trainer, const struct process_state *state, int rank) {
+    const struct ps_programs *programs = trainer->crew ? trainer->crew->segment.programs : NULL;
+    if (!programs || state->segment != trainer->crew->segment_number || rank >= programs->workers) return NULL;
+    const struct program *program = &programs->worker[rank];
+    return state->next < program->count ? program : NULL;
+}
+
+static bool reads_from(const struct instruction *instruction, const struct program *program, int next, int rank) {
+    for (int i = next - 1; i >= 0 && i > next - 64; i--) {
+        const struct instruction *earlier = &program->code[i];
+        if (opcode_table[earlier->op].action == ACTION_RECEIVE && earlier->stage == instruction->stage &&
+            earlier->micro_batch == instruction->micro_batch && earlier->peer == rank)
+            return true;
+    }
+    return false;
+}
+
+static const char *place_text(const struct instruction *instruction, char out[160]) {
+    char code[96];
+    snprintf(out, 160, "%s (stage %d, micro-batch %d)", instruction_text(instruction, code), instruction->stage,
+             instruction->micro_batch);
+    return out;
+}
+
+/* "; worker 1 waits for it at 1B5 (...)", of all that do. */
+static void add_waiting(const struct trainer *trainer, int lost, struct text *text) {
+    char place[160];
+    for (int rank = 0; rank < trainer->processes->count; rank++) {
+        struct process_state state = processes_state_of(trainer->processes, rank);
+        const struct program *program = program_of(trainer, &state, rank);
+        if (rank == lost || !program || !state.waiting) continue;
+        const struct instruction *instruction = &program->code[state.next];
+        if (reads_from(instruction, program, state.next, lost))
+            text_add(text, "; worker %d on %s waits for it at %s", rank, trainer->processes->info[rank].host,
+                     place_text(instruction, place));
+    }
+}
+
+static void add_instructions(const struct program *program, const struct process_state *state, struct text *text) {
+    char code[96];
+    int first = state->next > LAST_INSTRUCTIONS ? state->next - LAST_INSTRUCTIONS : 0;
+    for (int i = first; i < state->next; i++) text_add(text, " %s", instruction_text(&program->code[i], code));
+    text_add(text, state->waiting ? ", waits at %s\n" : ", at %s\n", instruction_text(&program->code[state->next], code));
+}
+
+/* A line for each worker. */
+static char *last_instructions(const struct trainer *trainer) {
+    struct text text = {0};
+    for (int rank = 0; rank < trainer->processes->count; rank++) {
+        struct process_state state = processes_state_of(trainer->processes, rank);
+        const struct program *program = program_of(trainer, &state, rank);
+        text_add(&text, "worker %d (rank %d on %s):", rank, rank, trainer->processes->info[rank].host);
+        if (program)
+            add_instructions(program, &state, &text);
+        else
+            text_add(&text, " between segments\n");
+    }
+    return text_take(&text);
+}
+
+/* All of them where there is a run directory, and as much as a message holds. */
+static void leave_instructions(const struct trainer *trainer, struct ps_error *error) {
+    char path[4096], *lines = last_instructions(trainer);
+    if (!lines) return;
+    if (trainer->directory.path &&
+        file_write(file_join(path, trainer->directory.path, "lost.txt"), lines, strlen(lines), NULL) == PS_OK)
+        error_hint(error, "the last instructions of every worker are in %s", path);
+    else
+        error_hint(error, "%s", lines);
+    free(lines);
+}
+
+void trainer_explain_loss(struct trainer *trainer, struct ps_error *error) {
+    struct process_loss loss;
+    if (!trainer->processes || !error || error->status != PS_WORKER_LOST || !processes_lost(trainer->processes, &loss)) return;
+    if (!processes_speaks(trainer->processes)) return;
+    clock_sleep(LAST_BEATS_S);
+    char place[160];
+    struct text text = {0};
+    struct process_state state = processes_state_of(trainer->processes, loss.rank);
+    const struct program *program = program_of(trainer, &state, loss.rank);
+    text_add(&text, "worker %d was lost: rank %d on %s ", loss.rank, loss.rank, trainer->processes->info[loss.rank].host);
+    if (loss.silent)
+        text_add(&text, "has not answered for %.0f s", loss.seconds);
+    else
+        text_add(&text, "ended before the run did");
+    if (program)
+        text_add(&text, ", last seen %s %s", state.waiting ? "waiting at" : "at",
+                 place_text(&program->code[state.next], place));
+    add_waiting(trainer, loss.rank, &text);
+    char *message = text_take(&text);
+    if (message) error_set(error, PS_WORKER_LOST, "%s", message);
+    free(message);
+    leave_instructions(trainer, error);
+}

@@ -1,0 +1,232 @@
+/* Handing out and gathering; see trainer_share.h. Documents travel as the text of their files. */
+#include "run/trainer_share.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+
+static struct processes *processes_of(const struct trainer *trainer) { return trainer->processes; }
+
+/* ------------------------------------------------------------------------ the job */
+
+static void set_text(json_t *object, const char *field, char *text) {
+    if (text) json_object_set_new(object, field, json_string(text));
+    free(text);
+}
+
+/* What the others need to know, as one text. */
+static char *write_handout(const struct trainer *trainer) {
+    const struct job *job = &trainer->job;
+    json_t *root = json_pack("{s:I, s:I, s:i}", "samples", (json_int_t)trainer->data.count, "valid",
+                             (json_int_t)trainer->valid.count, "batch", job->batch);
+    set_text(root, "plan", ps_plan_json(job->plan));
+    if (job->profile) set_text(root, "profile", ps_profile_json(job->profile));
+    set_text(root, "cluster", ps_cluster_json(job->cluster));
+    return json_text(root);
+}
+
+static enum ps_status read_part(const struct json_place *root, const char *field, bool required, const char **text,
+                                struct ps_error *error) {
+    *text = NULL;
+    return json_get_string(root, field, required, text, error);
+}
+
+static enum ps_status read_handout(struct trainer *trainer, const struct json_place *root, struct ps_error *error) {
+    struct job *job = &trainer->job;
+    const char *plan, *profile, *cluster;
+    TRY(json_get_integer(root, "samples", true, 0, INT64_MAX, &trainer->data.count, error));
+    TRY(json_get_integer(root, "valid", true, 0, INT64_MAX, &trainer->valid.count, error));
+    TRY(read_part(root, "plan", true, &plan, error));
+    TRY(read_part(root, "profile", false, &profile, error));
+    TRY(read_part(root, "cluster", true, &cluster, error));
+    TRY(plan_parse(plan, strlen(plan), &job->plan, error));
+    TRY(cluster_parse(cluster, strlen(cluster), &job->cluster, error));
+    return profile ? profile_parse(profile, strlen(profile), &job->profile, error) : PS_OK;
+}
+
+enum ps_status trainer_share_job(struct trainer *trainer, struct ps_error *error) {
+    struct processes *processes = processes_of(trainer);
+    if (processes->count == 1) return PS_OK;
+    void *text = NULL;
+    size_t size = 0;
+    if (processes->rank == 0) {
+        text = write_handout(trainer);
+        if (!text) return error_memory(error, "the plan for the others", 1 << 20);
+        size = strlen(text);
+    }
+    enum ps_status status = processes_broadcast(processes, &text, &size, error);
+    if (status == PS_OK && processes->rank > 0) {
+        json_t *document = NULL;
+        status = json_parse(text, size, "what rank 0 hands out", NULL, &document, error);
+        struct json_place root = status == PS_OK ? json_root(document, "what rank 0 hands out") : (struct json_place){0};
+        if (status == PS_OK) status = read_handout(trainer, &root, error);
+        json_decref(document);
+        if (status == PS_OK) status = job_complete(&trainer->job, error);
+    }
+    free(text);
+    return status;
+}
+
+/* ------------------------------------------------------------------------- memory */
+
+enum ps_status trainer_share_needs(struct trainer *trainer, enum ps_status (*agree)(const struct trainer *, struct ps_error *),
+                                   struct ps_error *error) {
+    struct processes *processes = processes_of(trainer);
+    struct worker_memory own;
+    struct crew *crew = trainer->crew;
+    char go = 1;
+    void *word = &go;
+    size_t size = sizeof go;
+    trainer->needed = calloc((size_t)crew->worker_count, sizeof *trainer->needed);
+    if (!trainer->needed) return error_memory(error, "figures", (size_t)crew->worker_count * sizeof *trainer->needed);
+    for (int number = crew->first_here; number < crew->end_here; number++)
+        trainer->needed[number] = worker_memory_needed(&crew->workers[number], trainer->rule.moments);
+    if (processes->count == 1) return agree(trainer, error);
+    own = trainer->needed[processes->rank];
+    TRY(processes_gather(processes, &own, sizeof own, trainer->needed, error));
+    if (processes->rank == 0) TRY(agree(trainer, error));
+    TRY(processes_broadcast(processes, &word, &size, error));
+    if (processes->rank > 0) free(word);
+    return PS_OK;
+}
+
+/* -------------------------------------------------------------------------- losses */
+
+/* Which of the segment's steps follow. */
+struct record_head {
+    int32_t first, count;
+};
+
+/* Rank 0 has what the last stage saw if it runs there. */
+static bool last_stage_here(const struct trainer *trainer) {
+    const struct ps_programs *programs = trainer->crew->segment.programs;
+    return crew_has(trainer->crew, programs_worker(programs, programs->stages - 1));
+}
+
+static enum ps_status tell_records(struct trainer *trainer, struct ps_error *error) {
+    struct crew *crew = trainer->crew;
+    int done = atomic_load_explicit(&crew->steps_done, memory_order_acquire);
+    struct record_head head = {trainer->seen, done - trainer->seen};
+    if (!last_stage_here(trainer) || head.count == 0) return PS_OK;
+    size_t size = sizeof head + (size_t)head.count * sizeof *crew->steps;
+    char *data = malloc(size);
+    if (!data) return error_memory(error, "losses for rank 0", size);
+    memcpy(data, &head, sizeof head);
+    memcpy(data + sizeof head, crew->steps + head.first, (size_t)head.count * sizeof *crew->steps);
+    enum ps_status status = processes_tell(trainer->processes, data, size, error);
+    free(data);
+    trainer->seen = done;
+    return status;
+}
+
+/* Times of another host's clock mean nothing here. */
+static void hear_records(struct trainer *trainer) {
+    struct processes *processes = processes_of(trainer);
+    struct crew *crew = trainer->crew;
+    struct record_head head;
+    void *data;
+    size_t size;
+    int rank;
+    while (processes_hear(processes, &rank, &data, &size)) {
+        bool same_clock = processes->info[rank].machine == processes->info[0].machine;
+        memcpy(&head, data, sizeof head);
+        if (size == sizeof head + (size_t)head.count * sizeof *crew->steps && head.first + head.count <= crew->step_capacity) {
+            memcpy(crew->steps + head.first, (char *)data + sizeof head, (size_t)head.count * sizeof *crew->steps);
+            for (int i = head.first; i < head.first + head.count && !same_clock; i++) crew->steps[i].done_at = clock_now();
+            atomic_store_explicit(&crew->steps_done, head.first + head.count, memory_order_release);
+        }
+        free(data);
+    }
+}
+
+enum ps_status trainer_share_records(struct trainer *trainer, struct ps_error *error) {
+    if (trainer->processes->count == 1) return PS_OK;
+    if (trainer->processes->rank > 0) return trainer->crew->segment.training ? tell_records(trainer, error) : PS_OK;
+    hear_records(trainer);
+    return PS_OK;
+}
+
+enum ps_status trainer_share_segment(struct trainer *trainer, struct ps_error *error) {
+    struct processes *processes = processes_of(trainer);
+    struct crew *crew = trainer->crew;
+    if (processes->count == 1) return PS_OK;
+    TRY(trainer_share_records(trainer, error));
+    struct stage_result *all = calloc((size_t)processes->count, sizeof *all);
+    if (!all) return error_memory(error, "figures", (size_t)processes->count * sizeof *all);
+    enum ps_status status = processes_gather(processes, &crew->evaluation, sizeof crew->evaluation, all, error);
+    if (status == PS_OK && processes->rank == 0) {
+        const struct ps_programs *programs = crew->segment.programs;
+        crew->evaluation = all[programs_worker(programs, programs->stages - 1)];
+        hear_records(trainer);
+    }
+    free(all);
+    return status;
+}
+
+/* ------------------------------------------------------------------------- figures */
+
+/* What one worker was, for the summary; its remembered computations follow. */
+struct figures {
+    struct ps_run_worker worker;
+    double segment_started_s;
+    int64_t events; /* since the segment began */
+};
+
+static enum ps_status give_figures(const struct trainer *trainer, struct ps_error *error) {
+    const struct worker *worker = &trainer->crew->workers[trainer->processes->rank];
+    const struct recorder *recorder = &worker->recorder;
+    struct figures figures = {.worker = trainer->run->worker[worker->number],
+                              .segment_started_s = trainer->crew->segment_started_s,
+                              .events = recorder->count};
+    size_t ring = (size_t)recorder->capacity * sizeof *recorder->events, size = sizeof figures + ring;
+    char *data = malloc(size);
+    if (!data) return error_memory(error, "figures for rank 0", size);
+    memcpy(data, &figures, sizeof figures);
+    if (ring > 0) memcpy(data + sizeof figures, recorder->events, ring);
+    void *given = data;
+    enum ps_status status = processes_hand_in(trainer->processes, 0, &given, &size, error);
+    free(data);
+    return status;
+}
+
+/* The other worker's computations as if they had been seen here. Clocks of one host are the same; of two hosts, segments are
+ * taken to have begun together. */
+static enum ps_status take_events(struct trainer *trainer, int rank, const struct figures *figures, const char *ring,
+                                  size_t size, struct ps_error *error) {
+    struct recorder *recorder = &trainer->crew->workers[rank].recorder;
+    if (size == 0) return PS_OK;
+    recorder->events = malloc(size);
+    if (!recorder->events) return error_memory(error, "a trace", size);
+    memcpy(recorder->events, ring, size);
+    recorder->capacity = (int)(size / sizeof *recorder->events);
+    recorder->count = figures->events;
+    bool same_clock = trainer->processes->info[rank].machine == trainer->processes->info[0].machine;
+    double later_s = same_clock ? figures->segment_started_s - trainer->crew->segment_started_s : 0;
+    for (int i = 0; i < recorder->capacity; i++) {
+        recorder->events[i].start_s += later_s;
+        recorder->events[i].end_s += later_s;
+    }
+    return PS_OK;
+}
+
+enum ps_status trainer_share_figures(struct trainer *trainer, struct ps_error *error) {
+    struct processes *processes = processes_of(trainer);
+    if (processes->rank > 0) return give_figures(trainer, error);
+    for (int rank = 1; rank < processes->count; rank++) {
+        struct figures figures;
+        void *data = NULL;
+        size_t size = 0;
+        TRY(processes_hand_in(processes, rank, &data, &size, error));
+        memcpy(&figures, data, sizeof figures);
+        trainer->run->worker[rank].measured_bytes = figures.worker.measured_bytes;
+        trainer->run->worker[rank].busy_s = figures.worker.busy_s;
+        enum ps_status status =
+            take_events(trainer, rank, &figures, (char *)data + sizeof figures, size - sizeof figures, error);
+        free(data);
+        TRY(status);
+    }
+    return PS_OK;
+}

@@ -1,0 +1,169 @@
+/*
+ * Blocks between processes: a post starts a message on its route, whose number is the message's tag, and whoever asks whether it is
+ * over moves all messages along. The n-th block of one end meets the n-th of the other because messages of one route keep their
+ * order. Nothing changes places: contents are copied into the receiver's block.
+ *
+ * A route between two parts of one worker has both ends here and is the channels' matter.
+ */
+#include "run/transports/ranks.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "program/routes.h"
+#include "run/transports/channels.h"
+#include "run/worker.h"
+
+/* Who waits sleeps between two looks; longer and longer, since what does not come soon may come late. */
+#define LOOK_FIRST_S 2e-6
+#define LOOK_MOST_S 1e-4
+/* Between operators, messages are moved along no more often than this. */
+#define PROGRESS_S 2e-4
+
+/* One slot of one kind of one part of this process's worker; used by its thread alone. */
+struct place {
+    struct message *message;
+    bool travels; /* it was last posted to another process */
+    bool pending;
+    double when;
+};
+
+struct ranks {
+    struct transport transport;
+    struct processes *processes; /* NULL: all parts are here */
+    struct transport *inside;    /* channels, for routes within this process */
+    struct routes routes;
+    int *part_worker;
+    int part_count;
+    struct place *(*places)[BLOCK_KINDS]; /* by part, kind and slot; NULL of parts that are elsewhere */
+    atomic_bool stopped;
+    double progressed_at;
+};
+
+static struct place *find(const struct transport *transport, int part, enum block_kind kind, int slot) {
+    const struct ranks *ranks = (const struct ranks *)transport;
+    return ranks->processes && ranks->places[part][kind] ? &ranks->places[part][kind][slot] : NULL;
+}
+
+static enum ps_status make_places(struct ranks *ranks, const struct transport_options *options, int part, enum block_kind kind,
+                                  struct ps_error *error) {
+    int slots = stage_slots_of(&options->slots[part], kind);
+    int64_t bytes = worker_block_bytes(&options->sizes[options->programs->parts[part].stage], kind);
+    struct place *places = calloc((size_t)slots + 1, sizeof *places);
+    if (!places) return error_memory(error, "transport", (size_t)slots * sizeof *places);
+    ranks->places[part][kind] = places;
+    for (int slot = 0; slot < slots; slot++)
+        TRY(ranks->transport.class->processes->message_create((size_t)bytes, &places[slot].message, error));
+    return PS_OK;
+}
+
+static enum ps_status make_roads(struct ranks *ranks, const struct transport_options *options, struct ps_error *error) {
+    size_t parts = (size_t)ranks->part_count;
+    TRY(routes_create(options->programs, &ranks->routes, error));
+    ranks->part_worker = calloc(parts + 1, sizeof *ranks->part_worker);
+    ranks->places = calloc(parts + 1, sizeof *ranks->places);
+    if (!ranks->part_worker || !ranks->places) return error_memory(error, "transport", parts * sizeof *ranks->places);
+    for (int part = 0; part < ranks->part_count; part++) {
+        ranks->part_worker[part] = options->programs->parts[part].worker;
+        for (int kind = 0; kind < BLOCK_KINDS && ranks->part_worker[part] == ranks->processes->rank; kind++)
+            TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
+    }
+    return PS_OK;
+}
+
+enum ps_status ranks_create(const struct transport_class *class, const struct transport_options *options,
+                            struct transport **out, struct ps_error *error) {
+    struct ranks *ranks = calloc(1, sizeof *ranks);
+    if (!ranks) return error_memory(error, "transport", sizeof *ranks);
+    *ranks = (struct ranks){.transport.class = class, .part_count = options->programs->part_count};
+    if (options->processes && options->processes->count > 1) ranks->processes = options->processes;
+    enum ps_status status = channels_create(class, options, &ranks->inside, error);
+    if (status == PS_OK && ranks->processes) status = make_roads(ranks, options, error);
+    if (status != PS_OK) {
+        ranks_destroy(&ranks->transport);
+        return status;
+    }
+    *out = &ranks->transport;
+    return PS_OK;
+}
+
+static void free_places(const struct transport_class *class, struct place *places) {
+    for (struct place *place = places; places && place->message; place++) class->processes->message_destroy(place->message);
+    free(places);
+}
+
+void ranks_destroy(struct transport *transport) {
+    struct ranks *ranks = (struct ranks *)transport;
+    if (!ranks) return;
+    channels_destroy(ranks->inside);
+    for (int part = 0; ranks->places && part < ranks->part_count; part++)
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) free_places(transport->class, ranks->places[part][kind]);
+    free(ranks->places);
+    free(ranks->part_worker);
+    routes_free(&ranks->routes);
+    free(ranks);
+}
+
+void ranks_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when) {
+    struct ranks *ranks = (struct ranks *)transport;
+    struct place *place = find(transport, part, kind, slot);
+    int peer = place ? ranks->part_worker[other] : 0;
+    if (!place || peer == ranks->processes->rank) {
+        if (place) place->travels = false;
+        channels_post(ranks->inside, part, kind, slot, other, block, when);
+        return;
+    }
+    assert(!place->pending);
+    bool outgoing = kind == BLOCK_OUTPUT || kind == BLOCK_INPUT_GRADIENT;
+    enum traffic traffic = kind == BLOCK_INPUT || kind == BLOCK_OUTPUT ? TRAFFIC_ACTIVATION : TRAFFIC_GRADIENT;
+    int route = routes_find(&ranks->routes, outgoing ? part : other, outgoing ? other : part, traffic);
+    assert(route != NO_ROUTE);
+    place->travels = place->pending = true;
+    transport->class->processes->message_start(place->message, peer, route, outgoing, *block);
+}
+
+bool ranks_settled(struct transport *transport, int part, enum block_kind kind, int slot) {
+    struct place *place = find(transport, part, kind, slot);
+    if (!place || !place->travels) return channels_settled(((struct ranks *)transport)->inside, part, kind, slot);
+    if (!place->pending) return true;
+    if (!transport->class->processes->message_done(place->message)) return false;
+    place->pending = false;
+    place->when = clock_now();
+    return true;
+}
+
+double ranks_settled_at(struct transport *transport, int part, enum block_kind kind, int slot) {
+    const struct place *place = find(transport, part, kind, slot);
+    if (!place || !place->travels) return channels_settled_at(((struct ranks *)transport)->inside, part, kind, slot);
+    return place->when;
+}
+
+/* Within a process only its one worker could settle what it waits for. */
+bool ranks_wait(struct transport *transport, int part, enum block_kind kind, int slot) {
+    struct ranks *ranks = (struct ranks *)transport;
+    const struct place *place = find(transport, part, kind, slot);
+    if (!place || !place->travels) return channels_wait(ranks->inside, part, kind, slot);
+    double sleep_s = LOOK_FIRST_S;
+    while (!ranks_settled(transport, part, kind, slot)) {
+        if (atomic_load_explicit(&ranks->stopped, memory_order_relaxed)) return false;
+        clock_sleep(sleep_s);
+        if (sleep_s < LOOK_MOST_S) sleep_s *= 1.5;
+    }
+    return true;
+}
+
+void ranks_stop(struct transport *transport) {
+    struct ranks *ranks = (struct ranks *)transport;
+    atomic_store(&ranks->stopped, true);
+    channels_stop(ranks->inside);
+}
+
+void ranks_progress(struct transport *transport) {
+    struct ranks *ranks = (struct ranks *)transport;
+    if (!ranks->processes) return;
+    double now = clock_now();
+    if (now - ranks->progressed_at < PROGRESS_S) return;
+    ranks->progressed_at = now;
+    transport->class->processes->progress();
+}

@@ -1,0 +1,217 @@
+/*
+ * Checks of the networks against torchvision's, by the numbers that golden/make_networks.py made: output shapes and parameter
+ * counts at full size, and on a small input probabilities, loss, all gradients and statistics, and ten steps of each optimizer.
+ */
+#ifndef PENSTOCK_TESTS_NETWORKS_H
+#define PENSTOCK_TESTS_NETWORKS_H
+
+#include <stdio.h>
+
+#include "base/json.h"
+#include "compute/stage_plan.h"
+#include "golden.h"
+#include "graph/model.h"
+
+static inline const char *text_of(json_t *object, const char *name) { return json_string_value(json_object_get(object, name)); }
+static inline double number_of(json_t *object, const char *name) { return json_number_value(json_object_get(object, name)); }
+
+static inline struct ps_model *create_model(const char *spec) {
+    struct ps_model *model = NULL;
+    assert_ok(ps_model_create(spec, &model, &test_error));
+    return model;
+}
+
+static inline void check_shapes(json_t *golden) {
+    struct ps_model *model = create_model(text_of(golden, "full"));
+    const struct graph *graph = model->graph;
+    json_t *shapes = json_object_get(golden, "shapes");
+    assert_int_equal(ps_model_info(model).parameters, json_integer_value(json_object_get(golden, "parameters")));
+    size_t seen = 0;
+    for (int i = 0; i < graph->node_count; i++) {
+        const struct node *node = &graph->nodes[i];
+        if (node->id != OPERATOR_CONVOLUTION && node->id != OPERATOR_LINEAR) continue;
+        json_t *shape = json_object_get(shapes, node->name);
+        seen++;
+        assert_int_equal(json_array_size(shape), node->shape.rank);
+        for (int d = 0; d < node->shape.rank; d++)
+            assert_int_equal(json_integer_value(json_array_get(shape, (size_t)d)), node->shape.dim[d]);
+    }
+    assert_int_equal(seen, json_object_size(shapes));
+    ps_model_destroy(model);
+}
+
+/* The parameter's values (gradients, statistics or movement) against their norm and their product with hashed numbers. */
+static inline void check_values(const char *what, const char *name, const float *values, int64_t count, double norm,
+                                double projection, double tolerance, double scale) {
+    char key[96];
+    snprintf(key, sizeof key, "projection.%s", name);
+    uint32_t hash = name_hash(key);
+    double squares = 0, product = 0;
+    for (int64_t i = 0; i < count; i++) {
+        squares += (double)values[i] * (double)values[i];
+        product += (double)values[i] * (double)number(hash, i, 1, 0);
+    }
+    if (fabs(sqrt(squares) - norm) <= tolerance * scale && fabs(product - projection) <= tolerance * scale) return;
+    fail_msg("%s of %s: norm %.8g and projection %.8g, not %.8g and %.8g", what, name, sqrt(squares), product, norm,
+             projection);
+}
+
+static inline float *scratch(const struct graph *graph) {
+    int64_t largest = 1;
+    for (int p = 0; p < graph->parameter_count; p++) {
+        int64_t count = shape_elements(&graph->parameters[p].shape);
+        if (count > largest) largest = count;
+    }
+    float *values = malloc((size_t)largest * sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+/* Small gradients are held against a thousandth of the largest, and those that are 0 but for rounding (a normalisation takes
+ * away what shifts its input) against a tenth. */
+static inline void check_entries(struct chain *chain, json_t *entries, const char *what) {
+    float *values = scratch(chain->graph);
+    json_t *entry;
+    double largest = 0;
+    size_t i;
+    json_array_foreach(entries, i, entry) largest = fmax(largest, json_number_value(json_array_get(entry, 1)));
+    json_array_foreach(entries, i, entry) {
+        const char *name = json_string_value(json_array_get(entry, 0));
+        int64_t count = chain_export(chain, name, NULL, values);
+        double norm = json_number_value(json_array_get(entry, 1));
+        double scale = norm > 1e-9 * largest ? fmax(norm, 1e-3 * largest) : 0.1 * largest;
+        check_values(what, name, values, count, norm, json_number_value(json_array_get(entry, 2)), 1e-4, scale);
+    }
+    free(values);
+}
+
+static inline void check_probabilities(const struct chain *chain, json_t *wanted) {
+    const struct stage *stage = chain->stages[0];
+    const struct stage_node *loss = &stage->nodes[stage->node_count - 1];
+    assert_int_equal(loss->output.block, PLACE_STASH);
+    const char *stash = (const char *)chain->blocks[0][0].stash;
+    const float *got = (const float *)(const void *)(stash + loss->output.offset);
+    int64_t count = chain->samples * shape_elements(&loss->node->shape);
+    assert_int_equal(json_array_size(wanted), count);
+    for (int64_t i = 0; i < count; i++)
+        assert_near("probability", "the network", json_number_value(json_array_get(wanted, (size_t)i)), (double)got[i], 1);
+}
+
+/* A chain of one stage with the weights and data of the formula. */
+static inline struct chain *prepare(struct device *device, const struct ps_model *model, json_t *golden) {
+    int samples = (int)json_integer_value(json_object_get(golden, "samples"));
+    struct chain *chain = chain_create(device, model->graph, samples, 1, NULL, 0);
+    fill_parameters(chain, NORMS_CALM);
+    fill_data(chain, text_of(golden, "data"));
+    return chain;
+}
+
+static inline double run_step(struct chain *chain) {
+    int32_t labels[16];
+    for (int n = 0; n < chain->samples; n++) labels[n] = 7 * n % 10;
+    struct stage_step step = {
+        .labels = labels, .gradient_scale = 1.0f / (float)chain->samples, .training = true, .update_statistics = true};
+    struct stage_result result = chain_forward(chain, 0, &step);
+    chain_backward(chain, 0, &step);
+    return result.loss / chain->samples;
+}
+
+static inline void check_step(struct device *device, const struct ps_model *model, json_t *golden) {
+    struct chain *chain = prepare(device, model, golden);
+    double loss = run_step(chain), wanted = number_of(golden, "loss");
+    assert_near("loss", text_of(golden, "model"), wanted, loss, wanted);
+    check_probabilities(chain, json_object_get(golden, "probabilities"));
+    check_entries(chain, json_object_get(golden, "gradients"), "gradient");
+    check_entries(chain, json_object_get(golden, "statistics"), "statistic");
+    chain_destroy(chain);
+}
+
+static inline struct optimizer_settings settings_of(json_t *run, const struct optimizer *rule) {
+    struct optimizer_settings settings = rule->defaults;
+    json_t *given = json_object_get(run, "settings"), *value;
+    if ((value = json_object_get(given, "lr")) != NULL) settings.lr = json_number_value(value);
+    if ((value = json_object_get(given, "momentum")) != NULL) settings.momentum = json_number_value(value);
+    if ((value = json_object_get(given, "eps")) != NULL) settings.eps = json_number_value(value);
+    return settings;
+}
+
+/* How far the followed parameters have gone: a small difference of two numbers in single
+ * precision, and kinks were crossed on the way. */
+static inline void check_movement(struct chain *chain, const float *start, json_t *moved, double tolerance) {
+    float *now = scratch(chain->graph), *before = scratch(chain->graph);
+    const float *starts[] = {start};
+    json_t *entry;
+    size_t i;
+    json_array_foreach(moved, i, entry) {
+        const char *name = json_string_value(json_array_get(entry, 0));
+        int64_t count = chain_export(chain, name, (const float *const *)chain->weights, now);
+        chain_export(chain, name, starts, before);
+        double norm = json_number_value(json_array_get(entry, 1)), squares = 0;
+        for (int64_t e = 0; e < count; e++) {
+            now[e] -= before[e];
+            squares += (double)before[e] * (double)before[e];
+        }
+        check_values("movement", name, now, count, norm, json_number_value(json_array_get(entry, 2)), tolerance,
+                     norm + 1e-4 * sqrt(squares));
+    }
+    free(before);
+    free(now);
+}
+
+static inline void check_run(struct device *device, const struct ps_model *model, json_t *golden, json_t *run) {
+    const struct optimizer *rule = NULL;
+    assert_ok(optimizer_find(text_of(run, "optimizer"), &rule, &test_error));
+    struct optimizer_settings settings = settings_of(run, rule);
+    struct chain *chain = prepare(device, model, golden);
+    int64_t bytes = chain->sizes[0].parameter_bytes;
+    float *start = chain_take(chain, bytes), *moment[OPTIMIZER_MOMENTS_MAX];
+    memcpy(start, chain->weights[0], (size_t)bytes);
+    for (int m = 0; m < OPTIMIZER_MOMENTS_MAX; m++) {
+        moment[m] = chain_take(chain, bytes);
+        memset(moment[m], 0, (size_t)bytes);
+    }
+    json_t *losses = json_object_get(run, "losses"), *loss;
+    size_t number;
+    json_array_foreach(losses, number, loss) {
+        double wanted = json_number_value(loss), got = run_step(chain);
+        if (fabs(got - wanted) > 1e-3 * wanted)
+            fail_msg("%s, %s, step %zu: loss %.8g, not %.8g", text_of(golden, "model"), rule->name, number, got, wanted);
+        struct optimizer_call call = {.count = (size_t)bytes / sizeof(float),
+                                      .weights = chain->weights[0],
+                                      .updated = chain->weights[0],
+                                      .gradient = chain->blocks[0][0].gradients,
+                                      .moment = {moment[0], moment[1]},
+                                      .lr = settings.lr,
+                                      .step = (int64_t)number + 1};
+        device->class->update(device, rule, &settings, &call, false, 0);
+    }
+    check_movement(chain, start, json_object_get(run, "moved"), 1e-2);
+    chain_destroy(chain);
+}
+
+/* `path` of networks.json */
+static inline void for_each_network(const char *path, void (*check)(json_t *golden)) {
+    json_t *root = NULL, *golden;
+    assert_ok(json_read_file(path, "penstock-networks", &root, &test_error));
+    json_t *networks = json_object_get(root, "networks");
+    assert_true(json_array_size(networks) >= 8);
+    size_t i;
+    json_array_foreach(networks, i, golden) check(golden);
+    json_decref(root);
+}
+
+/* All that concerns a network on one device: a step, and the runs if asked. */
+static inline void check_network(json_t *golden, bool runs) {
+    struct ps_model *model = create_model(text_of(golden, "model"));
+    struct device *device = chain_device("cpu");
+    check_step(device, model, golden);
+    json_t *run;
+    size_t i;
+    json_array_foreach(json_object_get(golden, "runs"), i, run) {
+        if (runs) check_run(device, model, golden, run);
+    }
+    device_close(device);
+    ps_model_destroy(model);
+}
+
+#endif

@@ -1,0 +1,103 @@
+#!/bin/sh
+# Training over MPI: under every schedule and weight policy the weights are those of the threads transport, bit for bit; what goes
+# wrong anywhere ends all ranks with one line and the right status. PENSTOCK is the program, PENSTOCK_MPIS lists MPIRUN=PROGRAM
+# for each MPI library to be tested.
+set -u
+
+: "${PENSTOCK:?the path of the program}"
+if [ -z "${PENSTOCK_MPIS:-}" ]; then
+    echo "skipped: built without MPI"
+    exit 0
+fi
+directory=$(mktemp -d) || exit 1
+trap 'rm -rf "$directory"' EXIT
+cd "$directory" || exit 1
+failures=0
+# Open MPI wants to be asked for both.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:exitcode=99"
+
+complain() {
+    echo "FAILED: $*" >&2
+    sed 's/^/    /' err >&2
+    failures=$((failures + 1))
+}
+
+# over RANKS ARGUMENT...: the program under mpirun; its status is in $status.
+over() {
+    ranks=$1
+    shift
+    timeout 120 "$mpirun" -n "$ranks" "$program" "$@" >out 2>err
+    status=$?
+}
+
+# refused STATUS PATTERN RANKS ARGUMENT...
+refused() {
+    wanted=$1 pattern=$2
+    shift 2
+    over "$@"
+    [ $status -eq "$wanted" ] || complain "mpirun -n $*: status $status, not $wanted"
+    [ "$(grep -c '^penstock: ' err)" -eq 1 ] || complain "mpirun -n $*: not one line of 'penstock: ...'"
+    grep '^penstock: ' err | grep -Eq -- "$pattern" || complain "mpirun -n $*: does not say '$pattern'"
+}
+
+model=lenet5,input=16,classes=4
+data="--data synthetic:images,samples=96 --valid synthetic:images,samples=20"
+"$PENSTOCK" profile --model $model --micro-batch 4 -q -o profile.json >/dev/null 2>err || complain "no profile"
+
+# plan NAME RANKS SCHEDULE WEIGHTS: a plan and the weights that threads train by it, once for all MPI libraries.
+plan() {
+    [ ! -e "$1.json" ] || return 0
+    "$PENSTOCK" plan --profile profile.json --workers "$2" --method uniform --schedule "$3" --weights "$4" --micro-batches 4 \
+        --optimizer adam -q -o "$1.json" >/dev/null 2>err || complain "no plan $1"
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --plan "$1.json" $data --epochs 2 --transport threads --out "$1" -q >/dev/null 2>err &&
+        "$PENSTOCK" export --run "$1" -o "$1.safetensors" -q >/dev/null 2>err || complain "threads: $1"
+}
+
+same() { # RANKS SCHEDULE WEIGHTS
+    name=$2-$3-$1
+    plan "$name" "$1" "$2" "$3"
+    rm -rf run
+    # shellcheck disable=SC2086
+    over "$1" train --plan "$name.json" $data --epochs 2 --out run -q
+    [ $status -eq 0 ] || complain "$mpirun $name: status $status"
+    "$PENSTOCK" export --run run -o run.safetensors -q >/dev/null 2>err || complain "$mpirun $name: no weights"
+    cmp -s run.safetensors "$name.safetensors" || complain "$mpirun $name: other weights than with threads"
+    # What rank 0 was told of the others' losses is what it would have seen itself.
+    for log in "$name" run; do sed 's/, "samples_per_s".*//' "$log/log.jsonl" >"log-of-$log"; done
+    diff "log-of-$name" log-of-run >err || complain "$mpirun $name: another log"
+}
+
+first=1
+for pair in $PENSTOCK_MPIS; do
+    mpirun=${pair%%=*} program=${pair#*=}
+    same 4 1f1b-async pipeoptim
+    same 2 interleaved sync
+    same 3 1f1b sync
+    if [ $first -eq 1 ]; then
+        for schedule in naive gpipe 1f1b-so; do same 4 $schedule sync; done
+        same 2 hanayo sync
+        same 4 1f1b 2bw
+        for policy in latest stash spectrain xpipe; do
+            [ $policy = spectrain ] || same 3 1f1b-async $policy
+        done
+    fi
+    first=0
+
+    over 2 train --model $model --data synthetic:images,samples=96 --batch 8 --steps 4 --device reference --out profiled --json -q
+    [ $status -eq 0 ] && [ "$(head -c 1 out)" = "{" ] && grep -q '"transport": "mpi"' out || complain "$mpirun: train --model"
+    [ -s profiled/checkpoints/000004/state.json ] || complain "$mpirun: no checkpoint"
+    rm -rf profiled
+    refused 2 "did you mean --workers" 2 train --model $model --work 2
+    refused 2 "3 workers need as many processes, and there are 2" 2 train --model $model --workers 3 \
+        --data synthetic:images,samples=96
+    refused 3 "no such directory" 3 train --model $model --data idx:/nowhere
+    refused 4 "needs .* has 1.00 KiB" 2 train --model $model --data synthetic:images,samples=96 --memory 1KiB
+    # Only the last rank can see this.
+    refused 1 "loss became" 3 train --plan 1f1b-sync-3.json $data --epochs 50 --lr 100000 -q --optimizer sgd
+    over 2 models
+    [ $status -eq 0 ] || complain "$mpirun models: status $status"
+done
+[ $failures -eq 0 ] || echo "$failures failures" >&2
+[ $failures -eq 0 ]

@@ -1,0 +1,108 @@
+/* Plans of MadPipe run: lowered and verified, within memory, as fast as was planned; also by the paper's formulas. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/plan.h"
+#include "search/search.h"
+#include "support.h"
+
+static struct ps_profile *random_profile(struct random_key key, int layers, double update_s) {
+    struct ps_profile *profile;
+    uint64_t n = 0;
+    assert_ok(profile_create(1, layers, &profile, &test_error));
+    strcpy(profile->model, "random");
+    for (int l = 0; l < layers; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        layer->time.forward_s = 1e-3 * (double)random_uniform(key, n++);
+        layer->time.backward_input_s = 2e-3 * (double)random_uniform(key, n++);
+        layer->time.update_s = update_s;
+        layer->size.parameter_bytes = (int64_t)random_below(key, n++, 1000000);
+        layer->size.output_bytes = layer->size.value_bytes = l < layers - 1 ? (int64_t)random_below(key, n++, 1000000) : 0;
+        layer->size.stash_bytes = (int64_t)random_below(key, n++, 1000000);
+    }
+    return profile;
+}
+
+/* The least memory with which the method has a plan, to 1/32. */
+static int64_t least_memory(const struct ps_profile *profile, const struct ps_plan_options *options, int workers, double bandwidth) {
+    int64_t low = 0, high = (int64_t)1 << 34;
+    while (high - low > high / 32) {
+        int64_t middle = (low + high) / 2;
+        struct ps_cluster_options machines = {.workers = workers, .memory_bytes = middle, .bandwidth_bytes_per_s = bandwidth};
+        struct ps_cluster *cluster;
+        struct ps_plan *plan = NULL;
+        struct ps_error refusal = {0};
+        assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+        enum ps_status status = ps_plan_find(profile, cluster, options, &plan, &refusal);
+        assert_true(status == PS_OK || status == PS_NO_PLAN);
+        *(status == PS_OK ? &high : &low) = middle;
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+    }
+    return high;
+}
+
+/* Directions with links of their own leave a plan by the paper's formulas, which know of no updates, time to spare. */
+static void check_plan(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster, int64_t memory,
+                       bool paper) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    struct ps_simulation *simulation;
+    assert_true(predicted->known && predicted->simulated);
+    for (int w = 0; w < plan->workers; w++) assert_true(worker_memory_total(&predicted->memory[w]) <= memory);
+    double ratio = predicted->period_s / predicted->objective_s;
+    if (ratio > 1.02 || (!paper && ratio < 0.95)) print_message("%s %s planned %.9g, simulated %.9g\n", plan->schedule, plan->weights, predicted->objective_s, predicted->period_s);
+    assert_true(ratio < 1.02 && (paper || ratio > 0.95));
+    assert_true(predicted->gap > -1e-9);
+    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+    assert_true(fabs(ps_simulation_info(simulation).period_s - predicted->period_s) < 1e-12);
+    ps_simulation_destroy(simulation);
+}
+
+static void test_plans_run(void **state) {
+    (void)state;
+    static const double multiples[] = {1.1, 1.4, 2};
+    int patterns = 0, plans = 0;
+    for (uint64_t round = 0; round < 24; round++) {
+        struct random_key key = test_key(round);
+        int layers = 4 + (int)random_below(key, 1000, 16), workers = 2 + (int)random_below(key, 1001, 3);
+        bool paper = round % 2;
+        double bandwidth = round % 3 == 0 ? 0 : 1e9;
+        struct ps_profile *profile = random_profile(key, layers, paper ? 0 : 5e-6);
+        struct ps_plan_options options = {.method = "madpipe", .paper_cost = paper, .weights = round % 4 < 2 ? "latest" : "pipeoptim"};
+        int64_t least = least_memory(profile, &options, workers, bandwidth);
+        for (int m = 0; m < 3; m++) {
+            int64_t memory = (int64_t)(multiples[m] * (double)least);
+            struct ps_cluster *cluster;
+            struct ps_plan *plan;
+            struct ps_cluster_options machines = {.workers = workers, .memory_bytes = memory, .bandwidth_bytes_per_s = bandwidth};
+            assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+            assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+            check_plan(plan, profile, cluster, memory, paper);
+            patterns += plan->pattern_count > 0;
+            plans++;
+            ps_plan_destroy(plan);
+            ps_cluster_destroy(cluster);
+        }
+        ps_profile_destroy(profile);
+    }
+    assert_true(patterns > plans / 4 && patterns < plans);
+}
+
+static void test_schedule_is_its_own(void **state) {
+    (void)state;
+    struct ps_profile *profile = random_profile(test_key(100), 8, 0);
+    struct ps_cluster *cluster;
+    struct ps_plan *plan;
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 2}, &cluster, &test_error));
+    struct ps_plan_options options = {.method = "madpipe", .schedule = "1f1b"};
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "a schedule of its own");
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_run), cmocka_unit_test(test_schedule_is_its_own)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+/* Clusters of several types of devices, each with a profile of its own. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/plan.h"
+#include "support.h"
+
+enum { LAYERS = 4 };
+
+/* Layers that all take `forward_s` forward and nothing backward, but the last, which takes `last_s`. */
+static void write_profile(const char *directory, const char *device, double forward_s, double last_s, int layers) {
+    struct ps_profile *profile;
+    char path[4200];
+    assert_ok(profile_create(1, layers, &profile, &test_error));
+    snprintf(profile->model, sizeof profile->model, "chain");
+    snprintf(profile->device, sizeof profile->device, "%s", device);
+    profile->threads = 1;
+    profile->tables[0].micro_batch = 1;
+    for (int l = 0; l < layers; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        snprintf(layer->kind, sizeof layer->kind, "linear");
+        layer->time.forward_s = l == layers - 1 ? last_s : forward_s;
+    }
+    snprintf(path, sizeof path, "%s/%s.json", directory, device);
+    assert_ok(ps_profile_write(profile, path, &test_error));
+    ps_profile_destroy(profile);
+}
+
+static void write_cluster(const char *directory, const char *first, const char *second, char path[4200]) {
+    char text[512];
+    snprintf(path, 4200, "%s/cluster.json", directory);
+    snprintf(text, sizeof text,
+             "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\", \"type\": \"%s\"}, "
+             "{\"name\": \"b\", \"type\": \"%s\"}]}",
+             first, second);
+    test_file_write(path, text, strlen(text));
+}
+
+/* On `wide` every layer takes 1 s; on `deep` the last takes 1 s and the others 3 s. Told apart, three layers on wide and the last on
+ * deep take 3 s; with the types exchanged, deep in front, one layer on deep and three on wide do. */
+static void each_type_has_its_costs(void **state) {
+    (void)state;
+    char directory[4096], paths[8600], cluster_path[4200];
+    test_directory_make(directory);
+    write_profile(directory, "wide", 1, 1, LAYERS);
+    write_profile(directory, "deep", 3, 1, LAYERS);
+    snprintf(paths, sizeof paths, "%s/wide.json,%s/deep.json", directory, directory);
+    const char *const types[2][2] = {{"wide", "deep"}, {"deep", "wide"}};
+    for (int order = 0; order < 2; order++) {
+        struct ps_profile *profile;
+        struct ps_cluster *cluster;
+        struct ps_plan *plan;
+        struct ps_simulation *simulation;
+        write_cluster(directory, types[order][0], types[order][1], cluster_path);
+        assert_ok(ps_profile_read(paths, &profile, &test_error));
+        assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+        struct ps_plan_options options = {.method = "pipedream", .schedule = "1f1b-async", .weights = "latest"};
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        assert_int_equal(plan->stages[0].last, order == 0 ? LAYERS - 2 : 0);
+        assert_ok(ps_simulate(plan, profile, cluster, 64, &simulation, &test_error));
+        assert_true(fabs(ps_simulation_info(simulation).period_s - 3) < 1e-9);
+        ps_simulation_destroy(simulation);
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+    test_directory_remove(directory);
+}
+
+static void contradictions_are_named(void **state) {
+    (void)state;
+    char directory[4096], paths[8600], cluster_path[4200];
+    test_directory_make(directory);
+    write_profile(directory, "wide", 1, 1, LAYERS);
+    write_profile(directory, "deep", 3, 1, LAYERS);
+    write_profile(directory, "short", 1, 1, LAYERS - 1);
+    struct ps_profile *profile;
+    snprintf(paths, sizeof paths, "%s/wide.json,%s/short.json", directory, directory);
+    assert_status(ps_profile_read(paths, &profile, &test_error), PS_BAD_INPUT, "1 sizes of 3 layers, but the profile on wide has 1 of 4");
+    snprintf(paths, sizeof paths, "%s/wide.json,%s/wide.json", directory, directory);
+    assert_status(ps_profile_read(paths, &profile, &test_error), PS_BAD_INPUT, "'wide' has a profile already");
+    snprintf(paths, sizeof paths, "%s/wide.json,%s/none.json", directory, directory);
+    assert_status(ps_profile_read(paths, &profile, &test_error), PS_BAD_INPUT, "none.json");
+    struct ps_cluster *cluster;
+    struct ps_plan *plan;
+    struct ps_plan_options options = {0};
+    snprintf(paths, sizeof paths, "%s/wide.json,%s/deep.json", directory, directory);
+    assert_ok(ps_profile_read(paths, &profile, &test_error));
+    write_cluster(directory, "wide", "flat", cluster_path);
+    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "devices[1].type: 'flat' has no profile");
+    ps_cluster_destroy(cluster);
+    write_cluster(directory, "wide", "deep", cluster_path);
+    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    options.method = "bipartition";
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "the cluster has several");
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    test_directory_remove(directory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_type_has_its_costs),
+        cmocka_unit_test(contradictions_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
