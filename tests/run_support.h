@@ -20,6 +20,7 @@
 /* A run to be made; zeros are replaced by the defaults of `run_case_complete`. */
 struct run_case {
     const char *model, *schedule, *weights, *optimizer, *device, *transport, *data, *valid, *lr_schedule;
+    int replicas[6]; /* per stage of a pipeline with replicas, each with workers of its own; all 0: `workers` say it */
     int workers, micro_batch, micro_batches, steps, evaluate_every;
     bool recompute, paper_prediction;
     uint64_t seed;
@@ -34,6 +35,7 @@ static inline struct run_case run_case_complete(struct run_case wanted) {
     if (!wanted.device) wanted.device = "reference";
     if (!wanted.transport) wanted.transport = "threads";
     if (!wanted.data) wanted.data = "synthetic:images,samples=64";
+    for (int s = 0; s < 6; s++) wanted.workers += wanted.replicas[s];
     if (!wanted.workers) wanted.workers = 1;
     if (!wanted.micro_batch) wanted.micro_batch = 4;
     if (!wanted.micro_batches) wanted.micro_batches = 1;
@@ -53,6 +55,9 @@ static inline int run_case_layers(const struct run_case *wanted) {
 
 static inline int run_case_stages(const struct run_case *wanted) {
     const struct schedule *schedule;
+    int stages = 0;
+    while (stages < 6 && wanted->replicas[stages] > 0) stages++;
+    if (stages > 0) return stages;
     assert_ok(schedule_find(wanted->schedule, &schedule, &test_error));
     return schedule_stages(schedule, wanted->workers);
 }
@@ -72,10 +77,13 @@ static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
     plan->micro_batch = wanted->micro_batch;
     plan->micro_batches = wanted->micro_batches;
     plan->paper_prediction = wanted->paper_prediction;
-    for (int s = 0; s < stages; s++) {
+    for (int s = 0, worker = 0; s < stages; s++) {
         int first = layers * s / stages, last = layers * (s + 1) / stages - 1;
         assert_ok(plan_stage_set(plan, s, first, last, schedule_worker_of(schedule, s, stages, wanted->workers), &test_error));
         plan->stages[s].recompute = wanted->recompute;
+        int list[64], replicas = wanted->replicas[s < 6 ? s : 5];
+        for (int r = 0; r < replicas; r++) list[r] = worker++;
+        if (replicas > 0) assert_ok(plan_stage_workers(plan, s, list, replicas, list, replicas, &test_error));
     }
     return plan;
 }
@@ -176,10 +184,17 @@ static inline struct trained run_case_weights(struct run_case wanted) {
     for (int w = 0; w < trainer.crew->worker_count; w++)
         for (int s = 0; s < trainer.crew->workers[w].stage_count; s++) {
             const struct worker_stage *stage = &trainer.crew->workers[w].stages[s];
-            for (int i = 0; i < stage_parameter_count(stage->stage); i++)
-                assert_ok(stage_export(stage->stage, i, stage->weights[0], stage->statistics,
-                                       trained_place(&trained, trainer.job.graph, stage_parameter(stage->stage, i)->name),
-                                       &test_error));
+            for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
+                const struct parameter *parameter = stage_parameter(stage->stage, i);
+                float *place = trained_place(&trained, trainer.job.graph, parameter->name);
+                size_t bytes = (size_t)shape_elements(&parameter->shape) * sizeof *place;
+                float *before = malloc(bytes);
+                assert_non_null(before);
+                memcpy(before, place, bytes);
+                assert_ok(stage_export(stage->stage, i, stage->weights[0], stage->statistics, place, &test_error));
+                if (stage->replica > 0) assert_memory_equal(before, place, bytes); /* replicas end with the same */
+                free(before);
+            }
         }
     trainer_free(&trainer);
     test_directory_remove(directory);

@@ -202,11 +202,16 @@ refused 2 "--paper-cost: method auto" plan --profile even.csv --workers 2 --pape
 refused 2 "--batch: 3 samples" plan --profile even.csv --workers 2 --batch 3
 sed 's/^layer1,0.001/layer1,0.030/' even.csv >heavy.csv
 done_by plan --profile heavy.csv --workers 4 --method pipedream-paper --replicate -o replicas.json && says "objective 13\.250 ms" &&
-    says "stages with replicas.* neither run nor simulated"
+    says "a mini-batch every 13\.[0-9]* ms"
+done_by program --plan replicas.json --batches 6 && says "replica 1/" && says "0AR0" && cp "$directory/out" replicas.txt &&
+    done_by program --check replicas.txt
+done_by simulate --plan replicas.json --profile heavy.csv && says "period *13\."
+done_by train --plan replicas.json --profile heavy.csv --device clock --steps 8
+done_by plan --profile heavy.csv --workers 4 --method pipedream-paper --replicate --schedule 1f1b-star -o replicas.json &&
+    says "replicas under a schedule.* neither run nor simulated"
 grep -q '"period_s"' replicas.json && complain "a plan that cannot be simulated has a period"
-refused 2 "a stage runs on exactly one" simulate --plan replicas.json --profile heavy.csv
-refused 2 "a stage runs on exactly one" program --plan replicas.json
-refused 2 "a stage runs on exactly one" train --plan replicas.json --profile heavy.csv --device clock --steps 1
+refused 2 "schedule 1f1b-star has no replicas" simulate --plan replicas.json --profile heavy.csv
+refused 2 "schedule 1f1b-star has no replicas" program --plan replicas.json
 for method in bipartition bipartition-paper madpipe madpipe-paper; do
     done_by plan --profile heavy.csv --workers 4 --method $method && says "cut by $method" && says "objective"
 done

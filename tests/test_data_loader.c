@@ -402,6 +402,62 @@ static void errors_come_with_their_batch(void **state) {
     }
 }
 
+/* Workers that take mini-batches in turn, over epochs; a seek to what comes next anyway keeps what was read. */
+static void mini_batches_are_shared_out(void **state) {
+    (void)state;
+    enum { SHARERS = 3, BATCH = 4 };
+    struct numbers numbers = make_numbers(30);
+    const struct samples samples = all_of(&numbers);
+    for (int serial = 0; serial < 2; serial++) {
+        struct loader_options options = options_for(&samples, BATCH, 2);
+        options.shuffle = true;
+        options.serial = serial;
+        struct loader *whole = created(&options), *sharer[SHARERS];
+        options.stride = SHARERS;
+        for (int r = 0; r < SHARERS; r++) {
+            sharer[r] = created(&options);
+            assert_ok(loader_seek(sharer[r], r, &test_error));
+        }
+        for (int64_t number = 0; number < 40; number++) {
+            struct loader *turn = sharer[number % SHARERS];
+            if (number % 5 == 0) assert_ok(loader_seek(turn, number, &test_error));
+            assert_memory_equal(got(turn, number).labels, got(whole, number).labels, BATCH * sizeof(int32_t));
+            loader_release(turn, number);
+            loader_release(whole, number);
+        }
+        for (int r = 0; r < SHARERS; r++) loader_destroy(sharer[r]);
+        loader_destroy(whole);
+    }
+}
+
+/* Workers that take the micro-batches of each mini-batch in turn. */
+static void micro_batches_are_shared_out(void **state) {
+    (void)state;
+    enum { SHARERS = 2, BATCH = 12, CHUNK = 2 };
+    struct numbers numbers = make_numbers(60);
+    const struct samples samples = all_of(&numbers);
+    struct loader_options options = options_for(&samples, BATCH, 2);
+    options.shuffle = true;
+    struct loader *whole = created(&options), *sharer[SHARERS];
+    options.labels = false;
+    options.chunk = CHUNK;
+    options.replicas = SHARERS;
+    for (options.replica = 0; options.replica < SHARERS; options.replica++) sharer[options.replica] = created(&options);
+    size_t floats = (size_t)(samples.dataset->shape.channels * samples.dataset->shape.height * samples.dataset->shape.width);
+    for (int64_t number = 0; number < 8; number++) {
+        const float *all = got(whole, number).images;
+        for (int r = 0; r < SHARERS; r++) {
+            const float *images = got(sharer[r], number).images;
+            for (size_t chunk = (size_t)r; chunk < BATCH / CHUNK; chunk += SHARERS)
+                assert_memory_equal(images + chunk * CHUNK * floats, all + chunk * CHUNK * floats, CHUNK * floats * sizeof *all);
+            loader_release(sharer[r], number);
+        }
+        loader_release(whole, number);
+    }
+    for (int r = 0; r < SHARERS; r++) loader_destroy(sharer[r]);
+    loader_destroy(whole);
+}
+
 static void it_can_be_destroyed_at_any_time(void **state) {
     (void)state;
     loader_destroy(NULL);
@@ -436,6 +492,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluation_is_in_order_and_padded),
         cmocka_unit_test(several_labels_a_sample),
+        cmocka_unit_test(mini_batches_are_shared_out),
+        cmocka_unit_test(micro_batches_are_shared_out),
         cmocka_unit_test(training_visits_each_sample_at_most_once_an_epoch),
         cmocka_unit_test(orders_follow_the_seed),
         cmocka_unit_test(ranges_are_kept),

@@ -91,7 +91,7 @@ static void test_look_ahead(void **state) {
     (void)state;
     struct device device = {.class = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
-    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 1};
+    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 1, .step = 1, .round = 1};
     struct update_rule rule = choose("adamw", "pipeoptim", false);
     request_count = 0;
     update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 3);
@@ -112,11 +112,29 @@ static void test_look_ahead(void **state) {
     assert_null(requests[0].call.predicted);
 }
 
+/* A stage with three replicas: an update takes three mini-batches, and has the rate of the first of them. */
+static void test_rounds(void **state) {
+    (void)state;
+    struct device device = {.class = &noting};
+    float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
+    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .round = 3};
+    struct update_rule rule = choose("adamw", "pipeoptim", false);
+    request_count = 0;
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 2);
+    assert_near(requests[0].call.lr, 0.1);
+    assert_near(requests[0].call.ahead.lr_sum, 0.01 + 0.01);
+    assert_int_equal(requests[0].call.step, 1);
+    assert_int_equal(stage.step, 3);
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, NULL, 0);
+    assert_near(requests[1].call.lr, 0.01);
+    assert_int_equal(requests[1].call.step, 2);
+}
+
 static void test_paper(void **state) {
     (void)state;
     struct device device = {.class = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
-    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 2};
+    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 2, .step = 2, .round = 1};
     struct update_rule rule = choose("adamw", "pipeoptim", true);
     request_count = 0;
     update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 3);
@@ -129,7 +147,7 @@ static void test_adam_beside(void **state) {
     (void)state;
     struct device device = {.class = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[3][COUNT];
-    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1], moment[2]}};
+    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1], moment[2]}, .round = 1};
     struct update_rule rule = choose("sgdm", "xpipe", false);
     assert_int_equal(rule.moments, 3);
     request_count = 0;
@@ -161,7 +179,7 @@ static void test_plain_sgd(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_look_ahead),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_look_ahead), cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_paper),    cmocka_unit_test(test_adam_beside), cmocka_unit_test(test_plain_sgd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

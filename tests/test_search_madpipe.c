@@ -25,10 +25,10 @@ static struct ps_profile *random_profile(struct random_key key, int layers, doub
     return profile;
 }
 
-/* The least memory with which the method has a plan, to 1/32. */
+/* The least memory with which the method has a plan, to 1/16. */
 static int64_t least_memory(const struct ps_profile *profile, const struct ps_plan_options *options, int workers, double bandwidth) {
     int64_t low = 0, high = (int64_t)1 << 34;
-    while (high - low > high / 32) {
+    while (high - low > high / 16) {
         int64_t middle = (low + high) / 2;
         struct ps_cluster_options machines = {.workers = workers, .memory_bytes = middle, .bandwidth_bytes_per_s = bandwidth};
         struct ps_cluster *cluster;
@@ -64,7 +64,7 @@ static void test_plans_run(void **state) {
     (void)state;
     static const double multiples[] = {1.1, 1.4, 2};
     int patterns = 0, plans = 0;
-    for (uint64_t round = 0; round < 24; round++) {
+    for (uint64_t round = 0; round < 16; round++) {
         struct random_key key = test_key(round);
         int layers = 4 + (int)random_below(key, 1000, 16), workers = 2 + (int)random_below(key, 1001, 3);
         bool paper = round % 2;

@@ -20,7 +20,7 @@ struct setting {
 
 static const struct setting settings[] = {{1, 2, 0.5}, {1, 1, 1}, {2, 1, 0.25}, {1, 2, 1.5}, {1, 1, 2}};
 
-enum device { OVERLAPPING, BLOCKING, STREAMING };
+enum device { OVERLAPPING, BLOCKING };
 
 static double simulate(const char *schedule, int stages, int micro_batches, const struct setting *setting, enum device device) {
     struct stage_cost costs[MOST];
@@ -36,7 +36,6 @@ static double simulate(const char *schedule, int stages, int micro_batches, cons
     struct ps_programs *programs;
     struct ps_simulation *simulation;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    cluster->streaming = device == STREAMING;
     assert_ok(lower_straight(schedule, "sync", stages, micro_batches, 1, false, &programs, &test_error));
     struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
     assert_ok(simulate_programs(&work, &simulation, &test_error));
@@ -69,17 +68,10 @@ static void test_1f1b_sno(void **state) {
         }
 }
 
-static bool schedule_exists(const char *name) {
-    for (int i = 0; schedule_table[i]; i++)
-        if (strcmp(schedule_table[i]->name, name) == 0) return true;
-    return false;
-}
-
 /* Table II: (M+N-1)(F+B) + (N-1) 2SR, as long as links keep up with the computation (SR <= F, the table's bandwidth, and SR
  * <= B): with twice the warm-up only the filling and the draining of the links shows. */
 static void test_1f1b_so(void **state) {
     (void)state;
-    if (!schedule_exists("1f1b-so")) skip();
     for (int n = 1; n <= MOST; n++)
         for (int m = 1; m <= MOST; m++) {
             const struct setting *setting = setting_of(n, m);
@@ -97,9 +89,38 @@ static void test_1f1b_as(void **state) {
         for (int m = 1; m <= MOST; m++) {
             const struct setting *setting = setting_of(n, m);
             if (setting->transfer_s > setting->forward_s) continue;
-            double makespan_s = simulate("1f1b", n, m, setting, STREAMING);
+            double makespan_s = simulate("1f1b-as", n, m, setting, OVERLAPPING);
             if (makespan_s != computing(n, m, setting)) fail_msg("M %d, N %d: %g s", m, n, makespan_s);
         }
+}
+
+/* Table I: the same for FBP-AS. A transfer has to fit beside the shorter of F and B while the pipeline fills or drains. */
+static void test_fbp_as(void **state) {
+    (void)state;
+    for (int n = 1; n <= MOST; n += n < 10 ? 1 : 9)
+        for (int m = 1; m <= MOST; m++) {
+            const struct setting *setting = setting_of(n, m);
+            if (setting->transfer_s > fmin(setting->forward_s, setting->backward_s)) continue;
+            double makespan_s = simulate("fbp-as", n, m, setting, OVERLAPPING);
+            if (fabs(makespan_s - computing(n, m, setting)) > 1e-9) fail_msg("M %d, N %d: %g s", m, n, makespan_s);
+        }
+}
+
+/* Tables I and II: features kept at stage i, from 1: (N-i+1) a, and 2 (N-i+1) a with FBP-AS and 1F1B-SO. */
+static void test_features(void **state) {
+    (void)state;
+    static const char *const schedules[] = {"1f1b-as", "1f1b", "fbp-as", "1f1b-so"};
+    for (int s = 0; s < 4; s++)
+        for (int n = 1; n <= MOST; n += 3)
+            for (int m = 1; m <= MOST; m += 21) {
+                struct ps_programs *programs;
+                assert_ok(lower_straight(schedules[s], "sync", n, m, 1, false, &programs, &test_error));
+                for (int stage = 0; stage < n; stage++) {
+                    int alive = (s < 2 ? 1 : 2) * (n - stage);
+                    assert_int_equal(programs->slots[stage].stash, alive < m ? alive : m);
+                }
+                ps_programs_destroy(programs);
+            }
 }
 
 /* Devices that send and receive in their own time, one transfer after the other, need more than the formula says. */
@@ -136,6 +157,8 @@ int main(void) {
         cmocka_unit_test(test_1f1b_sno),
         cmocka_unit_test(test_1f1b_so),
         cmocka_unit_test(test_1f1b_as),
+        cmocka_unit_test(test_fbp_as),
+        cmocka_unit_test(test_features),
         cmocka_unit_test(test_blocking_devices_take_longer),
         cmocka_unit_test(test_slow_links_take_longer),
     };

@@ -20,7 +20,6 @@ static const struct example {
     int stages, micro_batches, batches;
     int forward[STAGES_MAX], backward[STAGES_MAX]; /* units of time */
     int transfer;                                  /* of a block over a link */
-    bool streaming;
     int makespan, period; /* units; period 0: not claimed */
 } examples[] = {
     {"pipeoptim_serial",
@@ -33,7 +32,6 @@ static const struct example {
      {4},
      {8},
      0,
-     false,
      60,
      12},
     {"pipeoptim_naive",
@@ -46,7 +44,6 @@ static const struct example {
      {1, 1, 1, 1},
      {2, 2, 2, 2},
      0,
-     false,
      36,
      12},
     {"pipeoptim_gpipe",
@@ -59,7 +56,6 @@ static const struct example {
      {1, 1, 1, 1},
      {2, 2, 2, 2},
      0,
-     false,
      42,
      21},
     {"pipeoptim_pipedream",
@@ -72,7 +68,6 @@ static const struct example {
      {1, 1, 1, 1},
      {2, 2, 2, 2},
      0,
-     false,
      36,
      3},
     {"bipartition_layer_wise",
@@ -85,7 +80,6 @@ static const struct example {
      {4, 2, 3},
      {8, 4, 6},
      0,
-     false,
      0,
      12},
     {"bapipe_1f1b_sno",
@@ -98,12 +92,11 @@ static const struct example {
      {2, 2, 2},
      {2, 2, 2},
      1,
-     false,
      (8 + 3 - 1) * 4 + (3 + 8 - 2 - 3) * 2,
      0},
-    {"bapipe_1f1b_as",
-     "BaPipe, figure 5(a): 1F1B-AS, 3 accelerators, 8 micro-batches, F = B = 2, transfers of 1 streamed",
-     "1f1b",
+    {"bapipe_1f1b_so",
+     "BaPipe, figure 6(b): 1F1B-SO, 3 accelerators, 8 micro-batches, F = B = 2, SR = 1",
+     "1f1b-so",
      "sync",
      3,
      8,
@@ -111,7 +104,31 @@ static const struct example {
      {2, 2, 2},
      {2, 2, 2},
      1,
-     true,
+     (8 + 3 - 1) * 4 + (3 - 1) * 2,
+     0},
+    {"bapipe_1f1b_as",
+     "BaPipe, figure 5(a): 1F1B-AS, 3 accelerators, 8 micro-batches, F = B = 2, transfers of 1 streamed",
+     "1f1b-as",
+     "sync",
+     3,
+     8,
+     1,
+     {2, 2, 2},
+     {2, 2, 2},
+     1,
+     (8 + 3 - 1) * 4,
+     0},
+    {"bapipe_fbp_as",
+     "BaPipe, figure 5(b): FBP-AS, 3 accelerators, 8 micro-batches, F = B = 2, transfers of 1 streamed; of a device's two rows the "
+     "first is its forwards', the second its backwards'",
+     "fbp-as",
+     "sync",
+     3,
+     8,
+     1,
+     {2, 2, 2},
+     {2, 2, 2},
+     1,
      (8 + 3 - 1) * 4,
      0},
 };
@@ -137,12 +154,21 @@ static struct ps_simulation *simulate(const struct example *example) {
     struct ps_simulation *simulation;
     struct ps_programs *programs = lower(example);
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    cluster->streaming = example->streaming;
     struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
     assert_ok(simulate_programs(&work, &simulation, &test_error));
     ps_programs_destroy(programs);
     ps_cluster_destroy(cluster);
     return simulation;
+}
+
+/* What a row's worker computes when the unit begins; with lanes, what it computes there. */
+static const struct timeline_event *find(const struct timeline *timeline, int row, int unit) {
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct timeline_event *event = &timeline->events[i];
+        if (timeline->lanes > 1 && (event->instruction.op == OP_F) != (row % timeline->lanes == 0)) continue;
+        if (event->worker == row / timeline->lanes && event->start_s <= unit && event->end_s > unit) return event;
+    }
+    return NULL;
 }
 
 /* "F3 " in every unit that F3 takes; mini-batches and micro-batches count from 1, as the papers do. */
@@ -152,17 +178,12 @@ static char *print(const struct example *example, const struct ps_simulation *si
     struct text text = {0};
     text_add(&text, "%s\n\ntime    ", example->about);
     for (int unit = 0; unit < units; unit++) text_add(&text, " %*d", CELL - 1, unit);
-    for (int w = 0; w < timeline->workers; w++) {
-        text_add(&text, "\nworker %d", w);
-        int event = 0;
+    for (int row = 0; row < timeline->workers * timeline->lanes; row++) {
+        text_add(&text, "\nworker %d", row / timeline->lanes);
         for (int unit = 0; unit < units; unit++) {
-            const struct timeline_event *found = NULL;
-            for (; event < timeline->event_count; event++) {
-                found = &timeline->events[event];
-                if (found->worker == w && found->end_s > unit) break;
-            }
+            const struct timeline_event *found = find(timeline, row, unit);
             char cell[16] = ".";
-            if (event < timeline->event_count && found->start_s <= unit)
+            if (found)
                 snprintf(cell, sizeof cell, "%s%d", opcode_table[found->instruction.op].text,
                          found->instruction.micro_batch + 1);
             text_add(&text, " %*s", CELL - 1, cell);

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/random.h"
 
+struct vocabulary;
+
 enum dataset_part { DATASET_TRAIN, DATASET_TEST };
 
 /* A sample is an image, or a sequence of tokens: then an "image" of one channel, as high as the sequence is long and 1 wide, whose
@@ -18,6 +20,9 @@ struct dataset_shape {
     int classes;                     /* labels are 0 to classes - 1; -1: not counted */
     int labels;                      /* of a sample: for sequences there may be one a position; 0 counts as 1 */
     int vocabulary;                  /* tokens are 0 to vocabulary - 1; 0: images */
+    /* By which a text's words are numbered (of a translation also the target's). Of a dataset: its own, while it is open. Of what
+     * is wanted: those to take; NULL: it makes its own. */
+    const struct vocabulary *words[2];
 };
 
 static inline int dataset_labels(const struct dataset_shape *shape) { return shape->labels > 0 ? shape->labels : 1; }

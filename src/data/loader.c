@@ -1,6 +1,7 @@
 /*
  * The loader: a ring of `ahead` mini-batches between reading threads and one caller. Mini-batch `number` lives in slot
- * number % ahead. Three counters say it all, released <= asked <= read (next to be given back, asked for, read):
+ * number % ahead (with a stride number / stride % ahead, and the counters move by strides). Three counters say it all, released <=
+ * asked <= read (next to be given back, asked for, read):
  *
  *     released .. asked-1   held by the caller
  *     asked    .. read-1    ready
@@ -61,6 +62,17 @@ struct loader {
 
 /* ---------------------------------------------------------------- reading */
 
+static struct slot *slot_of(const struct loader *loader, int64_t number) {
+    return &loader->slots[number / loader->options.stride % loader->options.ahead];
+}
+
+/* How far reading may be ahead of what was given back. */
+static int64_t room(const struct loader *loader) { return (int64_t)loader->options.ahead * loader->options.stride; }
+
+static bool wanted(const struct loader_options *options, int sample) {
+    return options->labels || options->replicas < 2 || sample / options->chunk % options->replicas == options->replica;
+}
+
 static enum ps_status read_sample(struct loader *loader, struct slot *slot, int i, int64_t epoch, int64_t index,
                                   struct ps_error *error) {
     const struct dataset *dataset = loader->options.samples->dataset;
@@ -76,9 +88,10 @@ static enum ps_status read_sample(struct loader *loader, struct slot *slot, int 
 /* Samples [first, end) of mini-batch `number`; `failed_at` is the one that could not be read. */
 static enum ps_status read_samples(struct loader *loader, int64_t number, int first, int end, int *failed_at,
                                    struct ps_error *error) {
-    struct slot *slot = &loader->slots[number % loader->options.ahead];
+    struct slot *slot = slot_of(loader, number);
     const int64_t epoch = number / loader->batches, start = number % loader->batches * loader->options.batch;
     for (int i = first; i < end; i++) {
+        if (!wanted(&loader->options, i)) continue;
         const int64_t place = loader->order ? loader->order[start + i] : start + i;
         *failed_at = i;
         TRY(read_sample(loader, slot, i, epoch, loader->options.samples->first + place, error));
@@ -89,7 +102,7 @@ static enum ps_status read_samples(struct loader *loader, int64_t number, int fi
 /* Order and number of samples of mini-batch `read`, and the padding behind them. */
 static void prepare(struct loader *loader) {
     const struct samples *samples = loader->options.samples;
-    struct slot *slot = &loader->slots[loader->read % loader->options.ahead];
+    struct slot *slot = slot_of(loader, loader->read);
     const int64_t epoch = loader->read / loader->batches, start = loader->read % loader->batches * loader->options.batch;
     if (loader->order && epoch != loader->order_epoch) {
         const struct random_key key = random_key(loader->options.seed, RANDOM_ORDER, (uint64_t)epoch, 0);
@@ -108,17 +121,17 @@ static void prepare(struct loader *loader) {
 
 /* Under the lock: whether there are samples to claim. */
 static bool has_work(struct loader *loader) {
-    if (loader->status != PS_OK || loader->read == loader->released + loader->options.ahead) return false;
+    if (loader->status != PS_OK || loader->read == loader->released + room(loader)) return false;
     if (!loader->prepared) {
         if (loader->busy > 0) return false;
         prepare(loader);
     }
-    return loader->failed_at < 0 && loader->claimed < loader->slots[loader->read % loader->options.ahead].samples;
+    return loader->failed_at < 0 && loader->claimed < slot_of(loader, loader->read)->samples;
 }
 
 /* Of the mini-batch that has been read. */
 static void count_labels(const struct loader *loader) {
-    struct slot *slot = &loader->slots[loader->read % loader->options.ahead];
+    struct slot *slot = slot_of(loader, loader->read);
     const size_t labels = slot->labels ? (size_t)slot->samples * loader->label_count : 0;
     slot->counted = 0;
     for (size_t i = 0; i < labels; i++) slot->counted += slot->labels[i] >= 0;
@@ -136,9 +149,9 @@ static void account(struct loader *loader, int first, int end, int failed_at, en
     }
     if (loader->failed_at >= 0) {
         if (loader->busy == 0) loader->status = loader->failure;
-    } else if (loader->done == loader->slots[loader->read % loader->options.ahead].samples) {
+    } else if (loader->done == slot_of(loader, loader->read)->samples) {
         count_labels(loader);
-        loader->read++;
+        loader->read += loader->options.stride;
         loader->prepared = false;
     }
 }
@@ -146,7 +159,7 @@ static void account(struct loader *loader, int first, int end, int failed_at, en
 /* Under the lock, which it gives up while it reads: claims samples and reads them. */
 static void work(struct loader *loader) {
     const int64_t number = loader->read;
-    const int samples = loader->slots[number % loader->options.ahead].samples;
+    const int samples = slot_of(loader, number)->samples;
     const int share = loader->threads > 1 ? samples / (loader->threads * CLAIMS) + 1 : samples;
     const int first = loader->claimed, end = samples - first < share ? samples : first + share;
     const uint64_t sought = loader->sought;
@@ -183,19 +196,19 @@ int64_t loader_batches(const struct loader *loader) { return loader->batches; }
 
 enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_batch *batch, struct ps_error *error) {
     pthread_mutex_lock(&loader->lock);
-    assert(number == loader->asked && number < loader->released + loader->options.ahead);
+    assert(number == loader->asked && number < loader->released + room(loader));
     while (loader->options.serial && loader->read == number && has_work(loader)) work(loader);
     while (loader->read == number && loader->status == PS_OK) pthread_cond_wait(&loader->ready, &loader->lock);
     const bool there = loader->read > number;
     const enum ps_status status = there ? PS_OK : loader->status;
     if (there) {
-        loader->asked++;
+        loader->asked += loader->options.stride;
     } else if (error) {
         *error = loader->error;
     }
     pthread_mutex_unlock(&loader->lock);
     if (!there) return status;
-    const struct slot *slot = &loader->slots[number % loader->options.ahead];
+    const struct slot *slot = slot_of(loader, number);
     *batch = (struct loaded_batch){
         .images = slot->images, .labels = slot->labels, .samples = slot->samples, .counted = slot->counted};
     return PS_OK;
@@ -205,7 +218,7 @@ void loader_release(struct loader *loader, int64_t number) {
     pthread_mutex_lock(&loader->lock);
     assert(number < loader->asked);
     if (number >= loader->released) {
-        loader->released = number + 1;
+        loader->released = number + loader->options.stride;
         pthread_cond_broadcast(&loader->room);
     }
     pthread_mutex_unlock(&loader->lock);
@@ -214,11 +227,13 @@ void loader_release(struct loader *loader, int64_t number) {
 enum ps_status loader_seek(struct loader *loader, int64_t number, struct ps_error *error) {
     if (number < 0) return error_set(error, PS_USAGE, "mini-batch %lld: they are counted from 0", (long long)number);
     pthread_mutex_lock(&loader->lock);
-    loader->released = loader->asked = loader->read = number;
-    loader->status = PS_OK;
-    loader->prepared = false;
-    loader->sought++;
-    pthread_cond_broadcast(&loader->room);
+    if (loader->status != PS_OK || loader->released != number || loader->asked != number) {
+        loader->released = loader->asked = loader->read = number;
+        loader->status = PS_OK;
+        loader->prepared = false;
+        loader->sought++;
+        pthread_cond_broadcast(&loader->room);
+    }
     pthread_mutex_unlock(&loader->lock);
     return PS_OK;
 }
@@ -293,6 +308,7 @@ enum ps_status loader_create(const struct loader_options *options, struct loader
     struct loader *loader = calloc(1, sizeof *loader);
     if (!loader) return error_memory(error, "a loader", sizeof *loader);
     loader->options = *options;
+    if (loader->options.stride < 1) loader->options.stride = 1;
     loader->order_epoch = -1;
     loader->batches = options->shuffle ? count / options->batch : (count + options->batch - 1) / options->batch;
     pthread_mutex_init(&loader->lock, NULL);

@@ -1,8 +1,16 @@
 /* All dataset formats. A new one is a file beside this one and a line here. */
 #include "data/dataset.h"
 
-extern const struct dataset_class dataset_idx, dataset_cifar10, dataset_cifar100, dataset_synthetic, dataset_images;
+extern const struct dataset_class dataset_idx, dataset_cifar10, dataset_cifar100, dataset_synthetic, dataset_images,
+    dataset_reviews, dataset_pairs;
 
 const struct dataset_class *const dataset_table[] = {
-    &dataset_idx, &dataset_cifar10, &dataset_cifar100, &dataset_synthetic, &dataset_images, NULL,
+    &dataset_idx,
+    &dataset_cifar10,
+    &dataset_cifar100,
+    &dataset_synthetic,
+    &dataset_images,
+    &dataset_reviews,
+    &dataset_pairs,
+    NULL,
 };

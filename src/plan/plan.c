@@ -193,6 +193,12 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
     return PS_OK;
 }
 
+bool plan_has_replicas(const struct ps_plan *plan) {
+    for (int s = 0; s < plan->stage_count; s++)
+        if (plan->stages[s].forward_count > 1 || plan->stages[s].backward_count > 1) return true;
+    return false;
+}
+
 enum ps_status plan_check_order(const struct ps_plan *plan, const struct cost_table *costs, struct ps_error *error) {
     for (int l = 0; l < plan->order_count; l++)
         if (l >= costs->layer_count || strcmp(plan->order[l], costs->layers[l].name) != 0)

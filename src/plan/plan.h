@@ -67,6 +67,8 @@ enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, stru
  * the field. layer_count 0: how many layers there are is not known yet. That the schedule, the policy and the optimizer exist
  * is for those to check who have their tables. */
 enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps_error *error);
+/* Has a stage several workers in one direction? */
+bool plan_has_replicas(const struct ps_plan *plan);
 /* A plan from the text of its file, as another process sends it. */
 enum ps_status plan_parse(const char *text, size_t size, struct ps_plan **plan, struct ps_error *error);
 /* PS_USAGE where the plan cuts the graph along another order than the table's layers: such plans are for comparison only. */

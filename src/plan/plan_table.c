@@ -1,6 +1,7 @@
 /* A plan as tables for people: its stages, then what each worker has to do and to hold, then what is predicted. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "plan/plan.h"
@@ -19,31 +20,34 @@ static void add_workers(struct text *rows, const int *list, int count) {
     for (int i = 0; i < count; i++) text_add(rows, "%s%d", i ? ", " : "", list[i]);
 }
 
+static bool same_workers(const struct plan_stage *stage) {
+    return stage->forward_count == stage->backward_count &&
+           memcmp(stage->forward, stage->backward, (size_t)stage->forward_count * sizeof *stage->forward) == 0;
+}
+
 /* What the programs cannot express, in words. */
 static const char *plan_class(const struct ps_plan *plan) {
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        if (stage->forward_count != 1 || stage->backward_count != 1) return "stages with replicas";
-        if (stage->forward[0] != stage->backward[0]) return "forward and backward on different workers";
+        if (!same_workers(stage)) return "forward and backward on different workers";
     }
     if (plan->order) return "layers in another order than the profile's";
     for (int s = 0; s < plan->stage_count; s++)
         for (int t = 0; t < s; t++)
             if (plan->stages[s].forward[0] == plan->stages[t].forward[0]) return "several stages on one worker";
+    if (plan_has_replicas(plan)) return "replicas under a schedule or a weight policy that has none";
     return "a periodic schedule of its own, which holds fewer activations";
 }
 
-static bool one_worker_each(const struct ps_plan *plan) {
-    for (int s = 0; s < plan->stage_count; s++) {
-        const struct plan_stage *stage = &plan->stages[s];
-        if (stage->forward_count != 1 || stage->backward_count != 1 || stage->forward[0] != stage->backward[0]) return false;
-    }
+static bool both_ways(const struct ps_plan *plan) {
+    for (int s = 0; s < plan->stage_count; s++)
+        if (!same_workers(&plan->stages[s])) return false;
     return true;
 }
 
 static void add_stages(struct text *out, const struct ps_plan *plan) {
     struct text rows = {0};
-    bool same = one_worker_each(plan);
+    bool same = both_ways(plan);
     text_add(&rows, same ? "stage\tlayers\tworker\trecompute\n" : "stage\tlayers\tforward\tbackward\trecompute\n");
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];

@@ -3,8 +3,7 @@
  * backward on different workers, give a worker several stages, or cut a graph along another order than the chain's. One file
  * each in planners/.
  *
- * `plan --method` offers them by name; the choice among methods (search/) leaves them out, because programs of most of their
- * plans can be neither simulated nor run.
+ * `plan --method` offers them by name; the choice among methods (search/) takes those of their plans that can be run.
  */
 #ifndef PENSTOCK_PLAN_PLANNER_H
 #define PENSTOCK_PLAN_PLANNER_H
@@ -54,6 +53,7 @@ struct planner_answer {
 
 struct planner {
     const char *name, *summary;
+    bool yardstick;    /* shows what a paper's own program finds; never chosen by itself */
     bool own_schedule; /* plans come with their schedule: a pattern, or stages that say how much they hold (1f1b-star) */
     /* PS_NO_PLAN names what is in the way. The answer is empty before and freed by planner_answer_free. */
     enum ps_status (*solve)(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error);

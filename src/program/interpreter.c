@@ -1,6 +1,6 @@
 /*
  * One loop for every back end. Only computations wait: for a block that is still being received, or that is still being sent
- * and is about to be written. Transfers are started in passing; updates touch no block that travels.
+ * and is about to be written; updates for the sum of their gradients. Transfers and sums are started in passing.
  */
 #include "program/interpreter.h"
 
@@ -10,20 +10,28 @@ void interpreter_start(struct interpreter *interpreter, const struct program *pr
         .program = program, .environment = environment, .worker = worker, .waiting_kind = BLOCK_KINDS, .waiting_slot = NO_SLOT};
 }
 
-static bool starts_transfer(enum action action) { return action == ACTION_SEND || action == ACTION_RECEIVE; }
+static bool starts_transfer(enum action action) {
+    return action == ACTION_SEND || action == ACTION_RECEIVE || action == ACTION_REDUCE;
+}
+
+/* Is the block's transfer not over? */
+static bool travels(struct interpreter *interpreter, int stage, enum block_kind kind, int slot) {
+    const struct environment *environment = interpreter->environment;
+    if (environment->settled(environment->context, interpreter->worker, stage, kind, slot)) return false;
+    interpreter->waiting_kind = kind;
+    interpreter->waiting_slot = slot;
+    return true;
+}
 
 /* Finds the first block of the instruction whose transfer is not over. */
 static bool must_wait(struct interpreter *interpreter, const struct instruction *instruction) {
-    const struct environment *environment = interpreter->environment;
-    if (starts_transfer(opcode_table[instruction->op].action)) return false;
-    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
-        int slot = instruction->block[kind];
-        if (slot == NO_SLOT) continue;
-        if (environment->settled(environment->context, interpreter->worker, instruction->stage, (enum block_kind)kind, slot)) continue;
-        interpreter->waiting_kind = (enum block_kind)kind;
-        interpreter->waiting_slot = slot;
-        return true;
-    }
+    enum action action = opcode_table[instruction->op].action;
+    if (starts_transfer(action)) return false;
+    if (action == ACTION_UPDATE) return travels(interpreter, instruction->stage, BLOCK_WEIGHT_GRADIENTS, 0);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        if (instruction->block[kind] != NO_SLOT &&
+            travels(interpreter, instruction->stage, (enum block_kind)kind, instruction->block[kind]))
+            return true;
     return false;
 }
 

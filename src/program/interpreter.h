@@ -17,7 +17,8 @@ enum step {
 
 struct environment {
     void *context;
-    /* Is the transfer over that was last started on this block (or none was)? Never blocks. */
+    /* Is the transfer over that was last started on this block (or none was)? BLOCK_WEIGHT_GRADIENTS, slot 0: the sum over the
+     * replicas. Never blocks. */
     bool (*settled)(void *context, int worker, int stage, enum block_kind kind, int slot);
     /* Executes; by ACTION_*. May take time; returns when the instruction's effects may be relied on by the next one. */
     enum ps_status (*execute[ACTION_COUNT])(void *context, int worker, const struct instruction *instruction,

@@ -14,13 +14,22 @@ struct leveler {
     struct program_levels *levels;
     int *next;               /* by worker: the instruction that comes next */
     int *forward, *backward; /* by stage and micro-batch: when its result is there, NOT_YET */
+    int *posted, *posted_at; /* by stage and mini-batch: replicas that offered their gradients for this update, the latest moment */
     int micro_batches;
 };
+
+static size_t update_cell(const struct leveler *leveler, const struct instruction *instruction) {
+    return (size_t)instruction->stage * (size_t)leveler->programs->batches + (size_t)instruction->micro_batch;
+}
 
 /* The moment when what the instruction reads is there; NOT_YET, or -1 where it reads nothing that another instruction makes. */
 static int ready(const struct leveler *leveler, const struct instruction *instruction) {
     int stage = instruction->stage;
     size_t cell = (size_t)stage * (size_t)leveler->micro_batches + (size_t)instruction->micro_batch;
+    if (instruction->op == OP_U && programs_replicas(leveler->programs, stage) > 1) {
+        size_t update = update_cell(leveler, instruction);
+        return leveler->posted[update] == programs_replicas(leveler->programs, stage) ? leveler->posted_at[update] : NOT_YET;
+    }
     if (instruction->op == OP_F && stage > 0) return leveler->forward[cell - (size_t)leveler->micro_batches];
     if (instruction_takes_gradient(instruction) && leveler->forward[cell] == NOT_YET) return NOT_YET;
     if (instruction_takes_gradient(instruction) && stage < leveler->programs->stages - 1)
@@ -40,6 +49,11 @@ static bool move_on(struct leveler *leveler, int worker) {
         level[at] = 1 + (there > before ? there : before);
         if (instruction->op == OP_F) leveler->forward[cell] = level[at];
         if (instruction_takes_gradient(instruction)) leveler->backward[cell] = level[at];
+        if (instruction->op == OP_AR) {
+            size_t update = update_cell(leveler, instruction);
+            leveler->posted[update]++;
+            if (level[at] > leveler->posted_at[update]) leveler->posted_at[update] = level[at];
+        }
     }
     leveler->next[worker] = at;
     return at > start;
@@ -69,16 +83,17 @@ static enum ps_status run(struct leveler *leveler, struct ps_error *error) {
 
 enum ps_status program_levels_count(const struct ps_programs *programs, struct program_levels *levels, struct ps_error *error) {
     size_t workers = (size_t)programs->workers, micro_batches = (size_t)programs_micro_batches(programs);
-    size_t cells = (size_t)programs->stages * micro_batches;
+    size_t cells = (size_t)programs->stages * micro_batches, updates = (size_t)programs->stages * (size_t)programs->batches;
     struct program_levels made = {.worker = calloc(workers, sizeof *made.worker), .workers = programs->workers};
-    int *block = calloc(workers + 2 * cells, sizeof *block);
+    int *block = calloc(workers + 2 * cells + 2 * updates, sizeof *block);
     bool ok = made.worker && block;
     for (size_t worker = 0; ok && worker < workers; worker++) {
         made.worker[worker] = calloc((size_t)programs->worker[worker].count + 1, sizeof **made.worker);
         ok = made.worker[worker] != NULL;
     }
     struct leveler leveler = {.programs = programs, .levels = &made, .next = block, .forward = block + workers,
-                              .backward = block + workers + cells, .micro_batches = (int)micro_batches};
+                              .backward = block + workers + cells, .posted = block + workers + 2 * cells,
+                              .posted_at = block + workers + 2 * cells + updates, .micro_batches = (int)micro_batches};
     enum ps_status status = ok ? run(&leveler, error) : error_memory(error, "levels", (workers + 2 * cells) * sizeof *block);
     free(block);
     if (status != PS_OK) {

@@ -35,30 +35,54 @@ static enum ps_status run_passes(struct ps_programs *programs, struct ps_error *
     return ps_programs_verify(programs, error);
 }
 
-/* `plan` NULL: there is none. */
-static enum ps_status lower(const struct ps_plan *plan, const char *schedule, const char *policy, int workers, int stages,
-                            const int *stage_worker, const bool *recompute, int micro_batches, int batches, struct ps_programs **out,
-                            struct ps_error *error) {
-    const struct schedule *found;
-    TRY(lower_check(schedule, policy, stages, micro_batches, error));
-    TRY(schedule_find(schedule, &found, error));
-    TRY(schedule_check_placement(found, stages, stage_worker, error));
+/* What is to be lowered; everything is borrowed. */
+struct lowering {
+    const struct ps_plan *plan; /* NULL: there is none */
+    const char *schedule, *policy;
+    int workers, stages, micro_batches, batches;
+    const struct part *parts;
+    int part_count;
+    const bool *recompute; /* per stage */
+};
+
+static enum ps_status check_policy(const struct ps_programs *programs, struct ps_error *error) {
+    const struct weight_policy *policy;
+    TRY(policy_find(programs->policy, &policy, error));
+    for (int stage = 0; stage < programs->stages && policy->group_of_workers; stage++)
+        if (programs_round(programs, stage) > 1)
+            return error_set(error, PS_USAGE,
+                             "weights %s: the replicas of stage %d take whole mini-batches, which leaves no time for one version of "
+                             "delay; take another policy, or a schedule that flushes",
+                             programs->policy, stage);
+    return PS_OK;
+}
+
+static enum ps_status fill(const struct lowering *lowering, struct ps_programs *programs, struct ps_error *error) {
+    const struct schedule *schedule;
+    TRY(schedule_find(lowering->schedule, &schedule, error));
+    snprintf(programs->schedule, sizeof programs->schedule, "%s", lowering->schedule);
+    snprintf(programs->policy, sizeof programs->policy, "%s", lowering->policy);
+    programs->flush = schedule->flush;
+    programs->micro_batches = lowering->micro_batches;
+    programs->batches = lowering->batches;
+    for (int stage = 0; stage < lowering->stages; stage++) programs->recompute[stage] = lowering->recompute[stage];
+    TRY(programs_set_parts(programs, lowering->parts, lowering->part_count, error));
+    TRY(schedule_check_placement(schedule, programs, error));
+    TRY(check_policy(programs, error));
+    programs->plan = lowering->plan;
+    enum ps_status status = run_passes(programs, error);
+    programs->plan = NULL;
+    return status;
+}
+
+static enum ps_status lower(const struct lowering *lowering, struct ps_programs **out, struct ps_error *error) {
+    int micro_batches = lowering->micro_batches, batches = lowering->batches;
+    TRY(lower_check(lowering->schedule, lowering->policy, lowering->stages, micro_batches, error));
     if (batches < 1 || batches > SEGMENT_MICRO_BATCHES_MAX / micro_batches)
         return error_set(error, PS_USAGE, "batches: %d is outside 1 to %d", batches, SEGMENT_MICRO_BATCHES_MAX / micro_batches);
     struct ps_programs *programs;
-    TRY(programs_create(workers, stages, &programs, error));
-    snprintf(programs->schedule, sizeof programs->schedule, "%s", schedule);
-    snprintf(programs->policy, sizeof programs->policy, "%s", policy);
-    programs->flush = found->flush;
-    programs->micro_batches = micro_batches;
-    programs->batches = batches;
-    for (int stage = 0; stage < stages; stage++) {
-        programs->parts[stage].worker = stage_worker[stage];
-        programs->recompute[stage] = recompute && recompute[stage];
-    }
-    programs->plan = plan;
-    enum ps_status status = run_passes(programs, error);
-    programs->plan = NULL;
+    TRY(programs_create(lowering->workers, lowering->stages, &programs, error));
+    enum ps_status status = fill(lowering, programs, error);
     if (status != PS_OK) {
         ps_programs_destroy(programs);
         return status;
@@ -74,57 +98,79 @@ enum ps_status lower_straight(const char *schedule, const char *policy, int work
     if (workers < 1 || workers > STAGES_MAX) return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", workers, STAGES_MAX);
     int stages = schedule_stages(found, workers);
     bool *every = calloc((size_t)stages, sizeof *every);
-    int *stage_worker = calloc((size_t)stages, sizeof *stage_worker);
+    struct part *parts = calloc((size_t)stages, sizeof *parts);
     enum ps_status status = PS_OK;
-    if (!every || !stage_worker) status = error_memory(error, "stages", (size_t)stages * sizeof *stage_worker);
+    if (!every || !parts) status = error_memory(error, "stages", (size_t)stages * sizeof *parts);
     for (int stage = 0; status == PS_OK && stage < stages; stage++) {
         every[stage] = recompute;
-        stage_worker[stage] = schedule_worker_of(found, stage, stages, workers);
+        parts[stage] = (struct part){.stage = stage,
+                                     .worker = schedule_worker_of(found, stage, stages, workers),
+                                     .forward = true,
+                                     .backward = true,
+                                     .replicas = 1};
     }
-    if (status == PS_OK)
-        status = lower(NULL, schedule, policy, workers, stages, stage_worker, every, micro_batches, batches, programs, error);
-    free(stage_worker);
+    struct lowering lowering = {.schedule = schedule, .policy = policy, .workers = workers, .stages = stages, .parts = parts,
+                                .part_count = stages, .recompute = every, .micro_batches = micro_batches, .batches = batches};
+    if (status == PS_OK) status = lower(&lowering, programs, error);
+    free(parts);
     free(every);
     return status;
 }
 
-/* Reads the plan's stages into arrays; a plan that the passes cannot lower is refused here. */
-static enum ps_status read_stages(const struct ps_plan *plan, int *stage_worker, bool *recompute, struct ps_error *error) {
+/* Who runs a stage's forwards runs its backwards. */
+static enum ps_status check_both_ways(const struct ps_plan *plan, int stage, struct ps_error *error) {
+    const struct plan_stage *from = &plan->stages[stage];
+    if (from->forward_count != from->backward_count)
+        return error_set(error, PS_USAGE, "stages[%d].backward: %d workers, but %d in forward", stage, from->backward_count,
+                         from->forward_count);
+    for (int r = 0; r < from->forward_count; r++)
+        if (from->forward[r] != from->backward[r])
+            return error_set(error, PS_USAGE, "stages[%d].backward: worker %d is not the forward's worker %d", stage,
+                             from->backward[r], from->forward[r]);
+    return PS_OK;
+}
+
+/* Reads the plan's stages into parts; a plan that the passes cannot lower is refused here. */
+static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts, bool *recompute, struct ps_error *error) {
+    int count = 0;
     for (int stage = 0; stage < plan->stage_count; stage++) {
         const struct plan_stage *from = &plan->stages[stage];
-        if (from->forward_count != 1 || from->backward_count != 1)
-            return error_set(error, PS_USAGE, "stages[%d].forward: %d workers; a stage runs on exactly one", stage,
-                             from->forward_count != 1 ? from->forward_count : from->backward_count);
-        if (from->forward[0] != from->backward[0])
-            return error_set(error, PS_USAGE, "stages[%d].backward: worker %d is not the forward's worker %d", stage,
-                             from->backward[0], from->forward[0]);
-        stage_worker[stage] = from->forward[0];
+        TRY(check_both_ways(plan, stage, error));
+        for (int r = 0; r < from->forward_count; r++)
+            parts[count++] = (struct part){.stage = stage,
+                                           .worker = from->forward[r],
+                                           .forward = true,
+                                           .backward = true,
+                                           .replica = r,
+                                           .replicas = from->forward_count};
         recompute[stage] = from->recompute;
     }
     return PS_OK;
 }
 
 enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error) {
-    size_t stages = (size_t)plan->stage_count;
-    int *stage_worker = calloc(stages, sizeof *stage_worker);
-    bool *recompute = calloc(stages, sizeof *recompute);
+    size_t count = 0;
+    for (int stage = 0; stage < plan->stage_count; stage++) count += (size_t)plan->stages[stage].forward_count;
+    struct part *parts = calloc(count, sizeof *parts);
+    bool *recompute = calloc((size_t)plan->stage_count, sizeof *recompute);
     enum ps_status status;
-    if (!stage_worker || !recompute) {
-        status = error_memory(error, "stages", stages * sizeof *stage_worker);
+    if (!parts || !recompute) {
+        status = error_memory(error, "stages", count * sizeof *parts);
         goto out;
     }
-    TRY_OUT(read_stages(plan, stage_worker, recompute, error));
-    status = lower(plan, plan->schedule, plan->weights, plan->workers, plan->stage_count, stage_worker, recompute,
-                   plan->micro_batches,
-                   batches, programs, error);
+    struct lowering lowering = {.plan = plan, .schedule = plan->schedule, .policy = plan->weights, .workers = plan->workers,
+                                .stages = plan->stage_count, .parts = parts, .part_count = (int)count, .recompute = recompute,
+                                .micro_batches = plan->micro_batches, .batches = batches};
+    TRY_OUT(read_stages(plan, parts, recompute, error));
+    status = lower(&lowering, programs, error);
 out:
     free(recompute);
-    free(stage_worker);
+    free(parts);
     return status;
 }
 
 /* In the order in which micro-batches flow: each is one stage further at each moment, and of a worker's stages at a moment the
- * last comes first, which makes room for what the others send. */
+ * last comes first, which makes room for what the others send. Replicas take them in turn. */
 static enum ps_status write_evaluation(struct ps_programs *programs, struct ps_error *error) {
     int micro_batches = programs_micro_batches(programs);
     for (int moment = 0; moment < micro_batches + programs->stages - 1; moment++)
@@ -132,7 +178,8 @@ static enum ps_status write_evaluation(struct ps_programs *programs, struct ps_e
             if (moment < stage || moment - stage >= micro_batches) continue;
             struct instruction instruction = instruction_make(OP_F, stage, moment - stage);
             instruction.slot = 0;
-            TRY(program_append(&programs->worker[programs_worker(programs, stage)], &instruction, error));
+            int part = programs_forward_part(programs, stage, moment - stage);
+            TRY(program_append(&programs->worker[programs->parts[part].worker], &instruction, error));
         }
     return PS_OK;
 }

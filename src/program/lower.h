@@ -2,7 +2,7 @@
  * From a plan to programs: a row of passes, each of which does one thing (passes/table.c lists them in order).
  *
  *   schedule     order of computations: F and B, nothing else (schedules/)
- *   updates      U after each mini-batch's last B
+ *   updates      U after each mini-batch's last B, and AR before it where the stage has replicas
  *   weights      which weights each F and B reads (policies/): slots, and P
  *   recompute    R before each B of a stage that keeps only its input
  *   communicate  SEND and RECEIVE of activations and gradients, posted so early that nothing can stand still
@@ -26,6 +26,9 @@ struct placement {
 struct schedule {
     const char *name, *summary;
     bool flush; /* synchronous: the pipeline drains before each update, so no update falls between an F and its B */
+    bool replicas;  /* stages may have several workers that share the micro-batches */
+    bool streaming; /* its workers send a result from its first part on: every transfer is streamed */
+    bool lanes;     /* its workers run a forward and a backward beside each other, each with a share of the device */
     bool in_flight; /* reads from the plan how many micro-batches each stage holds */
     const struct placement *placement; /* NULL: see struct placement */
     /* Default number of micro-batches per mini-batch for `workers`. */
@@ -40,9 +43,9 @@ enum ps_status schedule_find(const char *name, const struct schedule **schedule,
 /* How many stages a schedule has on `workers` workers where nobody says, and which worker holds a stage. */
 int schedule_stages(const struct schedule *schedule, int workers);
 int schedule_worker_of(const struct schedule *schedule, int stage, int stages, int workers);
-/* PS_USAGE where the schedule cannot run so many stages on so many workers, or places them otherwise than `stage_worker` does
- * (workers may be renamed). */
-enum ps_status schedule_check_placement(const struct schedule *schedule, int stages, const int *stage_worker, struct ps_error *error);
+/* PS_USAGE where the schedule cannot run so many stages on so many workers, has no replicas, or places the stages otherwise than the
+ * programs' parts do (workers may be renamed). */
+enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error);
 
 /* The moment of each instruction if each took one unit of time and transfers none: an order in which all can run. */
 struct program_levels {
@@ -62,7 +65,7 @@ struct reading {
 /* What a policy knows of one F or B. Versions are counted in the worker's program. */
 struct reading_context {
     int stage, stages;
-    int micro_batch, batch; /* batch: its mini-batch in the segment */
+    int micro_batch, batch; /* batch: its mini-batch in the segment, or round of them (programs_round) */
     int forward_version;    /* updates before the forward of this micro-batch */
     int backward_version;   /* updates before its backward */
     int first_worker_version; /* updates before the backward of the micro-batch that is floor(stage/2) later: about when the first

@@ -55,3 +55,38 @@ int programs_backward_part(const struct ps_programs *programs, int stage, int mi
     assert(part < programs->first_part[stage + 1]);
     return part;
 }
+
+int programs_round(const struct ps_programs *programs, int stage) {
+    return programs->flush ? 1 : programs_replicas(programs, stage);
+}
+
+int programs_updates(const struct ps_programs *programs, int stage) {
+    int round = programs_round(programs, stage);
+    return (programs->batches + round - 1) / round;
+}
+
+int programs_update_of(const struct ps_programs *programs, int stage, int micro_batch) {
+    return programs_batch(programs, micro_batch) / programs_round(programs, stage);
+}
+
+int programs_share(const struct ps_programs *programs, int part, int update) {
+    const struct part *of = &programs->parts[part];
+    if (programs->flush) return (programs->micro_batches - of->replica + of->replicas - 1) / of->replicas;
+    return update * of->replicas + of->replica < programs->batches ? programs->micro_batches : 0;
+}
+
+int programs_nth(const struct ps_programs *programs, int part, int n) {
+    const struct part *of = &programs->parts[part];
+    if (programs->flush) {
+        int share = programs_share(programs, part, 0);
+        return n / share * programs->micro_batches + n % share * of->replicas + of->replica;
+    }
+    int batch = n / programs->micro_batches * of->replicas + of->replica;
+    return batch * programs->micro_batches + n % programs->micro_batches;
+}
+
+int programs_taken(const struct ps_programs *programs, int part) {
+    const struct part *of = &programs->parts[part];
+    if (programs->flush) return programs_share(programs, part, 0) * programs->batches;
+    return (programs->batches - of->replica + of->replicas - 1) / of->replicas * programs->micro_batches;
+}

@@ -5,7 +5,8 @@
  * Blocks. A stage works on numbered slots of six kinds of blocks, each kind of one size: stashes, deltas (what a backward of
  * the input leaves for that of the weights) and the four boundary blocks. Sends and receives only start a transfer: RECEIVE gives an empty block to be filled, SEND offers a full one; when
  * both ends have come the two blocks change places (or the contents travel). An instruction that reads a block being received,
- * or writes one being sent, waits until that is over. Nothing else ever waits.
+ * or writes one being sent, waits until that is over. So does an update for the sum of its gradients over a stage's replicas, which
+ * REDUCE starts (BLOCK_WEIGHT_GRADIENTS: the one block of them that a part has; no instruction names it). Nothing else ever waits.
  */
 #ifndef PENSTOCK_PROGRAM_PROGRAM_H
 #define PENSTOCK_PROGRAM_PROGRAM_H
@@ -29,11 +30,21 @@ enum action {
     ACTION_PREDICT,
     ACTION_SEND,
     ACTION_RECEIVE,
+    ACTION_REDUCE,
     ACTION_COUNT
 };
 
 /* Those from BLOCK_INPUT on travel. */
-enum block_kind { BLOCK_STASH, BLOCK_DELTA, BLOCK_INPUT, BLOCK_OUTPUT, BLOCK_OUTPUT_GRADIENT, BLOCK_INPUT_GRADIENT, BLOCK_KINDS };
+enum block_kind {
+    BLOCK_STASH,
+    BLOCK_DELTA,
+    BLOCK_INPUT,
+    BLOCK_OUTPUT,
+    BLOCK_OUTPUT_GRADIENT,
+    BLOCK_INPUT_GRADIENT,
+    BLOCK_KINDS,
+    BLOCK_WEIGHT_GRADIENTS
+};
 
 struct opcode_info {
     const char *text, *operands, *summary;
@@ -46,7 +57,7 @@ extern const struct opcode_info opcode_table[OPCODE_COUNT];
 struct instruction {
     uint8_t op;
     int16_t stage;
-    int32_t micro_batch; /* counted through the segment from 0; U: the mini-batch; P: the micro-batch it is for */
+    int32_t micro_batch; /* counted through the segment from 0; U, AR: the update; P: the micro-batch it is for */
     int16_t slot;        /* weight slot read */
     int16_t to;          /* U: weight slot of the updated weights */
     int16_t predict_to;  /* U, P: weight slot of the prediction; NO_SLOT: none */
@@ -121,6 +132,21 @@ int programs_forward_part(const struct ps_programs *programs, int stage, int mic
 int programs_backward_part(const struct ps_programs *programs, int stage, int micro_batch);
 /* Does the part's replica work on this micro-batch? */
 bool programs_takes(const struct ps_programs *programs, int part, int micro_batch);
+/* Updates that a stage makes in the segment: one for each mini-batch or, where its replicas take whole mini-batches, for each round of
+ * them; and which of them a micro-batch's gradient goes into. */
+int programs_updates(const struct ps_programs *programs, int stage);
+int programs_update_of(const struct ps_programs *programs, int stage, int micro_batch);
+/* Mini-batches that an update takes together: 1, or as many as there are replicas (fewer at the segment's end). */
+int programs_round(const struct ps_programs *programs, int stage);
+/* Micro-batches of an update that the part's replica takes. */
+int programs_share(const struct ps_programs *programs, int part, int update);
+/* Micro-batches that the part's replica takes in the segment, and the n-th of them, from 0. */
+int programs_taken(const struct ps_programs *programs, int part);
+int programs_nth(const struct ps_programs *programs, int part, int n);
+/* Replicas of a stage. */
+static inline int programs_replicas(const struct ps_programs *programs, int stage) {
+    return programs->parts[programs->first_part[stage]].replicas;
+}
 /* The worker of a stage that has one part. */
 static inline int programs_worker(const struct ps_programs *programs, int stage) {
     return programs->parts[programs->first_part[stage]].worker;

@@ -41,7 +41,9 @@ struct verified_part {
     int forwards;  /* done */
     bool *forward; /* by micro-batch: done */
     int newest;    /* updates done */
-    int gradients; /* added since the last update */
+    int backwards; /* done */
+    int gradients; /* backwards since the last update */
+    bool summing, summed; /* those of the next update: offered to the other replicas, added up */
 };
 
 struct verifier {
@@ -52,6 +54,7 @@ struct verifier {
     struct verified_part *parts;
     struct routes routes;
     struct channel *channels; /* per route */
+    int *offered;             /* per stage: replicas that have offered their gradients */
 };
 
 static struct verified_part *part_of(const struct verifier *verifier, int worker, const struct instruction *instruction) {
@@ -114,7 +117,8 @@ static void put(struct verifier *verifier, int worker, const struct instruction 
 
 static bool settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct verifier *verifier = context;
-    return !verifier->parts[programs_part(verifier->programs, worker, stage)].blocks[kind][slot].travels;
+    const struct verified_part *part = &verifier->parts[programs_part(verifier->programs, worker, stage)];
+    return kind == BLOCK_WEIGHT_GRADIENTS ? !part->summing : !part->blocks[kind][slot].travels;
 }
 
 static enum ps_status verdict(const char *reason, int worker, const struct instruction *instruction, struct ps_error *error) {
@@ -127,6 +131,8 @@ static enum ps_status forward(void *context, int worker, const struct instructio
     bool evaluation = verifier->programs->evaluation;
     bool keeps_stash = !evaluation && !verifier->programs->recompute[instruction->stage];
     const char *reason = part->forward[instruction->micro_batch] ? "runs a second time" : NULL;
+    int number = programs_part(verifier->programs, worker, instruction->stage);
+    if (!reason && !programs_takes(verifier->programs, number, instruction->micro_batch)) reason = "belongs to another replica";
     if (!reason) reason = (instruction->stage == 0 ? check_empty : check_holds)(verifier, worker, instruction, BLOCK_INPUT);
     if (!reason) reason = check_empty(verifier, worker, instruction, BLOCK_STASH);
     if (!reason) reason = check_empty(verifier, worker, instruction, BLOCK_OUTPUT);
@@ -137,6 +143,16 @@ static enum ps_status forward(void *context, int worker, const struct instructio
     if (keeps_stash) put(verifier, worker, instruction, BLOCK_STASH, instruction->micro_batch);
     put(verifier, worker, instruction, BLOCK_OUTPUT, instruction->micro_batch);
     return verdict(reason, worker, instruction, error);
+}
+
+/* Gradients that the part adds up for one update; the micro-batch whose gradient comes next. */
+static int share_of(const struct verifier *verifier, int worker, const struct instruction *instruction, int update) {
+    return programs_share(verifier->programs, programs_part(verifier->programs, worker, instruction->stage), update);
+}
+
+static int next_gradient(const struct verifier *verifier, int worker, const struct instruction *instruction) {
+    int part = programs_part(verifier->programs, worker, instruction->stage);
+    return programs_nth(verifier->programs, part, verifier->parts[part].backwards);
 }
 
 /* The half of a backward that turns the output's gradient into the input's. Blocks that the instruction does not name pass. */
@@ -151,8 +167,10 @@ static const char *pass_gradient(struct verifier *verifier, int worker, const st
 /* The half that adds to the gradients of the weights, after which nothing of the micro-batch is needed any more. */
 static const char *add_gradients(struct verifier *verifier, int worker, const struct instruction *instruction) {
     struct verified_part *part = part_of(verifier, worker, instruction);
-    bool in_order = instruction->micro_batch == part->newest * verifier->programs->micro_batches + part->gradients;
+    bool in_order = !part->summing && !part->summed && part->gradients < share_of(verifier, worker, instruction, part->newest) &&
+                    instruction->micro_batch == next_gradient(verifier, worker, instruction);
     part->gradients++;
+    part->backwards++;
     put(verifier, worker, instruction, BLOCK_STASH, EMPTY);
     put(verifier, worker, instruction, BLOCK_INPUT, EMPTY);
     return in_order ? NULL : "gradients are not added in the order of the micro-batches, one mini-batch between updates";
@@ -207,13 +225,38 @@ static enum ps_status update(void *context, int worker, const struct instruction
     const struct weight_content *from = &part->weights[instruction->slot];
     const char *reason = NULL;
     if (instruction->micro_batch != part->newest) reason = "updates are not in the order of the mini-batches";
-    else if (part->gradients != verifier->programs->micro_batches) reason = "the mini-batch's gradients are not complete";
+    else if (part->gradients != share_of(verifier, worker, instruction, part->newest)) reason = "the mini-batch's gradients are not complete";
+    else if (!part->summed && programs_replicas(verifier->programs, instruction->stage) > 1) reason = "the gradients of the replicas are not added up";
     else if (from->version != part->newest || from->ahead != 0) reason = "updates other weights than the newest";
     part->newest++;
     part->gradients = 0;
+    part->summed = false;
     part->weights[instruction->to] = (struct weight_content){.version = part->newest};
     if (instruction->predict_to != NO_SLOT)
         part->weights[instruction->predict_to] = (struct weight_content){.version = part->newest, .ahead = instruction->ahead};
+    return verdict(reason, worker, instruction, error);
+}
+
+/* The sum takes place when all replicas have offered their gradients of the same update. */
+static enum ps_status reduce(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct verifier *verifier = context;
+    const struct ps_programs *programs = verifier->programs;
+    struct verified_part *part = part_of(verifier, worker, instruction);
+    int stage = instruction->stage, replicas = programs_replicas(programs, stage);
+    const char *reason = NULL;
+    if (replicas == 1) reason = "the stage has no replicas";
+    else if (part->summing || part->summed) reason = "the gradients are added up a second time";
+    else if (instruction->micro_batch != part->newest) reason = "sums are not in the order of the updates";
+    else if (part->gradients != share_of(verifier, worker, instruction, part->newest)) reason = "the mini-batch's gradients are not complete";
+    part->summing = true;
+    if (++verifier->offered[stage] == replicas) {
+        verifier->offered[stage] = 0;
+        for (int p = programs->first_part[stage]; p < programs->first_part[stage + 1]; p++) {
+            if (!programs->parts[p].backward) continue;
+            verifier->parts[p].summing = false;
+            verifier->parts[p].summed = true;
+        }
+    }
     return verdict(reason, worker, instruction, error);
 }
 
@@ -285,7 +328,8 @@ static const struct environment verifying = {
                 [ACTION_UPDATE] = update,
                 [ACTION_PREDICT] = predict,
                 [ACTION_SEND] = send,
-                [ACTION_RECEIVE] = receive},
+                [ACTION_RECEIVE] = receive,
+                [ACTION_REDUCE] = reduce},
 };
 
 /* ------------------------------------------------------------------- running */
@@ -328,11 +372,12 @@ static enum ps_status check_complete(const struct verifier *verifier, struct ps_
     for (int p = 0; p < programs->part_count; p++) {
         const struct verified_part *part = &verifier->parts[p];
         int s = programs->parts[p].stage;
-        if (part->forwards != programs_micro_batches(programs))
-            return error_set(error, PS_BAD_INPUT, "stage %d: runs %d forwards, not %d", s, part->forwards,
-                             programs_micro_batches(programs));
-        if (!programs->evaluation && (part->newest != programs->batches || part->gradients != 0))
-            return error_set(error, PS_BAD_INPUT, "stage %d: makes %d updates, not %d", s, part->newest, programs->batches);
+        int forwards = programs->parts[p].forward ? programs_taken(programs, p) : 0;
+        int updates = programs->parts[p].backward ? programs_updates(programs, s) : 0;
+        if (part->forwards != forwards)
+            return error_set(error, PS_BAD_INPUT, "stage %d: runs %d forwards, not %d", s, part->forwards, forwards);
+        if (!programs->evaluation && (part->newest != updates || part->gradients != 0))
+            return error_set(error, PS_BAD_INPUT, "stage %d: makes %d updates, not %d", s, part->newest, updates);
         for (int slot = 0; slot < programs->slots[p].delta; slot++)
             if (part->blocks[BLOCK_DELTA][slot].micro_batch != EMPTY)
                 return error_set(error, PS_BAD_INPUT, "stage %d: the gradient of the weights for micro-batch %d is never made", s,
@@ -374,7 +419,8 @@ static bool start(struct verifier *verifier) {
     int micro_batches = programs_micro_batches(programs);
     verifier->parts = calloc((size_t)programs->part_count, sizeof *verifier->parts);
     verifier->channels = calloc((size_t)verifier->routes.count + 1, sizeof *verifier->channels);
-    bool ok = verifier->parts && verifier->channels;
+    verifier->offered = calloc((size_t)programs->stages, sizeof *verifier->offered);
+    bool ok = verifier->parts && verifier->channels && verifier->offered;
     for (int part = 0; verifier->parts && part < programs->part_count; part++)
         ok = part_start(&verifier->parts[part], &programs->slots[part], micro_batches) && ok;
     for (int route = 0; verifier->channels && route < verifier->routes.count; route++) {
@@ -391,6 +437,7 @@ static void verifier_free(struct verifier *verifier) {
     for (int route = 0; verifier->channels && route < verifier->routes.count; route++) free(verifier->channels[route].waiting);
     free(verifier->parts);
     free(verifier->channels);
+    free(verifier->offered);
     routes_free(&verifier->routes);
     version_table_free(&verifier->versions);
 }

@@ -58,7 +58,8 @@ static const char *check(const struct ps_programs *programs, int worker, const s
     if (instruction->stage < 0 || instruction->stage >= programs->stages) return "names a stage that does not exist";
     int part = programs_part(programs, worker, instruction->stage);
     if (part == NO_PART) return "is on a worker that does not hold the stage";
-    int limit = instruction->op == OP_U ? programs->batches : programs_micro_batches(programs);
+    bool of_update = instruction->op == OP_U || instruction->op == OP_AR;
+    int limit = of_update ? programs_updates(programs, instruction->stage) : programs_micro_batches(programs);
     if (instruction->micro_batch < 0 || instruction->micro_batch >= limit) return "is outside the segment";
     const char *reason = check_weights(&programs->slots[part], instruction);
     if (!reason) reason = check_blocks(programs, &programs->slots[part], instruction);

@@ -38,10 +38,10 @@ struct reading_context version_table_context(const struct version_table *table, 
         .stage = stage,
         .stages = programs->stages,
         .micro_batch = micro_batch,
-        .batch = programs_batch(programs, micro_batch),
+        .batch = programs_update_of(programs, stage, micro_batch),
         .forward_version = forward[micro_batch],
         .backward_version = backward[micro_batch],
-        .first_worker_version = later < table->micro_batches ? backward[later] : programs->batches,
+        .first_worker_version = later < table->micro_batches ? backward[later] : programs_updates(programs, stage),
         .flush = flush,
     };
     if (flush) context.first_worker_version = context.backward_version;

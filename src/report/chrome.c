@@ -72,12 +72,18 @@ static void add_slot(struct text *text, const char *name, int value) {
     if (value != NO_SLOT) text_add(text, ",\"%s\":%d", name, value);
 }
 
+/* The thread that shows an event: the worker's; of its second lane, one behind those of all workers. */
+static int thread_of(const struct timeline *timeline, const struct timeline_event *event) {
+    return timeline_lane(timeline, event) * timeline->workers + event->worker;
+}
+
 static void add_event(struct tracing *tracing, const struct timeline_event *event) {
     const struct instruction *instruction = &event->instruction;
     const struct opcode_info *info = &opcode_table[instruction->op];
     struct text *text = next(tracing);
     text_add(text, "{\"ph\":\"X\",\"name\":\"%s%d\",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f", info->text,
-             instruction->micro_batch, categories[info->action], TRACE_WORKERS, event->worker, microseconds(event->start_s),
+             instruction->micro_batch, categories[info->action], TRACE_WORKERS, thread_of(tracing->timeline, event),
+             microseconds(event->start_s),
              microseconds(event->end_s - event->start_s));
     text_add(text, ",\"args\":{\"op\":\"%s\",\"stage\":%d,\"micro_batch\":%d", info->text, instruction->stage,
              instruction->micro_batch);
@@ -146,9 +152,9 @@ static void add_transfer(struct tracing *tracing, int id) {
     const int *to = computation(&tracing->computations, reader, transfer->micro_batch, transfer->gradient);
     if (!from || !to || *from < 0 || *to < 0) return;
     const struct timeline_event *maker = &tracing->timeline->events[*from], *taker = &tracing->timeline->events[*to];
-    add_flow(tracing, "s", id, TRACE_WORKERS, maker->worker, maker->start_s, maker->end_s);
+    add_flow(tracing, "s", id, TRACE_WORKERS, thread_of(tracing->timeline, maker), maker->start_s, maker->end_s);
     add_flow(tracing, "t", id, TRACE_LINKS, link, transfer->start_s, transfer->end_s);
-    add_flow(tracing, "f", id, TRACE_WORKERS, taker->worker, taker->start_s, taker->end_s);
+    add_flow(tracing, "f", id, TRACE_WORKERS, thread_of(tracing->timeline, taker), taker->start_s, taker->end_s);
 }
 
 static void add_memory(struct tracing *tracing, int worker, const struct memory_curve *curve) {
@@ -168,6 +174,8 @@ static bool name_threads(struct tracing *tracing, const struct timeline_caption 
         text_add(&label, "worker %d%s%s", w, caption->notes ? ": " : "", caption->notes ? caption->notes[w] : "");
         if (!label.failed) add_name(tracing, TRACE_WORKERS, w, label.data);
         text_free(&label);
+        snprintf(name, sizeof name, "worker %d, backwards", w);
+        if (timeline_lanes(timeline) > 1) add_name(tracing, TRACE_WORKERS, workers + w, name);
     }
     bool *named = calloc((size_t)workers * (size_t)workers + 1, sizeof *named);
     if (!named) return false;
@@ -188,8 +196,8 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
     struct tracing tracing = {.timeline = timeline};
     text_add(&tracing.text, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":");
     add_string(&tracing.text, caption->title);
-    text_add(&tracing.text, ",\"workers\":%d,\"batches\":%d,\"micro_batches\":%d},\"traceEvents\":[", timeline->workers,
-             timeline->batches, timeline->micro_batches);
+    text_add(&tracing.text, ",\"workers\":%d,\"batches\":%d,\"micro_batches\":%d,\"lanes\":%d},\"traceEvents\":[", timeline->workers,
+             timeline->batches, timeline->micro_batches, timeline_lanes(timeline));
     if (find_computations(timeline, &tracing.computations) && name_threads(&tracing, caption)) {
         for (int i = 0; i < timeline->event_count; i++) add_event(&tracing, &timeline->events[i]);
         for (int i = 0; i < timeline->transfer_count; i++) add_transfer(&tracing, i);

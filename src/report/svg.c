@@ -1,6 +1,6 @@
 /*
  * A timeline as a picture: rows are workers, boxes computations with the number of their micro-batch where it fits, updates and
- * predictions thin marks, what is idle shows the row's grey. Under each row runs the worker's memory, from nothing to the
+ * predictions thin marks, what is idle shows the row's grey. Where forwards run beside backwards a row is split into both. Under each row runs the worker's memory, from nothing to the
  * largest of all workers. Transfers are arrows where they are asked for; without, the gaps are what they leave.
  */
 #include <math.h>
@@ -28,8 +28,8 @@ static const struct style {
 } styles[ACTION_COUNT] = {
     [ACTION_FORWARD] = {.name = "forward", .colour = "#8fbcf4"},
     [ACTION_BACKWARD] = {.name = "backward", .colour = "#93d3a2"},
-    [ACTION_BACKWARD_INPUT] = {.name = "backward, input", .colour = "#93d3a2"},
-    [ACTION_BACKWARD_WEIGHT] = {.name = "backward, weights", .colour = "#c9a8e0"},
+    [ACTION_BACKWARD_INPUT] = {.name = "backward-input", .colour = "#93d3a2"},
+    [ACTION_BACKWARD_WEIGHT] = {.name = "backward-weights", .colour = "#c9a8e0"},
     [ACTION_RECOMPUTE] = {.name = "recompute", .colour = "#f7d188"},
     [ACTION_UPDATE] = {.name = "update", .colour = "#3b4252", .mark = true},
     [ACTION_PREDICT] = {.name = "predict", .colour = "#a355c9", .mark = true},
@@ -239,13 +239,14 @@ static void draw_event(struct drawing *drawing, const struct timeline_event *eve
     const struct instruction *instruction = &event->instruction;
     const struct style *style = &styles[action_of(event)];
     double x = x_of(drawing, event->start_s), width = x_of(drawing, event->end_s) - x;
-    double y = row_y(drawing, event->worker);
+    double height = drawing->row_height / timeline_lanes(drawing->timeline);
+    double y = row_y(drawing, event->worker) + height * timeline_lane(drawing->timeline, event);
     /* Neighbours stay apart where there is room for it; marks can be seen however short they are. */
     double mark = fmin(MARK_WIDTH, 0.1 * drawing->box_width);
     double shown = style->mark ? fmax(width, mark) : width > 3 ? width - 0.6 : width;
     text_add(text, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"", style->name, x, y, shown,
-             drawing->row_height);
-    double font = style->mark ? 0 : font_size(width, instruction->micro_batch);
+             height);
+    double font = style->mark ? 0 : font_size(fmin(width, 2 * height), instruction->micro_batch);
     if (font == 0) {
         text_add(text, "/>\n");
         return;
@@ -255,7 +256,7 @@ static void draw_event(struct drawing *drawing, const struct timeline_event *eve
              instruction->micro_batch, instruction->stage, text_seconds(event->start_s, start),
              text_seconds(event->end_s - event->start_s, length));
     text_add(text, "<text class=\"n\" x=\"%.2f\" y=\"%.2f\" font-size=\"%g\">%d</text>\n", x + width / 2,
-             y + drawing->row_height / 2 + 0.36 * font, font, instruction->micro_batch);
+             y + height / 2 + 0.36 * font, font, instruction->micro_batch);
 }
 
 char *report_timeline_svg(const struct timeline *timeline, const struct timeline_caption *caption) {

@@ -1,7 +1,7 @@
 /*
  * A timeline in a terminal: a row per worker, each column a moment of the run, block characters for what the worker computes
  * then. With colour a column shows two moments (a left half block, in one colour on another), and neighbouring micro-batches
- * differ in shade; without, one, and operations differ in density.
+ * differ in shade; without, one, and operations differ in density. A worker that runs forwards beside backwards has two rows.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -39,13 +39,16 @@ struct terminal {
 
 static enum action action_of(const struct timeline_event *event) { return opcode_table[event->instruction.op].action; }
 
-/* What takes the largest part of [from, from + step): events of one worker in order, *at the first that may still matter. */
-static struct sample take_sample(const struct terminal *terminal, double from, int *at, int end) {
+/* What takes the largest part of [from, from + step): events of one worker in order, *at the first that may still matter; of them
+ * those of one lane. */
+static struct sample take_sample(const struct terminal *terminal, double from, int lane, int *at, int end) {
     const struct timeline_event *events = terminal->timeline->events;
     double to = from + terminal->step_s, idle = terminal->step_s, most = 0;
     struct sample sample = {.action = IDLE};
     while (*at < end && events[*at].end_s <= from) ++*at;
-    for (int i = *at; i < end && events[i].start_s < to; i++) {
+    for (int i = *at; i < end; i++) {
+        if (timeline_lane(terminal->timeline, &events[i]) != lane) continue;
+        if (events[i].start_s >= to) break;
         double part = fmin(events[i].end_s, to) - fmax(events[i].start_s, from);
         idle -= part;
         if (part <= most || !looks[action_of(&events[i])].name) continue;
@@ -71,16 +74,19 @@ static void add_cells(struct terminal *terminal, const struct sample *samples) {
     text_add(text, "\033[0m");
 }
 
-static void add_row(struct terminal *terminal, int worker, int *at, struct sample *samples) {
+/* From event `first` on. */
+static void add_row(struct terminal *terminal, int worker, int lane, int first, struct sample *samples) {
     const struct timeline *timeline = terminal->timeline;
-    int end = *at;
+    int end = first;
     while (end < timeline->event_count && timeline->events[end].worker == worker) end++;
-    for (int i = 0; i < terminal->samples; i++) {
-        samples[i] = take_sample(terminal, i * terminal->step_s, at, end);
+    for (int i = 0, at = first; i < terminal->samples; i++) {
+        samples[i] = take_sample(terminal, i * terminal->step_s, lane, &at, end);
         if (samples[i].action != IDLE) terminal->used[samples[i].action] = true;
     }
-    *at = end;
-    text_add(&terminal->text, "worker %-*d", LABEL_WIDTH - 7, worker);
+    if (lane == 0)
+        text_add(&terminal->text, "worker %-*d", LABEL_WIDTH - 7, worker);
+    else
+        text_add(&terminal->text, "%*s", LABEL_WIDTH, "");
     add_cells(terminal, samples);
     text_add(&terminal->text, "\n");
 }
@@ -129,7 +135,7 @@ char *ps_simulation_timeline(const struct ps_simulation *simulation, int columns
     int every = (timeline->workers + ROWS_MAX - 1) / ROWS_MAX, at = 0;
     for (int w = 0; w < timeline->workers; w++) {
         while (at < timeline->event_count && timeline->events[at].worker < w) at++;
-        if (w % every == 0) add_row(&terminal, w, &at, samples);
+        for (int lane = 0; w % every == 0 && lane < timeline_lanes(timeline); lane++) add_row(&terminal, w, lane, at, samples);
     }
     add_legend(&terminal, simulation->info.makespan_s);
     free(samples);

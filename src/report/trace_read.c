@@ -21,7 +21,7 @@ static enum ps_status find_opcode(const struct json_place *place, const char *te
     return json_error(place, error, "op '%s' is no instruction", text);
 }
 
-static enum ps_status read_event(const struct json_place *place, int workers, struct timeline_event *event,
+static enum ps_status read_event(const struct json_place *place, const struct timeline *timeline, struct timeline_event *event,
                                  struct ps_error *error) {
     struct json_place args;
     const char *text;
@@ -29,7 +29,9 @@ static enum ps_status read_event(const struct json_place *place, int workers, st
     int stage, micro_batch;
     double start_us, length_us;
     TRY(json_field(place, "args", true, &args, error));
-    TRY(json_get_int(place, "tid", true, 0, workers - 1, &event->worker, error));
+    int thread;
+    TRY(json_get_int(place, "tid", true, 0, timeline->workers * timeline->lanes - 1, &thread, error));
+    event->worker = thread % timeline->workers;
     TRY(json_get_number(place, "ts", true, 0, TIME_MAX_US, &start_us, error));
     TRY(json_get_number(place, "dur", true, 0, TIME_MAX_US, &length_us, error));
     TRY(json_get_string(&args, "op", true, &text, error));
@@ -59,6 +61,8 @@ static enum ps_status read_document(const struct json_place *root, struct timeli
     size_t count;
     TRY(json_field(root, "otherData", true, &about, error));
     TRY(json_get_int(&about, "workers", true, 1, PLAN_WORKERS_MAX, &timeline->workers, error));
+    timeline->lanes = 1;
+    TRY(json_get_int(&about, "lanes", false, 1, 2, &timeline->lanes, error));
     TRY(json_get_int(&about, "batches", true, 0, INT32_MAX, &timeline->batches, error));
     TRY(json_get_int(&about, "micro_batches", true, 0, INT32_MAX, &timeline->micro_batches, error));
     TRY(json_field(root, "traceEvents", true, &events, error));
@@ -67,7 +71,7 @@ static enum ps_status read_document(const struct json_place *root, struct timeli
         struct timeline_event event;
         TRY(json_item(&events, i, &item, error));
         if (!is_computation(item.value)) continue;
-        TRY(read_event(&item, timeline->workers, &event, error));
+        TRY(read_event(&item, timeline, &event, error));
         TRY(timeline_add(timeline, &event, error));
     }
     if (timeline->event_count == 0) return json_error(&events, error, "holds no computation");

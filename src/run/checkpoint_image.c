@@ -108,7 +108,8 @@ enum ps_status checkpoint_image_create(struct crew *crew, const struct ps_plan *
     for (int number = 0; status == PS_OK && number < crew->worker_count; number++)
         for (int i = 0; i < crew->workers[number].stage_count; i++) {
             struct worker_stage *stage = &crew->workers[number].stages[i];
-            image.stages[stage->number].stage = stage;
+            /* All replicas of a stage are the same. */
+            if (stage->replica == 0) image.stages[stage->number].stage = stage;
         }
     if (status == PS_OK && image.real) status = describe(&image, crew->rule, error);
     if (status != PS_OK) {

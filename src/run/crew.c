@@ -11,6 +11,58 @@
 
 /* ------------------------------------------------------------------ creation */
 
+static enum ps_status make_records(struct crew *crew, const struct ps_programs *programs, struct ps_error *error) {
+    int replicas = programs_replicas(programs, programs->stages - 1);
+    crew->records = calloc((size_t)replicas, sizeof *crew->records);
+    if (!crew->records) return error_memory(error, "a crew", (size_t)replicas * sizeof *crew->records);
+    for (; crew->record_count < replicas; crew->record_count++) {
+        struct replica_record *record = &crew->records[crew->record_count];
+        record->steps = calloc((size_t)crew->step_capacity + 1, sizeof *record->steps);
+        if (!record->steps) return error_memory(error, "a crew", (size_t)crew->step_capacity * sizeof *record->steps);
+    }
+    return PS_OK;
+}
+
+static void clear_records(struct crew *crew) {
+    for (int r = 0; r < crew->record_count; r++) {
+        struct replica_record *record = &crew->records[r];
+        memset(record->steps, 0, (size_t)crew->step_capacity * sizeof *record->steps);
+        atomic_store(&record->steps_done, 0);
+        record->evaluation = (struct stage_result){0};
+    }
+}
+
+int crew_steps_done(const struct crew *crew) {
+    int done = atomic_load_explicit(&crew->records[0].steps_done, memory_order_acquire);
+    for (int r = 1; r < crew->record_count; r++) {
+        int other = atomic_load_explicit(&crew->records[r].steps_done, memory_order_acquire);
+        if (other < done) done = other;
+    }
+    return done;
+}
+
+struct step_record crew_step(const struct crew *crew, int step) {
+    struct step_record sum = {0};
+    for (int r = 0; r < crew->record_count; r++) {
+        const struct step_record *record = &crew->records[r].steps[step];
+        sum.loss += record->loss;
+        sum.correct += record->correct;
+        sum.counted += record->counted;
+        if (record->done_at > sum.done_at) sum.done_at = record->done_at;
+    }
+    return sum;
+}
+
+struct stage_result crew_evaluation(const struct crew *crew) {
+    struct stage_result sum = {0};
+    for (int r = 0; r < crew->record_count; r++) {
+        sum.loss += crew->records[r].evaluation.loss;
+        sum.correct += crew->records[r].evaluation.correct;
+        sum.counted += crew->records[r].evaluation.counted;
+    }
+    return sum;
+}
+
 enum ps_status crew_create(const struct crew_options *options, struct crew **out, struct ps_error *error) {
     struct crew *crew = calloc(1, sizeof *crew);
     if (!crew) return error_memory(error, "a crew", sizeof *crew);
@@ -39,11 +91,9 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->members = calloc(count, sizeof *crew->members);
     crew->interpreters = calloc(count, sizeof *crew->interpreters);
     crew->sizes = calloc((size_t)options->worker->plan->stage_count, sizeof *crew->sizes);
-    crew->steps = calloc((size_t)options->step_capacity + 1, sizeof *crew->steps);
-    enum ps_status status = PS_OK;
-    if (!crew->workers || !crew->sizes || !crew->members || !crew->interpreters || !crew->steps)
-        status =
-            error_memory(error, "a crew", count * sizeof *crew->workers + (size_t)options->step_capacity * sizeof *crew->steps);
+    enum ps_status status = make_records(crew, options->worker->programs, error);
+    if (status == PS_OK && (!crew->workers || !crew->sizes || !crew->members || !crew->interpreters))
+        status = error_memory(error, "a crew", count * sizeof *crew->workers);
     while (status == PS_OK && crew->worker_count < (int)count) {
         struct worker_options worker = *options->worker;
         worker.number = crew->worker_count;
@@ -174,12 +224,12 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
         crew->recorded_batches = segment->programs->batches;
         crew->recorded_micro_batches = segment->programs->micro_batches;
     }
+    int kind = segment->training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID;
     crew->segment_number++;
-    memset(crew->steps, 0, (size_t)crew->step_capacity * sizeof *crew->steps);
-    atomic_store(&crew->steps_done, 0);
-    crew->evaluation = (struct stage_result){0};
+    clear_records(crew);
     for (int number = crew->first_here; number < crew->end_here; number++) {
-        if (segment->training) worker_start_segment(&crew->workers[number]);
+        if (segment->training) worker_start_segment(&crew->workers[number], segment->programs, segment->first_step);
+        TRY(worker_seek_data(&crew->workers[number], kind, segment->first_step, error));
         interpreter_start(&crew->interpreters[number], &segment->programs->worker[number], &crew->environment, number);
     }
     crew->segment_started_s = clock_now();
@@ -234,6 +284,10 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
     if (crew->real) TRY(initialize_weights(crew, error));
     struct transport_options options = {
         .programs = worker->programs, .slots = worker->slots, .processes = crew->processes, .sizes = crew->sizes};
+    for (int stage = 0; stage < worker->programs->stages; stage++)
+        if (programs_replicas(worker->programs, stage) > 1 && !crew->transport_class->reduce)
+            return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of the %d replicas of stage %d",
+                             crew->transport_class->name, programs_replicas(worker->programs, stage), stage);
     TRY(crew->transport_class->create(&options, &crew->transport, error));
     crew->environment = crew_environment(crew);
     return crew->transport_class->own_threads ? start_threads(crew, error) : PS_OK;
@@ -251,7 +305,8 @@ void crew_destroy(struct crew *crew) {
     pthread_cond_destroy(&crew->over);
     pthread_cond_destroy(&crew->begin);
     pthread_mutex_destroy(&crew->lock);
-    free(crew->steps);
+    for (int r = 0; r < crew->record_count; r++) free(crew->records[r].steps);
+    free(crew->records);
     free(crew->interpreters);
     free(crew->members);
     free(crew->workers);

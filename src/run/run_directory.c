@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/vocabulary.h"
 #include "report/report.h"
 
 #define PATH_SIZE 4096
@@ -97,6 +98,13 @@ enum ps_status run_directory_start(struct run_directory *directory, const struct
     if (before->document) return open_log_again(directory, place, step, error);
     directory->log = fopen(place, "we");
     return directory->log ? PS_OK : cannot_write_log(directory, error);
+}
+
+enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
+                                         struct ps_error *error) {
+    char place[PATH_SIZE];
+    if (!directory->path || !words[0]) return PS_OK;
+    return vocabulary_write(file_join(place, directory->path, "vocabulary.json"), words, error);
 }
 
 enum ps_status run_directory_log(struct run_directory *directory, const struct log_entry *entry, struct ps_error *error) {

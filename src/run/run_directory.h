@@ -41,6 +41,9 @@ enum ps_status run_directory_open(const char *path, const struct resumption *bef
 /* Writes configuration, plan and profile and opens the log, of which the lines up to `step` stay. */
 enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct update_rule *rule,
                                    int64_t steps, const struct resumption *before, int64_t step, struct ps_error *error);
+/* vocabulary.json, by which the run's text is numbered; nothing where it has none. */
+enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
+                                         struct ps_error *error);
 enum ps_status run_directory_log(struct run_directory *directory, const struct log_entry *entry, struct ps_error *error);
 /* trace.json from `trace`, timeline.svg from the shorter `picture`. */
 enum ps_status run_directory_write_timelines(const struct run_directory *directory, const struct timeline *trace,

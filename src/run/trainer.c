@@ -21,19 +21,14 @@ enum { PICTURE_COMPUTATIONS = 48 };
 static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry, struct ps_error *error) {
     if (trainer->valid.count == 0) return PS_OK;
     struct crew *crew = trainer->crew;
-    for (int number = 0; number < crew->worker_count; number++) {
-        struct worker *worker = &crew->workers[number];
-        if (worker->images[WORKER_DATA_VALID].loader) TRY(loader_seek(worker->images[WORKER_DATA_VALID].loader, 0, error));
-        if (worker->labels[WORKER_DATA_VALID].loader) TRY(loader_seek(worker->labels[WORKER_DATA_VALID].loader, 0, error));
-    }
     struct segment segment = {.programs = trainer->programs.evaluation};
     TRY(crew_run(crew, &segment, NULL, NULL, error));
     TRY(trainer_share_segment(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
-    if (crew->evaluation.counted == 0)
-        return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options.valid);
-    entry->valid_loss = crew->evaluation.loss / (double)crew->evaluation.counted;
-    entry->valid_accuracy = (double)crew->evaluation.correct / (double)crew->evaluation.counted;
+    struct stage_result sum = crew_evaluation(crew);
+    if (sum.counted == 0) return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options.valid);
+    entry->valid_loss = sum.loss / (double)sum.counted;
+    entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
     if (isfinite(entry->valid_loss)) return PS_OK;
     return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
                      isnan(entry->valid_loss) ? "not a number" : "infinite");

@@ -135,17 +135,6 @@ static enum ps_status check_same(const struct trainer *trainer, struct ps_error 
     return PS_OK;
 }
 
-static enum ps_status seek(struct trainer *trainer, struct ps_error *error) {
-    for (int number = trainer->crew->first_here; number < trainer->crew->end_here; number++) {
-        struct worker *worker = &trainer->crew->workers[number];
-        if (worker->images[WORKER_DATA_TRAIN].loader)
-            TRY(loader_seek(worker->images[WORKER_DATA_TRAIN].loader, trainer->step, error));
-        if (worker->labels[WORKER_DATA_TRAIN].loader)
-            TRY(loader_seek(worker->labels[WORKER_DATA_TRAIN].loader, trainer->step, error));
-    }
-    return PS_OK;
-}
-
 /* What rank 0 alone goes on with. */
 static void take_figures(struct trainer *trainer) {
     const struct checkpoint_state *state = &trainer->checkpoint.state;
@@ -179,8 +168,7 @@ enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *err
     TRY(processes_broadcast(trainer->processes, &data, &size, error));
     memcpy(&trainer->step, data, sizeof trainer->step);
     if (!trainer_coordinates(trainer)) free(data);
-    TRY(move_stages(trainer, true, error));
-    return seek(trainer, error);
+    return move_stages(trainer, true, error);
 }
 
 /* -------------------------------------------------------------------------- stopping */

@@ -63,16 +63,16 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
     const struct crew *crew = trainer->crew;
     TRY(trainer_share_records(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
-    int done = atomic_load_explicit(&crew->steps_done, memory_order_acquire);
+    int done = crew_steps_done(crew);
     int length = crew->segment.programs->batches;
     for (; trainer->seen < done; trainer->seen++) {
-        const struct step_record *record = &crew->steps[trainer->seen];
-        add_record(&trainer->epoch, record);
-        add_record(&trainer->line, record);
+        const struct step_record record = crew_step(crew, trainer->seen);
+        add_record(&trainer->epoch, &record);
+        add_record(&trainer->line, &record);
         int64_t step = trainer->step + trainer->seen + 1;
         /* The line of a segment's last step carries the evaluation and is written after it. */
         if (trainer_line_due(trainer, step) && trainer->seen + 1 < length)
-            TRY(write_line(trainer, step, record->done_at, error));
+            TRY(write_line(trainer, step, record.done_at, error));
     }
     double samples = (double)trainer->epoch.steps * trainer->job.batch;
     if (trainer->job.device->real && samples > 0)

@@ -21,6 +21,7 @@ static enum ps_status open_data(struct trainer *trainer, struct ps_error *error)
     if (!trainer->job.device->real || trainer->data.dataset) return PS_OK;
     struct dataset_shape wanted = job_data_shape(trainer->job.model);
     TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
+    memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
     return options->valid ? samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error) : PS_OK;
 }
 
@@ -34,7 +35,7 @@ static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error)
     int64_t samples = trainer->data.count, valid = trainer->valid.count;
     if (reads)
         TRY(open_data(trainer, error));
-    else
+    else if (!trainer_coordinates(trainer)) /* who writes the run's directory needs the words */
         trainer_close_data(trainer);
     if (trainer->data.count != samples && reads)
         return error_set(error, PS_BAD_INPUT, "--data: %s has %lld samples on %s, but %lld on %s", trainer->options.data,
@@ -160,9 +161,13 @@ static enum ps_status check_memory(const struct trainer *trainer, struct ps_erro
     return PS_OK;
 }
 
-static enum ps_status give_loader(const struct trainer *trainer, const struct samples *samples, bool training, bool images,
-                                  struct worker_data *data, struct ps_error *error) {
+/* Replicas share the data as they share the micro-batches. */
+static enum ps_status give_loader(const struct trainer *trainer, const struct samples *samples, const struct part *part, int kind,
+                                  bool images, struct ps_error *error) {
     const struct dataset_shape *shape = &samples->dataset->shape;
+    bool training = kind == WORKER_DATA_TRAIN, whole = !training || !trainer->programs.entries[0].programs->flush;
+    struct worker *worker = &trainer->crew->workers[part->worker];
+    struct worker_data *data = images ? &worker->images[kind] : &worker->labels[kind];
     struct loader_options options = {
         .samples = samples,
         .batch = training ? trainer->job.batch : trainer->job.samples,
@@ -170,27 +175,30 @@ static enum ps_status give_loader(const struct trainer *trainer, const struct sa
         .labels = !images,
         .shuffle = training,
         .seed = trainer->options.seed,
+        .stride = whole ? part->replicas : 1,
+        .chunk = trainer->job.samples,
+        .replica = part->replica,
+        .replicas = whole ? 1 : part->replicas,
         .ahead = BATCHES_AHEAD,
         .serial = !trainer->job.transport->own_threads,
     };
+    data->first = whole ? part->replica : 0;
     data->image_floats = (size_t)(shape->channels * shape->height * shape->width);
     return loader_create(&options, &data->loader, error);
 }
 
-/* For training, and for evaluation where there is one. */
-static enum ps_status give_loaders(const struct trainer *trainer, bool images, struct worker_data *data,
-                                   struct ps_error *error) {
-    TRY(give_loader(trainer, &trainer->data, true, images, &data[WORKER_DATA_TRAIN], error));
-    if (!trainer->valid.dataset) return PS_OK;
-    return give_loader(trainer, &trainer->valid, false, images, &data[WORKER_DATA_VALID], error);
-}
-
-/* Images for the first stage's worker, labels for the last stage's. */
+/* Images for the first stage's workers, labels for the last stage's. */
 static enum ps_status give_data(struct trainer *trainer, struct ps_error *error) {
     const struct ps_programs *programs = trainer->programs.entries[0].programs;
-    int first = programs_worker(programs, 0), last = programs_worker(programs, programs->stages - 1);
-    if (crew_has(trainer->crew, first)) TRY(give_loaders(trainer, true, trainer->crew->workers[first].images, error));
-    if (crew_has(trainer->crew, last)) TRY(give_loaders(trainer, false, trainer->crew->workers[last].labels, error));
+    for (int p = 0; p < programs->part_count; p++) {
+        const struct part *part = &programs->parts[p];
+        if (!crew_has(trainer->crew, part->worker)) continue;
+        for (int images = 0; images < 2; images++) {
+            if (part->stage != (images ? 0 : programs->stages - 1) || !part->forward) continue;
+            TRY(give_loader(trainer, &trainer->data, part, WORKER_DATA_TRAIN, images, error));
+            if (trainer->valid.dataset) TRY(give_loader(trainer, &trainer->valid, part, WORKER_DATA_VALID, images, error));
+        }
+    }
     return PS_OK;
 }
 
@@ -282,8 +290,10 @@ static enum ps_status start_directory(struct trainer *trainer, struct ps_error *
     if (!trainer_coordinates(trainer)) return PS_OK;
     if (!trainer->resumption.document)
         TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
-    return run_directory_start(&trainer->directory, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
-                               trainer->step, error);
+    TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
+                            trainer->step, error));
+    const struct dataset *data = trainer->data.dataset;
+    return data ? run_directory_write_words(&trainer->directory, data->shape.words, error) : PS_OK;
 }
 
 enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {

@@ -100,22 +100,24 @@ struct record_head {
     int32_t first, count;
 };
 
-/* Rank 0 has what the last stage saw if it runs there. */
-static bool last_stage_here(const struct trainer *trainer) {
+/* What the replica of the last stage that a worker holds sees; NULL: it holds none. */
+static struct replica_record *record_of(const struct trainer *trainer, int worker) {
     const struct ps_programs *programs = trainer->crew->segment.programs;
-    return crew_has(trainer->crew, programs_worker(programs, programs->stages - 1));
+    int part = programs_part(programs, worker, programs->stages - 1);
+    return part == NO_PART ? NULL : &trainer->crew->records[programs->parts[part].replica];
 }
 
 static enum ps_status tell_records(struct trainer *trainer, struct ps_error *error) {
-    struct crew *crew = trainer->crew;
-    int done = atomic_load_explicit(&crew->steps_done, memory_order_acquire);
+    const struct replica_record *record = record_of(trainer, trainer->processes->rank);
+    if (!record) return PS_OK;
+    int done = atomic_load_explicit(&record->steps_done, memory_order_acquire);
     struct record_head head = {trainer->seen, done - trainer->seen};
-    if (!last_stage_here(trainer) || head.count == 0) return PS_OK;
-    size_t size = sizeof head + (size_t)head.count * sizeof *crew->steps;
+    if (head.count == 0) return PS_OK;
+    size_t size = sizeof head + (size_t)head.count * sizeof *record->steps;
     char *data = malloc(size);
     if (!data) return error_memory(error, "losses for rank 0", size);
     memcpy(data, &head, sizeof head);
-    memcpy(data + sizeof head, crew->steps + head.first, (size_t)head.count * sizeof *crew->steps);
+    memcpy(data + sizeof head, record->steps + head.first, (size_t)head.count * sizeof *record->steps);
     enum ps_status status = processes_tell(trainer->processes, data, size, error);
     free(data);
     trainer->seen = done;
@@ -133,10 +135,12 @@ static void hear_records(struct trainer *trainer) {
     while (processes_hear(processes, &rank, &data, &size)) {
         bool same_clock = processes->info[rank].machine == processes->info[0].machine;
         memcpy(&head, data, sizeof head);
-        if (size == sizeof head + (size_t)head.count * sizeof *crew->steps && head.first + head.count <= crew->step_capacity) {
-            memcpy(crew->steps + head.first, (char *)data + sizeof head, (size_t)head.count * sizeof *crew->steps);
-            for (int i = head.first; i < head.first + head.count && !same_clock; i++) crew->steps[i].done_at = clock_now();
-            atomic_store_explicit(&crew->steps_done, head.first + head.count, memory_order_release);
+        struct replica_record *record = record_of(trainer, rank);
+        size_t expected = sizeof head + (size_t)head.count * sizeof *record->steps;
+        if (record && size == expected && head.first + head.count <= crew->step_capacity) {
+            memcpy(record->steps + head.first, (char *)data + sizeof head, (size_t)head.count * sizeof *record->steps);
+            for (int i = head.first; i < head.first + head.count && !same_clock; i++) record->steps[i].done_at = clock_now();
+            atomic_store_explicit(&record->steps_done, head.first + head.count, memory_order_release);
         }
         free(data);
     }
@@ -156,10 +160,14 @@ enum ps_status trainer_share_segment(struct trainer *trainer, struct ps_error *e
     TRY(trainer_share_records(trainer, error));
     struct stage_result *all = calloc((size_t)processes->count, sizeof *all);
     if (!all) return error_memory(error, "figures", (size_t)processes->count * sizeof *all);
-    enum ps_status status = processes_gather(processes, &crew->evaluation, sizeof crew->evaluation, all, error);
+    const struct replica_record *own = record_of(trainer, processes->rank);
+    struct stage_result seen = own ? own->evaluation : (struct stage_result){0};
+    enum ps_status status = processes_gather(processes, &seen, sizeof seen, all, error);
     if (status == PS_OK && processes->rank == 0) {
-        const struct ps_programs *programs = crew->segment.programs;
-        crew->evaluation = all[programs_worker(programs, programs->stages - 1)];
+        for (int worker = 0; worker < crew->worker_count; worker++) {
+            struct replica_record *record = record_of(trainer, worker);
+            if (record) record->evaluation = all[worker];
+        }
         hear_records(trainer);
     }
     free(all);
@@ -194,8 +202,8 @@ static enum ps_status give_figures(const struct trainer *trainer, struct ps_erro
 
 /* The other worker's computations as if they had been seen here. Clocks of one host are the same; of two hosts, segments are
  * taken to have begun together. */
-static enum ps_status take_events(struct trainer *trainer, int rank, const struct figures *figures, const char *ring,
-                                  size_t size, struct ps_error *error) {
+static enum ps_status take_events(struct trainer *trainer, int rank, const struct figures *figures, const char *ring, size_t size,
+                                  struct ps_error *error) {
     struct recorder *recorder = &trainer->crew->workers[rank].recorder;
     if (size == 0) return PS_OK;
     recorder->events = malloc(size);

@@ -25,6 +25,16 @@ struct transport_options {
     const struct stage_sizes *sizes;
 };
 
+/* What one replica brings to a sum. */
+struct transport_share {
+    float *gradients;
+    size_t gradient_count; /* floats; 0 where nothing is computed */
+    bool empty;            /* it has no gradients of this update: its block only takes the sum */
+    float scale;           /* the sum is multiplied by it; the same for all */
+    float *statistics;     /* running statistics: each replica gets their mean */
+    size_t statistics_count;
+};
+
 struct transport_class {
     const char *name, *summary;
     /* true: every worker runs on a thread of its own and may block in `wait`. false: one thread steps all workers in turn. */
@@ -42,6 +52,11 @@ struct transport_class {
      * are the poster's again: a receiver's entry names a full block, a sender's one whose contents do not matter. A slot is
      * posted again only when it is settled. `when` (as clock_now counts) is the time by the poster's device. */
     void (*post)(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when);
+    /* Offers a part's weight gradients to be added up over the replicas of its stage: when all of them have come, each one's block
+     * holds the sum, in the order of the replicas. Called in the same order by all of them, and again only when the sum before is
+     * settled (BLOCK_WEIGHT_GRADIENTS, slot 0). `share` is copied; what it points to belongs to the transport until then. Never blocks
+     * for others. NULL: the transport cannot, and plans with replicas are refused. */
+    void (*reduce)(struct transport *transport, int part, const struct transport_share *share, double when);
     /* Is the block's last post over (or was there none)? Asked by the worker that posts it. Never blocks; takes the channel's lock, so that what the other end
      * wrote before its post may be read after the answer "yes". */
     bool (*settled)(struct transport *transport, int part, enum block_kind kind, int slot);

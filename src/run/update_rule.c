@@ -97,16 +97,16 @@ const char *update_rule_moment_name(const struct update_rule *rule, int number, 
     return name;
 }
 
-/* How far the `ahead` updates after the first `done` move the weights. The papers' formula knows only the rate of the update
- * that was done last. */
-static struct optimizer_ahead look_ahead(const struct update_rule *rule, int64_t done, int ahead) {
+/* How far the next `ahead` updates move the weights. The papers' formula knows only the rate of the update that was done last. */
+static struct optimizer_ahead look_ahead(const struct update_rule *rule, const struct update_state *state, int ahead) {
     struct optimizer_ahead sum = {.lr_sum = 0, .decay_product = 1};
     if (rule->paper_prediction) {
-        sum.lr_sum = done > 0 ? ahead * learning_rate_at(&rule->rate, done - 1) : 0;
+        int64_t last = state->step > state->round ? state->step - state->round : 0;
+        sum.lr_sum = state->done > 0 ? ahead * learning_rate_at(&rule->rate, last) : 0;
         return sum;
     }
-    for (int64_t update = done; update < done + ahead; update++) {
-        double lr = learning_rate_at(&rule->rate, update);
+    for (int i = 0; i < ahead; i++) {
+        double lr = learning_rate_at(&rule->rate, state->step + (int64_t)i * state->round);
         sum.lr_sum += lr;
         sum.decay_product *= 1 - lr * rule->predictor_settings.weight_decay;
     }
@@ -127,7 +127,7 @@ static void predict(const struct update_rule *rule, struct device *device, const
         .weights = weights,
         .predicted = predicted,
         .step = state->done,
-        .ahead = look_ahead(rule, state->done, ahead),
+        .ahead = look_ahead(rule, state, ahead),
     };
     predictor_moments(rule, state, &call);
     device->class->update(device, rule->predictor, &rule->predictor_settings, &call, true, seconds);
@@ -145,7 +145,7 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
         .weights = weights,
         .updated = updated,
         .gradient = gradient,
-        .lr = learning_rate_at(&rule->rate, state->done),
+        .lr = learning_rate_at(&rule->rate, state->step),
         .step = state->done + 1,
     };
     bool beside = predictor_beside(rule);
@@ -156,9 +156,10 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
     }
     for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++) call.moment[i] = i < rule->optimizer->moments ? state->moment[i] : NULL;
     state->done++;
+    state->step += state->round;
     if (predicted && !beside) {
         call.predicted = predicted;
-        call.ahead = look_ahead(rule, state->done, ahead);
+        call.ahead = look_ahead(rule, state, ahead);
     }
     double seconds = state->seconds * (predicted ? SIMULATE_UPDATE_PREDICT_COST : 1);
     device->class->update(device, rule->optimizer, &rule->settings, &call, false, seconds);

@@ -28,6 +28,8 @@ struct update_state {
     size_t count; /* floats in each block */
     float *moment[UPDATE_MOMENTS_MAX];
     int64_t done;   /* updates since training began */
+    int64_t step;   /* mini-batches trained before the next update: its learning rate is that of this step */
+    int round;      /* mini-batches that an update takes together */
     double seconds; /* one update on a clock device */
 };
 

@@ -13,6 +13,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     TRY(stage_create(worker->device, options->graph, plan->first, plan->last, options->samples, &stage->stage, error));
     stage->number = number;
     stage->part = part;
+    stage->replica = options->programs->parts[part].replica;
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
     stage->slots = options->slots[part];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
@@ -52,11 +53,9 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
 
 int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind) {
     const int64_t bytes[BLOCK_KINDS] = {
-        [BLOCK_STASH] = sizes->stash_bytes,
-        [BLOCK_DELTA] = sizes->delta_bytes,
+        [BLOCK_STASH] = sizes->stash_bytes, [BLOCK_DELTA] = sizes->delta_bytes,
         [BLOCK_INPUT] = sizes->input_bytes,
-        [BLOCK_OUTPUT] = sizes->output_bytes,
-        [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
+        [BLOCK_OUTPUT] = sizes->output_bytes, [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
         [BLOCK_INPUT_GRADIENT] = sizes->input_bytes,
     };
     return bytes[kind];
@@ -95,8 +94,8 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     for (int i = 0; i < options->moments; i++) stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind),
-                        worker_block_bytes(&stage->sizes, (enum block_kind)kind), &stage->block[kind], error));
+        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind), worker_block_bytes(&stage->sizes, (enum block_kind)kind),
+                        &stage->block[kind], error));
     size_t labels = (size_t)options->samples * (size_t)graph_labels(options->graph);
     if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, labels, error));
     return PS_OK;
@@ -140,12 +139,21 @@ void worker_destroy(struct worker *worker) {
     *worker = (struct worker){0};
 }
 
-void worker_start_segment(struct worker *worker) {
+void worker_start_segment(struct worker *worker, const struct ps_programs *programs, int64_t step) {
     for (int i = 0; i < worker->stage_count; i++) {
+        worker->stages[i].update.step = step;
+        worker->stages[i].update.round = programs_round(programs, worker->stages[i].number);
         worker->stages[i].newest = 0;
         worker->stages[i].accumulating = false;
     }
     worker->recorder.count = 0;
+}
+
+enum ps_status worker_seek_data(struct worker *worker, int kind, int64_t number, struct ps_error *error) {
+    struct worker_data *data[] = {&worker->images[kind], &worker->labels[kind]};
+    for (int i = 0; i < 2; i++)
+        if (data[i]->loader) TRY(loader_seek(data[i]->loader, number + data[i]->first, error));
+    return PS_OK;
 }
 
 void worker_end_segment(struct worker *worker) {

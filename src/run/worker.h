@@ -21,6 +21,7 @@
 struct worker_stage {
     int number; /* of the stage */
     int part;   /* of the programs */
+    int replica;
     struct stage *stage;
     struct stage_sizes sizes;
     struct stage_slots slots;
@@ -38,6 +39,7 @@ struct worker_stage {
 struct worker_data {
     struct loader *loader; /* NULL: this worker needs none */
     size_t image_floats;   /* in a sample */
+    int first;             /* mini-batch of a segment that this worker takes first: its replica, where they take whole ones */
     struct loaded_batch batch;
     int64_t number; /* of that mini-batch; -1: none in hand */
 };
@@ -97,8 +99,10 @@ static inline struct worker_stage *worker_stage_find(struct worker *worker, int 
     return stage;
 }
 
-/* Makes ready for the next segment: nothing accumulated, nothing recorded. */
-void worker_start_segment(struct worker *worker);
+/* Makes ready for the next segment of training, which begins after `step` mini-batches: nothing accumulated, nothing recorded. */
+void worker_start_segment(struct worker *worker, const struct ps_programs *programs, int64_t step);
+/* Its data of a kind (WORKER_DATA_*) go on with its first mini-batch from `number` on. */
+enum ps_status worker_seek_data(struct worker *worker, int kind, int64_t number, struct ps_error *error);
 /* After a segment: the newest weights move to slot 0, by exchanging pointers. */
 void worker_end_segment(struct worker *worker);
 

@@ -51,34 +51,92 @@ static double memory_gain_s(const struct search *search, const struct search_bes
     return gain_s > 1e-3 * best->objective_s ? gain_s : 0;
 }
 
+/* The worker and the link that are busiest, by the share of the period. */
+struct shares {
+    int worker, from, to;
+    double most, most_link;
+};
+
+/* `memory` and `layers` (those of the worker) are pieces of text. */
+static void describe(const struct shares *shares, const char *memory, const char *layers, bool flush, char *text, size_t size) {
+    char busiest[96] = "";
+    if (shares->most_link > 0)
+        snprintf(busiest, sizeof busiest, "; the link between workers %d and %d is busy most, %.0f %%", shares->from, shares->to,
+                 100 * shares->most_link);
+    if (shares->most_link > shares->most && shares->most_link >= LIMITING)
+        snprintf(text, size, "%sthe link between workers %d and %d, which is busy %.0f %% of the time", memory, shares->from,
+                 shares->to, 100 * shares->most_link);
+    else if (shares->most >= LIMITING)
+        snprintf(text, size, "%sworker %d (%s), which computes %.0f %% of the time", memory, shares->worker, layers,
+                 100 * shares->most);
+    else
+        snprintf(text, size, "%s%s: worker %d computes most, %.0f %% of the time%s", memory,
+                 flush ? "the schedule, which fills and drains" : "waiting along the pipeline", shares->worker,
+                 100 * shares->most, busiest);
+}
+
 void search_explain(const struct search *search, const struct search_best *best, char *text, size_t size) {
-    int worker = 0, stage = 0, from = 0, to = 0;
-    double most = 0, most_link = 0;
+    struct shares shares = {0};
+    int stage = 0;
     for (int w = 0; w < best->chosen.workers; w++) {
         double share = worker_share(search, best, w);
-        if (share > most) most = share, worker = w;
+        if (share > shares.most) shares.most = share, shares.worker = w;
     }
     for (int s = 0; s + 1 < best->stages; s++) {
         double share = link_share(search, best, s);
-        if (share > most_link) most_link = share, from = best->worker[s], to = best->worker[s + 1];
+        if (share > shares.most_link) shares.most_link = share, shares.from = best->worker[s], shares.to = best->worker[s + 1];
     }
-    while (best->worker[stage] != worker) stage++;
-    char less[32], now[32], memory[128] = "", busiest[96] = "";
+    while (best->worker[stage] != shares.worker) stage++;
+    char less[32], now[32], memory[128] = "", layers[48];
     double gain_s = memory_gain_s(search, best);
     if (gain_s > 0)
         snprintf(memory, sizeof memory, "memory: without a limit the slowest stage would take %s, not %s; then ",
                  text_seconds(best->objective_s - gain_s, less), text_seconds(best->objective_s, now));
-    if (most_link > 0)
-        snprintf(busiest, sizeof busiest, "; the link between workers %d and %d is busy most, %.0f %%", from, to,
-                 100 * most_link);
-    if (most_link > most && most_link >= LIMITING)
-        snprintf(text, size, "%sthe link between workers %d and %d, which is busy %.0f %% of the time", memory, from, to,
-                 100 * most_link);
-    else if (most >= LIMITING)
-        snprintf(text, size, "%sworker %d (layers %d-%d), which computes %.0f %% of the time", memory, worker,
-                 first_layer(best, stage) + 1, best->last[stage] + 1, 100 * most);
+    snprintf(layers, sizeof layers, "layers %d-%d", first_layer(best, stage) + 1, best->last[stage] + 1);
+    describe(&shares, memory, layers, best->chosen.choice.schedule->flush, text, size);
+}
+
+/* The largest share of the period that one direction between two workers is busy with all cuts that it serves. */
+static void find_link(const struct ps_plan *plan, const struct cost_table *costs, const struct ps_cluster *cluster,
+                      struct shares *shares) {
+    for (int s = 0; s + 1 < plan->stage_count; s++)
+        for (int back = 0; back < 2; back++) {
+            int from = plan->stages[s + back].forward[0], to = plan->stages[s + 1 - back].forward[0];
+            double busy_s = 0;
+            for (int t = 0; t + 1 < plan->stage_count; t++) {
+                int64_t bytes = costs->layers[plan->stages[t].last].size.output_bytes;
+                int low = plan->stages[t].forward[0], high = plan->stages[t + 1].forward[0];
+                if ((low == from && high == to) || (low == to && high == from)) busy_s += cluster_transfer_s(cluster, from, to, bytes);
+            }
+            double share = plan->micro_batches * busy_s / plan->predicted.period_s;
+            if (share > shares->most_link) shares->most_link = share, shares->from = from, shares->to = to;
+        }
+}
+
+void search_explain_plan(const struct search *search, const struct cost_table *costs, bool flush, struct ps_plan *plan) {
+    struct plan_prediction *predicted = &plan->predicted;
+    struct shares shares = {0};
+    char memory[128] = "", layers[96];
+    double fullest = 0;
+    int stages = 0, fullest_worker = 0, first = 0;
+    for (int w = 0; w < plan->workers; w++) {
+        double share = plan->micro_batches * predicted->load_s[w] / predicted->period_s;
+        int64_t limit = search->cluster->devices[w].memory_bytes;
+        double full = limit > 0 ? (double)worker_memory_total(&predicted->memory[w]) / (double)limit : 0;
+        if (share > shares.most) shares.most = share, shares.worker = w;
+        if (full > fullest) fullest = full, fullest_worker = w;
+    }
+    find_link(plan, costs, search->cluster, &shares);
+    for (int s = plan->stage_count - 1; s >= 0; s--) {
+        if (plan->stages[s].forward[0] != shares.worker) continue;
+        stages++;
+        first = s;
+    }
+    if (stages > 1)
+        snprintf(layers, sizeof layers, "%d stages", stages);
     else
-        snprintf(text, size, "%s%s: worker %d computes most, %.0f %% of the time%s", memory,
-                 best->chosen.choice.schedule->flush ? "the schedule, which fills and drains" : "waiting along the pipeline",
-                 worker, 100 * most, busiest);
+        snprintf(layers, sizeof layers, "layers %d-%d", plan->stages[first].first + 1, plan->stages[first].last + 1);
+    if (fullest >= LIMITING && shares.most < LIMITING && shares.most_link < LIMITING)
+        snprintf(memory, sizeof memory, "memory, of which worker %d uses %.0f %%: ", fullest_worker, 100 * fullest);
+    describe(&shares, memory, layers, flush, predicted->limit, sizeof predicted->limit);
 }

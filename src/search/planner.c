@@ -1,7 +1,7 @@
 /*
  * Plans of the planners (plan/planner.h): stages with replicas, with forward and backward on different workers, several on one
- * worker, or cut along another order than the chain's. Where a plan happens to be a straight pipeline it is simulated; the
- * others carry what the method minimised and no more.
+ * worker, or cut along another order than the chain's. Where a plan happens to be a pipeline of stages, with replicas or without, each
+ * on workers of its own, it is simulated; the others carry what the method minimised and no more.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +114,8 @@ static void fill_loads(struct ps_plan *plan, const struct planner_problem *probl
 static bool can_run(const struct ps_plan *plan) {
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        if (stage->forward_count != 1 || stage->backward_count != 1 || stage->forward[0] != stage->backward[0]) return false;
+        size_t bytes = (size_t)stage->forward_count * sizeof *stage->forward;
+        if (stage->forward_count != stage->backward_count || memcmp(stage->forward, stage->backward, bytes) != 0) return false;
         for (int t = 0; t < s && plan->pattern_count == 0; t++)
             if (plan->stages[t].forward[0] == stage->forward[0]) return false;
     }
@@ -146,7 +147,10 @@ static enum ps_status simulate(const struct search *search, const struct planner
     struct ps_simulation *simulation;
     struct plan_prediction *predicted = &plan->predicted;
     if (!can_run(plan)) return PS_OK;
-    TRY(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
+    enum ps_status status = ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error);
+    /* Not every schedule and policy knows replicas; the method's answer stands all the same. */
+    if (status == PS_USAGE && plan_has_replicas(plan)) return PS_OK;
+    TRY(status);
     for (int w = 0; w < plan->workers; w++) predicted->memory[w] = simulation->memory[w];
     predicted->period_s = simulation->info.period_s;
     predicted->throughput_samples_per_s = simulation->info.throughput_samples_per_s;
@@ -155,6 +159,9 @@ static enum ps_status simulate(const struct search *search, const struct planner
     if (periodic && problem->paper_cost && search_has_limit(search->cluster, plan->workers))
         TRY(count_paper_memory(problem, plan, error));
     predicted->simulated = find_excess(search, plan) == 0;
+    const struct schedule *schedule;
+    TRY(schedule_find(plan->schedule, &schedule, error));
+    search_explain_plan(search, problem->costs, schedule->flush, plan);
     return PS_OK;
 }
 

@@ -1,7 +1,8 @@
 /*
  * The search for a plan. Cases are listed in the order in which they are tried: the usual schedule first, the whole number of
  * workers before fewer. A case whose bound (total work over its workers, largest layer) is no better than the best plan is left
- * out. Only where nothing fits is everything tried again with recomputation.
+ * out. Where memory is limited everything is tried again with recomputation, which stages that fit without then do without; and
+ * last come the planners (planners.c).
  */
 #include "search/search.h"
 
@@ -10,14 +11,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "program/lower.h"
-
-enum { SIZES_MAX = 256 };
-
-/* Ways to cut a mini-batch. */
-struct size {
-    const struct cost_table *costs;
-    int micro_batches; /* 0: the schedule's usual number */
-};
 
 /* Before the table of who needs what, which may fill the hint. */
 static void advise_recomputation(struct ps_error *refusal, bool tried) {
@@ -28,16 +21,16 @@ static void advise_recomputation(struct ps_error *refusal, bool tried) {
     error_hint(refusal, "%s", table.hint);
 }
 
-static enum ps_status batch_sizes(const struct search *search, struct size *sizes, int *count, struct ps_error *error) {
+static enum ps_status batch_sizes(const struct search *search, struct search_size *sizes, int *count, struct ps_error *error) {
     const struct ps_plan_options *options = search->options;
     *count = 0;
-    for (int t = search->profile->table_count - 1; t >= 0 && *count < SIZES_MAX; t--) {
+    for (int t = search->profile->table_count - 1; t >= 0 && *count < SEARCH_SIZES_MAX; t--) {
         const struct cost_table *costs = &search->profile->tables[t];
         if (costs->micro_batch == 0 || options->batch % costs->micro_batch != 0) continue;
         int micro_batches = options->batch / costs->micro_batch;
         if (options->micro_batch > 0 && costs->micro_batch != options->micro_batch) continue;
         if (options->micro_batches > 0 && micro_batches != options->micro_batches) continue;
-        sizes[(*count)++] = (struct size){costs, micro_batches};
+        sizes[(*count)++] = (struct search_size){costs, micro_batches};
     }
     if (*count > 0) return PS_OK;
     return error_set(error, PS_USAGE,
@@ -45,7 +38,7 @@ static enum ps_status batch_sizes(const struct search *search, struct size *size
                      options->batch, options->micro_batch + options->micro_batches > 0 ? " and asked for" : "");
 }
 
-static enum ps_status list_sizes(const struct search *search, struct size *sizes, int *count, struct ps_error *error) {
+enum ps_status search_sizes(const struct search *search, struct search_size *sizes, int *count, struct ps_error *error) {
     const struct ps_plan_options *options = search->options;
     if (options->batch < 0) return error_set(error, PS_USAGE, "--batch: %d is negative", options->batch);
     if (options->batch > 0) return batch_sizes(search, sizes, count, error);
@@ -58,7 +51,7 @@ static enum ps_status list_sizes(const struct search *search, struct size *sizes
 static bool is_free(const struct ps_plan_options *options) { return options->method && search_is_auto(options->method); }
 
 /* The best plan of one pair and size. The mini-batch is the same whatever the number of workers. */
-static enum ps_status try_pair(const struct search *search, const struct search_pair *pair, const struct size *size,
+static enum ps_status try_pair(const struct search *search, const struct search_pair *pair, const struct search_size *size,
                                bool recompute, struct search_best *best, struct ps_error *error) {
     struct ps_plan_options options = {
         .schedule = pair->schedule->name, .weights = pair->policy->name, .micro_batches = size->micro_batches};
@@ -85,11 +78,11 @@ static enum ps_status try_pair(const struct search *search, const struct search_
 /* A combination that cannot be is an error only if it is the only one. */
 static enum ps_status try_all(const struct search *search, bool recompute, struct search_best *best, struct ps_error *error) {
     struct search_pair pairs[SEARCH_PAIRS_MAX];
-    struct size sizes[SIZES_MAX];
+    struct search_size sizes[SEARCH_SIZES_MAX];
     int pair_count, size_count;
     struct ps_error refusal = {0}, said = {0};
     TRY(search_pairs(search->options, search->cluster->workers, pairs, &pair_count, error));
-    TRY(list_sizes(search, sizes, &size_count, error));
+    TRY(search_sizes(search, sizes, &size_count, error));
     for (int p = 0; p < pair_count; p++)
         for (int s = 0; s < size_count; s++) {
             enum ps_status status = try_pair(search, &pairs[p], &sizes[s], recompute, best, &said);
@@ -104,15 +97,30 @@ static enum ps_status try_all(const struct search *search, bool recompute, struc
     return refusal.status;
 }
 
+/* With recomputation less has to fit, and stages that fit without do without. */
+static enum ps_status try_recomputing(const struct search *search, struct search_best *best, struct ps_error *error) {
+    struct search_best other = {0};
+    enum ps_status status = try_all(search, true, &other, error);
+    if (status == PS_OK) status = search_case_relax(search, &other, error);
+    if (status == PS_OK && (!best->simulation || other.simulation->info.throughput_samples_per_s >
+                                                    best->simulation->info.throughput_samples_per_s)) {
+        log_info("memory: stages recompute their forward");
+        search_best_free(best);
+        *best = other;
+    } else {
+        search_best_free(&other);
+    }
+    return status;
+}
+
 static enum ps_status search_methods(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_best best = {0};
     struct ps_error refusal = {0}, again = {0}; /* what is said of the second try counts only where it is no refusal */
     bool recompute = search->options->recompute, may = !recompute && is_free(search->options);
     enum ps_status status = try_all(search, recompute, &best, &refusal);
-    if (status == PS_NO_PLAN && may) {
-        status = try_all(search, true, &best, &again);
-        if (status == PS_OK) status = search_case_relax(search, &best, &again);
-        if (status == PS_OK) log_info("nothing fits the memory without recomputation: stages recompute their forward");
+    if (may && (status == PS_NO_PLAN || (status == PS_OK && search_has_limit(search->cluster, search->cluster->workers)))) {
+        enum ps_status other = try_recomputing(search, &best, &again);
+        if (status == PS_NO_PLAN) status = other;
     }
     if (status == PS_OK && best.chosen.workers < search->cluster->workers)
         log_info("the plan uses %d of %d workers: with more it would be slower", best.chosen.workers, search->cluster->workers);
@@ -123,6 +131,26 @@ static enum ps_status search_methods(const struct search *search, struct ps_plan
         if (error) *error = status == PS_NO_PLAN || again.status == PS_OK ? refusal : again;
     }
     search_best_free(&best);
+    return status;
+}
+
+/* What the user has said `auto` for is searched for among the planners' plans too. */
+static enum ps_status search_all(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
+    struct ps_error refusal = {0};
+    struct ps_plan *best = NULL;
+    enum ps_status status = search_methods(search, &best, &refusal);
+    if (is_free(search->options) && (status == PS_OK || status == PS_NO_PLAN)) {
+        enum ps_status other = search_planners(search, &best, error);
+        if (other != PS_OK) {
+            ps_plan_destroy(best);
+            return other;
+        }
+        if (best) status = PS_OK;
+    }
+    if (status == PS_OK)
+        *plan = best;
+    else if (error)
+        *error = refusal;
     return status;
 }
 
@@ -150,5 +178,5 @@ enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cl
     if (table->layer_count < cluster->workers)
         return error_set(error, PS_NO_PLAN, "%d workers are more than %s has layers (%d); each needs one of its own",
                          cluster->workers, profile->model, table->layer_count);
-    return search_methods(&search, plan, error);
+    return search_all(&search, plan, error);
 }

@@ -97,6 +97,20 @@ struct partition_problem search_case_problem(const struct search *search, const 
 /* What keeps the plan from being faster: a worker, a link, memory, or the schedule; a few words. */
 void search_explain(const struct search *search, const struct search_best *best, char *text, size_t size);
 
+/* The same for a plan of one worker a stage that has been simulated, into its prediction. */
+void search_explain_plan(const struct search *search, const struct cost_table *costs, bool flush, struct ps_plan *plan);
+
+/* Ways to cut a mini-batch that the options allow. */
+enum { SEARCH_SIZES_MAX = 256 };
+struct search_size {
+    const struct cost_table *costs;
+    int micro_batches; /* 0: the schedule's usual number */
+};
+enum ps_status search_sizes(const struct search *search, struct search_size *sizes, int *count, struct ps_error *error);
+
+/* Tries the planners whose plans can be run; the fastest takes the place of *plan (NULL: there is none) where it is faster. */
+enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error);
+
 /* The plan of a planner, simulated where that is possible. */
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);

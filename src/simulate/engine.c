@@ -6,7 +6,14 @@
 
 #include <assert.h>
 
-static const char *const block_names[BLOCK_KINDS] = {"stash", "delta", "input", "output", "output gradient", "input gradient"};
+static const char *const block_names[] = {[BLOCK_STASH] = "stash",
+                                          [BLOCK_DELTA] = "delta",
+                                          [BLOCK_INPUT] = "input",
+                                          [BLOCK_OUTPUT] = "output",
+                                          [BLOCK_OUTPUT_GRADIENT] = "output gradient",
+                                          [BLOCK_INPUT_GRADIENT] = "input gradient",
+                                          [BLOCK_KINDS] = "no",
+                                          [BLOCK_WEIGHT_GRADIENTS] = "the sum of the weight gradients,"};
 
 static int64_t duration_of(const struct engine *engine, int worker, const struct instruction *instruction) {
     const struct engine_part *part = engine_part_of(engine, worker, instruction->stage);
@@ -17,12 +24,19 @@ static int64_t duration_of(const struct engine *engine, int worker, const struct
 
 static void start_computing(struct engine *engine, int index) {
     struct engine_worker *worker = &engine->workers[index];
-    engine->free_cores--;
+    if (!lanes_other_runs(engine, index)) engine->free_cores--;
+    worker->running = true;
     worker->started = engine->now;
     worker->dependency += worker->started - worker->asked;
     enum action action = opcode_table[worker->computing->op].action;
     if (action == ACTION_FORWARD && worker->computing->stage == 0) engine->last_entry = engine->now;
-    event_push(&engine->heap, engine->now + worker->duration, index);
+    if (engine->lanes == 1) {
+        event_push(&engine->heap, engine->now + worker->duration, index);
+        return;
+    }
+    worker->left = (double)worker->duration;
+    worker->rated = engine->now;
+    lanes_share(engine, index);
 }
 
 static enum ps_status execute_computation(void *context, int index, const struct instruction *instruction,
@@ -37,12 +51,10 @@ static enum ps_status execute_computation(void *context, int index, const struct
     if (action == ACTION_FORWARD && worker->forwards == worker->window) worker->forwards = worker->backwards = 0;
     worker->forwards += action == ACTION_FORWARD;
     worker->backwards += instruction_takes_gradient(instruction);
-    if (engine->free_cores > 0) {
+    if (engine->free_cores > 0 || lanes_other_runs(engine, index))
         start_computing(engine, index);
-    } else {
-        int workers = engine->work->programs->workers;
-        engine->queue[(engine->queue_first + engine->queue_count++) % workers] = index;
-    }
+    else
+        engine->queue[(engine->queue_first + engine->queue_count++) % engine->worker_count] = index;
     return PS_OK;
 }
 
@@ -50,7 +62,7 @@ static void give_core_to_next(struct engine *engine) {
     engine->free_cores++;
     if (engine->queue_count == 0) return;
     int next = engine->queue[engine->queue_first];
-    engine->queue_first = (engine->queue_first + 1) % engine->work->programs->workers;
+    engine->queue_first = (engine->queue_first + 1) % engine->worker_count;
     engine->queue_count--;
     start_computing(engine, next);
 }
@@ -58,16 +70,24 @@ static void give_core_to_next(struct engine *engine) {
 static void note_completion(struct engine *engine, const struct instruction *instruction) {
     bool adds = instruction_adds_gradients(instruction);
     if (!adds && opcode_table[instruction->op].action != ACTION_UPDATE) return;
-    int batch = adds ? programs_batch(engine->work->programs, instruction->micro_batch) : instruction->micro_batch;
-    if (engine->completed[batch] < engine->now) engine->completed[batch] = engine->now;
+    const struct ps_programs *programs = engine->work->programs;
+    int first = programs_batch(programs, instruction->micro_batch), last = first;
+    if (!adds) {
+        int round = programs_round(programs, instruction->stage);
+        first = instruction->micro_batch * round;
+        last = first + round - 1;
+    }
+    for (int batch = first; batch <= last && batch < programs->batches; batch++)
+        if (engine->completed[batch] < engine->now) engine->completed[batch] = engine->now;
 }
 
 static void record(struct engine *engine, int index) {
     struct engine_worker *worker = &engine->workers[index];
     if (!engine->recording) return;
-    engine->timeline.events[worker->event_first + worker->event_count++] = (struct timeline_event){
+    struct engine_worker *row = &engine->workers[index - index % engine->lanes];
+    engine->timeline.events[row->event_first + row->event_count++] = (struct timeline_event){
         .instruction = *worker->computing,
-        .worker = index,
+        .worker = engine_owner(engine, index),
         .start_s = engine_seconds(engine, worker->started),
         .end_s = engine_seconds(engine, engine->now),
     };
@@ -79,7 +99,9 @@ static void finish_computing(struct engine *engine, int index) {
     worker->busy += worker->duration;
     note_completion(engine, worker->computing);
     worker->computing = NULL;
-    give_core_to_next(engine);
+    worker->running = false;
+    if (engine->lanes > 1) lanes_share(engine, index);
+    if (!lanes_other_runs(engine, index)) give_core_to_next(engine);
 }
 
 /* Unfolds the next page of a folded program; false: there is none. Nothing points into the old one any more. */
@@ -94,11 +116,20 @@ static bool turn_page(struct engine *engine, int index) {
 static enum ps_status go_on(struct engine *engine, int index, struct ps_error *error) {
     struct engine_worker *worker = &engine->workers[index];
     struct interpreter *interpreter = &worker->interpreter;
-    if (worker->computing) finish_computing(engine, index);
+    if (worker->computing) {
+        finish_computing(engine, index);
+        lanes_release(engine, index);
+    }
     worker->transferring = false;
     while (!worker->computing && !worker->transferring) {
+        if (lanes_hold(engine, index)) {
+            worker->held = true;
+            worker->waiting_since = engine->now;
+            return PS_OK;
+        }
         switch (interpreter_step(interpreter, error)) {
         case STEP_DONE:
+            lanes_release(engine, index);
             break;
         case STEP_FINISHED:
             if (turn_page(engine, index)) break;
@@ -108,7 +139,9 @@ static enum ps_status go_on(struct engine *engine, int index, struct ps_error *e
         case STEP_WAITING: {
             const struct instruction *instruction = &interpreter->program->code[interpreter->next];
             const struct engine_part *part = engine_part_of(engine, index, instruction->stage);
-            transfer_wanted(engine, index, part->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
+            bool sum = interpreter->waiting_kind == BLOCK_WEIGHT_GRADIENTS;
+            transfer_wanted(engine, index,
+                            sum ? part->sum_block : part->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
             return PS_OK;
         }
         }
@@ -118,12 +151,12 @@ static enum ps_status go_on(struct engine *engine, int index, struct ps_error *e
 
 /* Programs that the verifier would have refused may wait for ever. */
 static enum ps_status check_finished(const struct engine *engine, struct ps_error *error) {
-    for (int w = 0; w < engine->work->programs->workers; w++) {
+    for (int w = 0; w < engine->worker_count; w++) {
         const struct interpreter *interpreter = &engine->workers[w].interpreter;
         if (interpreter->next == interpreter->program->count) continue;
         char text[96];
         instruction_text(&interpreter->program->code[interpreter->next], text);
-        return error_set(error, PS_FAILED, "the programs come to a standstill: worker %d waits at %s for %s block %d", w, text,
+        return error_set(error, PS_FAILED, "the programs come to a standstill: worker %d waits at %s for %s block %d", engine_owner(engine, w), text,
                          block_names[interpreter->waiting_kind], interpreter->waiting_slot);
     }
     return PS_OK;
@@ -142,18 +175,20 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error) {
                     [ACTION_UPDATE] = execute_computation,
                     [ACTION_PREDICT] = execute_computation,
                     [ACTION_SEND] = transfer_execute,
-                    [ACTION_RECEIVE] = transfer_execute},
+                    [ACTION_RECEIVE] = transfer_execute,
+                    [ACTION_REDUCE] = transfer_reduce},
     };
-    for (int w = 0; w < programs->workers; w++) {
+    for (int w = 0; w < engine->worker_count; w++) {
         struct engine_worker *worker = &engine->workers[w];
-        interpreter_start(&worker->interpreter, engine->work->folded ? &worker->page : &programs->worker[w], &environment, w);
+        bool own_page = engine->work->folded || engine->lanes > 1;
+        interpreter_start(&worker->interpreter, own_page ? &worker->page : &programs->worker[w], &environment, w);
         event_push(&engine->heap, 0, w);
     }
     struct event event;
     while (event_pop(&engine->heap, &event)) {
         engine->now = event.time;
-        if (event.subject >= programs->workers)
-            transfer_end(engine, event.subject - programs->workers);
+        if (event.subject >= engine->worker_count)
+            transfer_end(engine, event.subject - engine->worker_count);
         else
             TRY(go_on(engine, event.subject, error));
     }

@@ -16,10 +16,15 @@
 
 struct engine_worker {
     struct interpreter interpreter;
-    struct program page; /* what is unfolded of its program, where programs are folded */
+    struct program page; /* what is unfolded of its program, where programs are folded; or what is its lane's of it */
+    int *needs;          /* with lanes, per instruction: so many of the other lane's must be done before; else NULL */
+    bool held;           /* for that */
     struct folded_cursor cursor;
     const struct instruction *computing; /* NULL: none */
     int64_t asked, started, duration;    /* of that computation: wanted since, runs since, takes */
+    bool running;                        /* it has a core */
+    double left;                         /* with lanes: what was left of the duration at `rated` */
+    int64_t rated;
     bool transferring;                   /* without overlap: a transfer takes its time */
     int waiting;                         /* block; NOBODY */
     int64_t waiting_since;
@@ -31,20 +36,30 @@ struct engine_worker {
 
 /* One slot of one kind of one part. */
 struct engine_block {
-    int worker;
+    int worker; /* of the programs */
     bool moving; /* a transfer was started on it that is not over */
     int partner; /* block at the other end, once it has come; NOBODY before */
     int channel, micro_batch;
     int64_t posted; /* since when it is offered */
     int64_t begun;  /* sender: when the computation began that made it */
     int next;       /* offered on the same side of the channel; NOBODY */
+    bool sum;       /* no slot, but a part's weight gradients while they are added up over the replicas */
 };
 
-/* One route: the blocks offered whose other end has not come. */
+/* One route: the blocks offered whose other end has not come. Behind the routes stand the rings' channels: from each replica of a stage
+ * to the next. */
 struct engine_channel {
+    int from, to;   /* workers */
     int offered[2]; /* first of the list of senders, of receivers */
     int link;
     int64_t duration, bytes;
+};
+
+/* A stage whose replicas add up their gradients around a ring. */
+struct engine_ring {
+    int channel;      /* the first of its channels, one per replica */
+    int offered;      /* replicas that wait for the others */
+    int64_t duration; /* of a sum */
 };
 
 /* What one worker holds of a stage. */
@@ -52,18 +67,23 @@ struct engine_part {
     int64_t duration[ACTION_COUNT], update_and_predict; /* ticks */
     int first_block[BLOCK_KINDS];                       /* into engine.blocks; stashes never travel and have none */
     int slots[BLOCK_KINDS];
+    int sum_block; /* NOBODY: the stage has no replicas */
 };
 
 struct engine {
     const struct simulation_work *work;
     double tick_s;
     int64_t now;
-    bool flush;
-    struct event_heap heap; /* subjects: workers, then (as workers + block) receiving blocks whose transfer ends */
+    bool flush, streaming;
+    int lanes;        /* of a worker; a worker here is one lane of one of the programs': see lanes.c */
+    int worker_count; /* workers of the programs x lanes */
+    struct event_heap heap; /* subjects: workers, then (as worker_count + block) receiving blocks whose transfer ends */
     struct engine_worker *workers;
     struct engine_part *parts;
     struct routes routes;
-    struct engine_channel *channels; /* per route */
+    struct engine_channel *channels;
+    int channel_count;
+    struct engine_ring *rings; /* per stage */
     int64_t *link_free;              /* per link: when it has done with what is on it */
     struct engine_block *blocks;
     int block_count;
@@ -83,21 +103,40 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error);
 /* transfer.c: the transfers' half of the environment. */
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot);
 enum ps_status transfer_execute(void *context, int worker, const struct instruction *instruction, struct ps_error *error);
+/* REDUCE. */
+enum ps_status transfer_reduce(void *context, int worker, const struct instruction *instruction, struct ps_error *error);
 /* A transfer ends that `block` receives. */
 void transfer_end(struct engine *engine, int block);
 /* The worker has begun to wait for `block`. */
 void transfer_wanted(struct engine *engine, int worker, int block);
 
+/* lanes.c: workers that run forwards beside backwards. */
+enum { LANE_FORWARD, LANE_BACKWARD, LANES };
+/* Takes each worker's program apart. */
+enum ps_status lanes_create(struct engine *engine, struct ps_error *error);
+/* Must the worker wait for what its other lane does before its next instruction? */
+bool lanes_hold(const struct engine *engine, int worker);
+/* Something of the worker is done: its other lane may be held for that. */
+void lanes_release(struct engine *engine, int worker);
+/* The worker begins a computation, or has finished one: sets when those of both its lanes end. */
+void lanes_share(struct engine *engine, int worker);
+/* Does its other lane compute? */
+bool lanes_other_runs(const struct engine *engine, int worker);
+
+/* The worker of the programs that it is a lane of. */
+static inline int engine_owner(const struct engine *engine, int worker) { return worker / engine->lanes; }
+
 /* Of the worker's part of a stage. */
 static inline struct engine_part *engine_part_of(const struct engine *engine, int worker, int stage) {
-    return &engine->parts[programs_part(engine->work->programs, worker, stage)];
+    return &engine->parts[programs_part(engine->work->programs, engine_owner(engine, worker), stage)];
 }
 
 static inline double engine_seconds(const struct engine *engine, int64_t ticks) { return (double)ticks * engine->tick_s; }
 
 /* Has the worker not begun its first backward, or begun its last forward, of what drains together? */
-static inline bool engine_fills_or_drains(const struct engine_worker *worker) {
-    return worker->backwards == 0 || worker->forwards == worker->window;
+static inline bool engine_fills_or_drains(const struct engine *engine, int worker) {
+    int first = worker - worker % engine->lanes, last = first + engine->lanes - 1;
+    return engine->workers[last].backwards == 0 || engine->workers[first].forwards == engine->workers[first].window;
 }
 
 #endif

@@ -11,7 +11,7 @@ enum { PAGE = 64 };
 
 /* What one look through all programs finds. */
 struct survey {
-    int64_t events, sends;
+    int64_t events, sends, sums;
 };
 
 struct stage_seconds {
@@ -34,29 +34,16 @@ static struct stage_seconds part_seconds(const struct simulation_work *work, con
     return seconds;
 }
 
-static void channel_ends(const struct engine *engine, int channel, int *from, int *to) {
-    const struct route *route = &engine->routes.list[channel];
-    *from = engine->work->programs->parts[route->from].worker;
-    *to = engine->work->programs->parts[route->to].worker;
-}
-
-static int64_t channel_bytes(const struct engine *engine, int channel) {
-    const struct route *route = &engine->routes.list[channel];
-    const struct stage_sizes *size = &engine->work->costs[engine->work->programs->parts[route->from].stage].size;
-    return route->traffic == TRAFFIC_GRADIENT ? size->input_bytes : size->output_bytes;
-}
-
-static double channel_seconds(const struct engine *engine, int channel) {
-    int from, to;
-    channel_ends(engine, channel, &from, &to);
-    return cluster_transfer_s(engine->work->cluster, from, to, channel_bytes(engine, channel));
+static double channel_seconds(const struct engine *engine, const struct engine_channel *channel) {
+    return cluster_transfer_s(engine->work->cluster, channel->from, channel->to, channel->bytes);
 }
 
 /* Counts an instruction that runs `times` times. */
 static void survey_instruction(enum opcode op, int64_t times, struct survey *survey, int64_t *forwards) {
     enum action action = opcode_table[op].action;
     survey->sends += action == ACTION_SEND ? times : 0;
-    survey->events += action != ACTION_SEND && action != ACTION_RECEIVE ? times : 0;
+    survey->sums += action == ACTION_REDUCE ? times : 0;
+    survey->events += action != ACTION_SEND && action != ACTION_RECEIVE && action != ACTION_REDUCE ? times : 0;
     *forwards += action == ACTION_FORWARD ? times : 0;
 }
 
@@ -71,19 +58,19 @@ static void survey_folded(const struct folded *folded, int index, struct survey 
 static void survey_program(struct engine *engine, int index, struct survey *survey) {
     const struct simulation_work *work = engine->work;
     const struct program *program = &work->programs->worker[index];
-    struct engine_worker *worker = &engine->workers[index];
+    struct engine_worker *worker = &engine->workers[index * engine->lanes];
     int64_t forwards = 0;
     worker->event_first = survey->events;
     if (work->folded) survey_folded(work->folded, index, survey, &forwards);
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
-        int *slots = engine_part_of(engine, index, instruction->stage)->slots;
+        int *slots = engine_part_of(engine, index * engine->lanes, instruction->stage)->slots;
         for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
             if (instruction->block[kind] >= slots[kind]) slots[kind] = instruction->block[kind] + 1;
         survey_instruction((enum opcode)instruction->op, 1, survey, &forwards);
     }
     worker->window = (int)(engine->flush ? forwards / work->programs->batches : forwards);
-    worker->waiting = NOBODY;
+    for (int lane = 0; lane < engine->lanes; lane++) worker[lane].waiting = NOBODY;
 }
 
 /* Folded programs number their blocks by the slots that are theirs. */
@@ -98,17 +85,74 @@ static void survey_slots(struct engine *engine) {
     }
 }
 
+/* Do two channels take turns? Those between the same two workers in the same direction do, in both directions where either is
+ * half duplex, and all whose links name the same medium. */
+static bool share_link(const struct engine *engine, const struct engine_channel *one, const struct engine_channel *other) {
+    if (one->from == other->from && one->to == other->to) return true;
+    const struct cluster_link *link = cluster_link_between(engine->work->cluster, one->from, one->to);
+    const struct cluster_link *other_link = cluster_link_between(engine->work->cluster, other->from, other->to);
+    if (!link || !other_link) return false;
+    if (one->from == other->to && one->to == other->from && (link->half_duplex || other_link->half_duplex)) return true;
+    return link->medium[0] && strcmp(link->medium, other_link->medium) == 0;
+}
+
+static void add_channel(struct engine *engine, int from, int to, int64_t bytes) {
+    int index = engine->channel_count++, link = 0;
+    struct engine_channel *channel = &engine->channels[index];
+    *channel = (struct engine_channel){.from = from, .to = to, .bytes = bytes, .offered = {NOBODY, NOBODY}};
+    while (link < index && !share_link(engine, channel, &engine->channels[link])) link++;
+    channel->link = link < index ? engine->channels[link].link : index;
+}
+
+static void add_route(struct engine *engine, const struct route *route) {
+    const struct part *from = &engine->work->programs->parts[route->from], *to = &engine->work->programs->parts[route->to];
+    const struct stage_sizes *size = &engine->work->costs[from->stage].size;
+    add_channel(engine, from->worker, to->worker, route->traffic == TRAFFIC_GRADIENT ? size->input_bytes : size->output_bytes);
+}
+
+/* From each part that updates the stage to the next, the last to the first: what one step of a sum carries. */
+static void add_ring(struct engine *engine, int stage) {
+    const struct ps_programs *programs = engine->work->programs;
+    const struct stage_sizes *size = &engine->work->costs[stage].size;
+    int replicas = programs_replicas(programs, stage), first = NOBODY, before = NOBODY;
+    engine->rings[stage].channel = engine->channel_count;
+    int64_t bytes = (size->parameter_bytes + size->statistics_bytes + replicas - 1) / replicas;
+    for (int part = programs->first_part[stage]; replicas > 1 && part < programs->first_part[stage + 1]; part++) {
+        if (!programs->parts[part].backward) continue;
+        if (before == NOBODY) first = part;
+        else add_channel(engine, programs->parts[before].worker, programs->parts[part].worker, bytes);
+        before = part;
+    }
+    if (replicas > 1) add_channel(engine, programs->parts[before].worker, programs->parts[first].worker, bytes);
+}
+
+/* A ring of r replicas makes 2 (r - 1) steps, in each of which every replica sends its neighbour an r-th; channels that share a link
+ * take turns. */
+static double ring_seconds(const struct engine *engine, int stage) {
+    int replicas = programs_replicas(engine->work->programs, stage);
+    const struct engine_channel *channels = &engine->channels[engine->rings[stage].channel];
+    double step_s = 0;
+    for (int a = 0; replicas > 1 && a < replicas; a++) {
+        double link_s = 0;
+        for (int b = 0; b < replicas; b++)
+            if (channels[b].link == channels[a].link) link_s += channel_seconds(engine, &channels[b]);
+        step_s = fmax(step_s, link_s);
+    }
+    return 2 * (replicas - 1) * step_s;
+}
+
 /* An upper bound, from counts and the dearest of each: exactness does not matter. */
 static double longest_run(const struct engine *engine, const struct survey *survey) {
     const struct ps_programs *programs = engine->work->programs;
-    double computation = 0, transfer = 0;
+    double computation = 0, transfer = 0, sum = 0;
     for (int p = 0; p < programs->part_count; p++) {
         struct stage_seconds seconds = part_seconds(engine->work, &programs->parts[p]);
         for (int action = 0; action < ACTION_COUNT; action++) computation = fmax(computation, seconds.action[action]);
         computation = fmax(computation, seconds.update_and_predict);
     }
-    for (int c = 0; c < engine->routes.count; c++) transfer = fmax(transfer, channel_seconds(engine, c));
-    return (double)survey->events * computation + 2.0 * (double)survey->sends * transfer;
+    for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, channel_seconds(engine, &engine->channels[c]));
+    for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, ring_seconds(engine, stage));
+    return (double)survey->events * computation + 2.0 * (double)survey->sends * transfer + (double)survey->sums * sum;
 }
 
 /* A power of two of a second, the finest of which 2^52 cover the longest run: sums of ticks fit a double. */
@@ -129,31 +173,8 @@ static void lay_out_part(struct engine *engine, int index) {
         part->first_block[kind] = engine->block_count;
         engine->block_count += part->slots[kind];
     }
-}
-
-/* Do two channels take turns? Those between the same two workers in the same direction do, in both directions where either is
- * half duplex, and all whose links name the same medium. */
-static bool share_link(const struct engine *engine, int channel, int other) {
-    int from, to, other_from, other_to;
-    channel_ends(engine, channel, &from, &to);
-    channel_ends(engine, other, &other_from, &other_to);
-    if (from == other_from && to == other_to) return true;
-    const struct cluster_link *link = cluster_link_between(engine->work->cluster, from, to);
-    const struct cluster_link *other_link = cluster_link_between(engine->work->cluster, other_from, other_to);
-    if (!link || !other_link) return false;
-    if (from == other_to && to == other_from && (link->half_duplex || other_link->half_duplex)) return true;
-    return link->medium[0] && strcmp(link->medium, other_link->medium) == 0;
-}
-
-static void lay_out_channel(struct engine *engine, int index) {
-    int link = 0;
-    while (link < index && !share_link(engine, index, link)) link++;
-    engine->channels[index] = (struct engine_channel){
-        .offered = {NOBODY, NOBODY},
-        .link = link < index ? engine->channels[link].link : index,
-        .duration = ticks(engine, channel_seconds(engine, index)),
-        .bytes = channel_bytes(engine, index),
-    };
+    const struct part *of = &engine->work->programs->parts[index];
+    part->sum_block = of->backward && of->replicas > 1 ? engine->block_count++ : NOBODY;
 }
 
 static void lay_out_blocks(struct engine *engine) {
@@ -162,25 +183,31 @@ static void lay_out_blocks(struct engine *engine) {
             for (int slot = 0; slot < engine->parts[p].slots[kind]; slot++)
                 engine->blocks[engine->parts[p].first_block[kind] + slot] =
                     (struct engine_block){.worker = engine->work->programs->parts[p].worker, .partner = NOBODY, .next = NOBODY};
+    for (int p = 0; p < engine->work->programs->part_count; p++)
+        if (engine->parts[p].sum_block != NOBODY)
+            engine->blocks[engine->parts[p].sum_block] = (struct engine_block){
+                .worker = engine->work->programs->parts[p].worker, .partner = NOBODY, .next = NOBODY, .sum = true};
 }
 
 /* Zeroed; at least one element, so that NULL always means failure. */
 static void *take(int count, size_t size) { return calloc((size_t)(count > 0 ? count : 1), size); }
 
 static bool take_fixed(struct engine *engine) {
-    int workers = engine->work->programs->workers, channels = engine->routes.count;
+    const struct ps_programs *programs = engine->work->programs;
+    int workers = engine->worker_count, channels = engine->routes.count + programs->part_count;
     engine->workers = take(workers, sizeof *engine->workers);
-    engine->parts = take(engine->work->programs->part_count, sizeof *engine->parts);
+    engine->parts = take(programs->part_count, sizeof *engine->parts);
+    engine->rings = take(programs->stages, sizeof *engine->rings);
     engine->channels = take(channels, sizeof *engine->channels);
     engine->link_free = take(channels, sizeof *engine->link_free);
     engine->queue = take(workers, sizeof *engine->queue);
-    engine->completed = take(engine->work->programs->batches, sizeof *engine->completed);
-    return engine->workers && engine->parts && engine->channels && engine->link_free && engine->queue && engine->completed;
+    engine->completed = take(programs->batches, sizeof *engine->completed);
+    return engine->workers && engine->parts && engine->rings && engine->channels && engine->link_free && engine->queue && engine->completed;
 }
 
 static bool take_windows(struct engine *engine) {
     bool ok = true;
-    for (int w = 0; engine->work->folded && w < engine->work->programs->workers; w++) {
+    for (int w = 0; engine->work->folded && w < engine->worker_count; w++) {
         struct program *window = &engine->workers[w].page;
         window->code = take(PAGE, sizeof *window->code);
         window->capacity = PAGE;
@@ -196,6 +223,7 @@ static bool take_surveyed(struct engine *engine, const struct survey *survey) {
     engine->recording = survey->events <= SIMULATE_EVENTS_MAX && !engine->work->summary_only;
     if (!engine->recording) return true;
     timeline->workers = engine->work->programs->workers;
+    timeline->lanes = engine->lanes;
     timeline->batches = engine->work->programs->batches;
     timeline->micro_batches = engine->work->programs->micro_batches;
     timeline->event_count = timeline->event_capacity = (int)survey->events;
@@ -210,22 +238,30 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(programs->schedule, &schedule, error));
     engine->flush = schedule->flush;
+    engine->streaming = schedule->streaming || engine->work->cluster->streaming;
+    engine->lanes = schedule->lanes ? LANES : 1;
+    engine->worker_count = programs->workers * engine->lanes;
     engine->free_cores = engine->work->cluster->cores > 0 ? engine->work->cluster->cores : programs->workers;
     TRY(routes_create(programs, &engine->routes, error));
     if (!take_fixed(engine))
-        return error_memory(error, "simulated workers", (size_t)programs->workers * sizeof *engine->workers);
+        return error_memory(error, "simulated workers", (size_t)engine->worker_count * sizeof *engine->workers);
     struct survey survey = {0};
     for (int w = 0; w < programs->workers; w++) survey_program(engine, w, &survey);
     if (engine->work->folded) survey_slots(engine);
+    if (engine->lanes > 1) TRY(lanes_create(engine, error));
+    for (int route = 0; route < engine->routes.count; route++) add_route(engine, &engine->routes.list[route]);
+    for (int stage = 0; stage < programs->stages; stage++) add_ring(engine, stage);
     engine->tick_s = choose_tick(longest_run(engine, &survey));
     for (int p = 0; p < programs->part_count; p++) lay_out_part(engine, p);
-    for (int c = 0; c < engine->routes.count; c++) lay_out_channel(engine, c);
+    for (int c = 0; c < engine->channel_count; c++)
+        engine->channels[c].duration = ticks(engine, channel_seconds(engine, &engine->channels[c]));
+    for (int stage = 0; stage < programs->stages; stage++) engine->rings[stage].duration = ticks(engine, ring_seconds(engine, stage));
     if (!take_surveyed(engine, &survey)) {
         size_t bytes = (size_t)survey.events * sizeof *engine->timeline.events;
         return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);
     }
     lay_out_blocks(engine);
-    return event_heap_create(&engine->heap, programs->workers + engine->block_count, error);
+    return event_heap_create(&engine->heap, engine->worker_count + engine->block_count, error);
 }
 
 enum ps_status engine_create(struct engine *engine, const struct simulation_work *work, struct ps_error *error) {
@@ -238,9 +274,13 @@ enum ps_status engine_create(struct engine *engine, const struct simulation_work
 void engine_free(struct engine *engine) {
     event_heap_free(&engine->heap);
     timeline_free(&engine->timeline);
-    for (int w = 0; engine->workers && w < engine->work->programs->workers; w++) free(engine->workers[w].page.code);
+    for (int w = 0; engine->workers && w < engine->worker_count; w++) {
+        free(engine->workers[w].page.code);
+        free(engine->workers[w].needs);
+    }
     free(engine->workers);
     free(engine->parts);
+    free(engine->rings);
     routes_free(&engine->routes);
     free(engine->channels);
     free(engine->link_free);

@@ -25,5 +25,7 @@ void event_heap_free(struct event_heap *heap);
 void event_push(struct event_heap *heap, int64_t time, int subject);
 /* The earliest; false where there is none. */
 bool event_pop(struct event_heap *heap, struct event *event);
+/* Takes out an event about `subject`, if there is one; looks through all. */
+void event_remove(struct event_heap *heap, int subject);
 
 #endif

@@ -143,7 +143,7 @@ static enum ps_status make(fold_lower *lower, void *context, int short_turns, in
     enum ps_status status = lower_code(lower, context, m + folded->flush, n + !folded->flush, &more, &code, &in_turn, error);
     if (status == PS_OK) status = lower_code(lower, context, m, n, &folded->programs, &folded->worker, &fits, error);
     if (status == PS_OK) {
-        fits = fits && in_turn && same_slots(folded->programs, more);
+        fits = fits && in_turn && more->part_count == more->stages && same_slots(folded->programs, more);
         for (int w = 0; fits && w < more->workers; w++) fits = split(folded, &folded->worker[w], &code[w], &failed);
         if (failed) status = error_memory(error, "folded programs", sizeof *code);
         folded->turns = fits ? (folded->flush ? micro_batches : batches) - short_turns : 0;

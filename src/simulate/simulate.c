@@ -18,6 +18,8 @@
 
 /* Micro-batches that one simulation may have: guards against absurd numbers, not against long runs. */
 enum { MICRO_BATCHES_MAX = 1 << 24 };
+/* Replicas that take mini-batches in turn need so many times longer until one round is like the next. */
+enum { REPLICAS_LONGER = 3 };
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
@@ -32,6 +34,7 @@ int simulate_plan_batches(const struct ps_plan *plan) {
     if (schedule_find(plan->schedule, &schedule, NULL) != PS_OK) return 1;
     for (int i = 0; i < plan->pattern_count; i++) latest = larger(latest, plan->pattern[i].shift);
     int batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
+    if (!schedule->flush && plan_has_replicas(plan)) batches *= REPLICAS_LONGER;
     return larger(batches, 4 * latest / plan->micro_batches);
 }
 
@@ -39,12 +42,24 @@ static double slope(const struct engine *engine, int from, int to) {
     return engine_seconds(engine, engine->completed[to] - engine->completed[from]) / (to - from);
 }
 
+/* Mini-batches after which a pipeline repeats itself where replicas take them in turn. */
+static int turn_of(const struct ps_programs *programs) {
+    int turn = 1;
+    for (int stage = 0; stage < programs->stages; stage++) {
+        int round = programs_round(programs, stage), times = 1;
+        while (times * turn % round != 0) times++;
+        turn *= times;
+    }
+    return turn;
+}
+
 static double period(const struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
     int batches = programs->batches, steady = 0;
     if (engine->flush || batches == 1) return engine_seconds(engine, engine->end) / batches;
     while (steady < batches && engine->completed[steady] <= engine->last_entry) steady++;
-    int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches;
+    int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches, turn = turn_of(programs);
+    under_way = (under_way + turn - 1) / turn * turn;
     if (steady <= under_way) return slope(engine, 0, batches - 1);
     int span = larger(1, (steady - 1) / 2 / under_way) * under_way;
     return slope(engine, steady - 1 - span, steady - 1);
@@ -53,7 +68,7 @@ static double period(const struct engine *engine) {
 static void sum_up(const struct engine *engine, struct ps_simulation_info *info) {
     const struct ps_programs *programs = engine->work->programs;
     int64_t busy = 0;
-    for (int w = 0; w < programs->workers; w++) busy += engine->workers[w].busy;
+    for (int w = 0; w < engine->worker_count; w++) busy += engine->workers[w].busy;
     *info = (struct ps_simulation_info){
         .period_s = period(engine),
         .makespan_s = engine_seconds(engine, engine->end),
@@ -65,14 +80,33 @@ static void sum_up(const struct engine *engine, struct ps_simulation_info *info)
     if (info->period_s > 0) info->throughput_samples_per_s = samples / info->period_s;
 }
 
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* What a worker did, both lanes together where it has two: it waits as long as both do, about. */
+struct account {
+    int64_t busy, communication, dependency;
+};
+
+static struct account account_of(const struct engine *engine, int worker) {
+    const struct engine_worker *first = &engine->workers[worker * engine->lanes];
+    struct account account = {first->busy, first->communication, first->dependency};
+    if (engine->lanes == 1) return account;
+    const struct engine_worker *second = first + 1;
+    account.busy += second->busy;
+    int64_t idle = engine->end - account.busy;
+    account.communication = smaller(smaller(first->communication, second->communication), idle);
+    account.dependency = smaller(smaller(first->dependency, second->dependency), idle - account.communication);
+    return account;
+}
+
 /* Splits the idle time as simulate.h says. Parts are counted in ticks, so that they add up to the whole. */
 static void attribute(const struct engine *engine, int index, int64_t most_busy, struct ps_simulation_worker *result) {
-    const struct engine_worker *worker = &engine->workers[index];
-    int64_t waiting = engine->end - worker->busy - worker->communication;
-    int64_t imbalance = most_busy - worker->busy < waiting ? most_busy - worker->busy : waiting;
-    int64_t dependency = worker->dependency > imbalance ? worker->dependency - imbalance : 0;
-    result->busy_s = engine_seconds(engine, worker->busy);
-    result->idle_communication_s = engine_seconds(engine, worker->communication);
+    struct account worker = account_of(engine, index);
+    int64_t waiting = engine->end - worker.busy - worker.communication;
+    int64_t imbalance = smaller(most_busy - worker.busy, waiting);
+    int64_t dependency = worker.dependency > imbalance ? worker.dependency - imbalance : 0;
+    result->busy_s = engine_seconds(engine, worker.busy);
+    result->idle_communication_s = engine_seconds(engine, worker.communication);
     result->idle_imbalance_s = engine_seconds(engine, imbalance);
     result->idle_dependency_s = engine_seconds(engine, dependency);
     result->idle_fill_drain_s = engine_seconds(engine, waiting - imbalance - dependency);
@@ -88,8 +122,10 @@ static int weight_copies(const struct ps_programs *programs, int worker) {
 static void describe_workers(const struct engine *engine, struct ps_simulation *simulation) {
     const struct simulation_work *work = engine->work;
     int64_t most_busy = 0;
-    for (int w = 0; w < work->programs->workers; w++)
-        if (engine->workers[w].busy > most_busy) most_busy = engine->workers[w].busy;
+    for (int w = 0; w < work->programs->workers; w++) {
+        int64_t busy = account_of(engine, w).busy;
+        if (busy > most_busy) most_busy = busy;
+    }
     for (int w = 0; w < work->programs->workers; w++) {
         attribute(engine, w, most_busy, &simulation->worker[w]);
         simulation->memory[w] = programs_memory(work->programs, w, simulation->sizes, work->moments);
@@ -161,7 +197,7 @@ static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowe
     if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
     *lowered = (struct lowered){0};
     struct ps_plan shared = *plan;
-    if (2.0 * plan->stage_count * batches * plan->micro_batches > SIMULATE_EVENTS_MAX)
+    if (!schedule->lanes && 2.0 * plan->stage_count * batches * plan->micro_batches > SIMULATE_EVENTS_MAX)
         TRY(fold_create(lower_length, &shared, schedule->flush, plan->workers, plan->micro_batches, batches, &lowered->folded,
                         error));
     return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);

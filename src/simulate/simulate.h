@@ -15,6 +15,14 @@
  * computation that makes the block, as far as the receiver's block and the link are free then, and ends no earlier than that
  * computation. The receiver waits for the whole block: it does not begin with the first part.
  *
+ * Schedules may say that their devices stream, whatever the cluster says, and that they run forwards beside backwards (BaPipe's
+ * FBP; simulate/lanes.c). Such a worker has two lanes that share it; what is said here of a worker that waits is then said of the
+ * lanes, and the worker waits as long as both do.
+ *
+ * REDUCE only starts too. The sum over a stage's replicas begins when all have come and the links of the ring, from each to the next,
+ * have done with those before it. Of r replicas it takes 2 (r - 1) steps of latency + bytes / r / bandwidth on the slowest of the links
+ * (channels of the ring that share a link take turns in each step), and settles all their gradients at its end.
+ *
  * Without overlap (cluster.overlap false) transfers take the workers' own time: the sender is held up at its SEND, whether or
  * not the other end has come, and the receiver as long when it first needs the block, from the later of its own time and the
  * sender's start. With cluster.cores set, only so many workers compute at a moment; the others queue in order of arrival.

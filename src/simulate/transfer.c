@@ -14,25 +14,38 @@ static int block_index(const struct engine *engine, int worker, int stage, enum 
 }
 
 /* Time spent waiting: before the other end came for the stage there, after it for the transfer. */
-static void account_wait(struct engine *engine, struct engine_worker *worker, int64_t other_end_came) {
+static void account_wait(struct engine *engine, int index, int64_t other_end_came) {
+    struct engine_worker *worker = &engine->workers[index];
     int64_t since = worker->waiting_since, met = other_end_came > since ? other_end_came : since;
     worker->communication += engine->now - met;
-    if (!engine_fills_or_drains(worker)) worker->dependency += met - since;
+    if (!engine_fills_or_drains(engine, index)) worker->dependency += met - since;
     worker->waiting = NOBODY;
+}
+
+/* Who waits for the block: its worker, or either of its lanes; NOBODY. */
+static int waiter(const struct engine *engine, int index) {
+    int first = engine->blocks[index].worker * engine->lanes;
+    for (int worker = first; worker < first + engine->lanes; worker++)
+        if (engine->workers[worker].waiting == index) return worker;
+    return NOBODY;
 }
 
 static void settle(struct engine *engine, int index) {
     struct engine_block *block = &engine->blocks[index];
-    struct engine_worker *worker = &engine->workers[block->worker];
+    int worker = waiter(engine, index);
     block->moving = false;
-    if (worker->waiting != index) return;
+    if (worker == NOBODY) return;
     account_wait(engine, worker, engine->blocks[block->partner].posted);
-    event_push(&engine->heap, engine->now, block->worker);
+    event_push(&engine->heap, engine->now, worker);
 }
 
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct engine *engine = context;
     if (kind < BLOCK_INPUT) return true;
+    if (kind == BLOCK_WEIGHT_GRADIENTS) {
+        int sum = engine_part_of(engine, worker, stage)->sum_block;
+        return sum == NOBODY || !engine->blocks[sum].moving;
+    }
     return !engine->blocks[block_index(engine, worker, stage, kind, slot)].moving;
 }
 
@@ -48,11 +61,11 @@ static void occupy(struct engine *engine, int index, int64_t duration) {
  * partner. */
 static void receive_in_own_time(struct engine *engine, int index) {
     struct engine_block *block = &engine->blocks[index];
-    struct engine_worker *worker = &engine->workers[block->worker];
-    if (block->partner == NOBODY || worker->waiting != index) return;
+    int worker = waiter(engine, index);
+    if (block->sum || block->partner == NOBODY || worker == NOBODY) return;
     account_wait(engine, worker, engine->now);
     block->moving = false;
-    occupy(engine, block->worker, engine->channels[block->channel].duration);
+    occupy(engine, worker, engine->channels[block->channel].duration);
 }
 
 static void record(struct engine *engine, const struct engine_block *sender, const struct engine_block *receiver, int64_t start,
@@ -90,19 +103,19 @@ static void carry(struct engine *engine, int sender_index, int receiver_index) {
     }
     int64_t *done = &engine->link_free[channel->link];
     int64_t start = engine->now;
-    if (engine->work->cluster->streaming) start = latest(sender->begun, receiver->posted);
+    if (engine->streaming) start = latest(sender->begun, receiver->posted);
     start = latest(start, *done);
     *done = latest(start + channel->duration, engine->now);
     record(engine, sender, receiver, start, *done);
     if (*done > engine->now)
-        event_push(&engine->heap, *done, engine->work->programs->workers + receiver_index);
+        event_push(&engine->heap, *done, engine->worker_count + receiver_index);
     else
         transfer_end(engine, receiver_index);
 }
 
 void transfer_end(struct engine *engine, int block) {
     settle(engine, block);
-    settle(engine, engine->blocks[block].partner);
+    if (!engine->blocks[block].sum) settle(engine, engine->blocks[block].partner);
 }
 
 /* Takes the block out of the list that holds the other end of `block`; NOBODY where it has not come yet. */
@@ -151,10 +164,45 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     block->micro_batch = instruction->micro_batch;
     block->posted = engine->now;
     block->begun = engine->workers[worker].started;
-    block->channel = routes_of(&engine->routes, engine->work->programs, worker, instruction);
+    block->channel = routes_of(&engine->routes, engine->work->programs, engine_owner(engine, worker), instruction);
     assert(block->channel != NO_ROUTE);
     offer(engine, index, side);
     if (side == SENDER && !engine->work->cluster->overlap) occupy(engine, worker, engine->channels[block->channel].duration);
+    return PS_OK;
+}
+
+/* All replicas have come: the sum goes around the ring once its links have done with what came before, on all of them at once. */
+static void add_up(struct engine *engine, int stage, int last_block) {
+    const struct ps_programs *programs = engine->work->programs;
+    struct engine_ring *ring = &engine->rings[stage];
+    int replicas = programs_replicas(programs, stage);
+    int64_t start = engine->now;
+    for (int r = 0; r < replicas; r++) start = latest(start, engine->link_free[engine->channels[ring->channel + r].link]);
+    for (int r = 0; r < replicas; r++) engine->link_free[engine->channels[ring->channel + r].link] = start + ring->duration;
+    for (int part = programs->first_part[stage]; part < programs->first_part[stage + 1]; part++) {
+        int block = engine->parts[part].sum_block;
+        if (block == NOBODY) continue;
+        engine->blocks[block].partner = last_block;
+        if (start + ring->duration > engine->now)
+            event_push(&engine->heap, start + ring->duration, engine->worker_count + block);
+        else
+            transfer_end(engine, block);
+    }
+}
+
+enum ps_status transfer_reduce(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    struct engine *engine = context;
+    (void)error;
+    struct engine_ring *ring = &engine->rings[instruction->stage];
+    int index = engine_part_of(engine, worker, instruction->stage)->sum_block;
+    struct engine_block *block = &engine->blocks[index];
+    assert(index != NOBODY && !block->moving);
+    block->moving = true;
+    block->partner = NOBODY;
+    block->posted = engine->now;
+    if (++ring->offered < programs_replicas(engine->work->programs, instruction->stage)) return PS_OK;
+    ring->offered = 0;
+    add_up(engine, instruction->stage, index);
     return PS_OK;
 }
 

@@ -35,6 +35,7 @@ struct search {
     size_t *list_end; /* per worker: its states end here and begin where those of worker k + 1 end */
     int64_t *least;   /* Fenwick tree: least F + B; and the state that has it */
     int *least_state;
+    int *far;        /* with memory: per worker, so many layers of the backward can those before it hold at most */
     int *next_state; /* with memory: [i][j] the state of worker k + 1 with this i and the least j at or after this one */
 };
 
@@ -153,12 +154,30 @@ static void index_next(struct search *search, int k) {
             if (search->next_state[i * side + j] < 0) search->next_state[i * side + j] = search->next_state[i * side + j + 1];
 }
 
+/* Weights and stashes alone, as if each worker began where those before it must end. What a range keeps of its input is no less
+ * than what its stash leaves out of it, so these grow with the layers. */
+static void find_far(struct search *search) {
+    const struct bipartition *data = &search->data;
+    int far = 0;
+    for (int k = 0; k < data->workers; k++) {
+        const struct stage_slots *slots = &data->problem->slots[k];
+        int64_t limit = data->problem->cluster->devices[k].memory_bytes;
+        int64_t stash = slots->stash < slots->input ? slots->stash : slots->input, copies = slots->weights + 1 + data->problem->moments;
+        search->far[k] = far;
+        int begin = far;
+        while (far < data->layers && (limit == 0 || copies * (data->parameter_bytes[far + 1] - data->parameter_bytes[begin]) +
+                                                            stash * (data->stash_bytes[far + 1] - data->stash_bytes[begin]) <=
+                                                        limit))
+            far++;
+    }
+}
+
 static enum ps_status find_states_with_memory(struct search *search, int k, double period_ns, struct ps_error *error) {
     const struct bipartition *data = &search->data;
     struct band band = find_band(search, k, period_ns);
     index_next(search, k + 1);
     for (int i = k == 0 ? 0 : data->layers; i >= 0; i--)
-        for (int j = 0; j <= (k == 0 ? 0 : data->layers); j++) {
+        for (int j = 0; j <= search->far[k]; j++) {
             int64_t done = data->forward_ns[i] + data->backward_ns[j];
             if (done < band.low) continue;
             if (done > band.high) break;
@@ -255,9 +274,13 @@ static enum ps_status search_open(struct search *search, struct ps_error *error)
     search->list_end = malloc(((size_t)search->data.workers + 2) * sizeof *search->list_end);
     search->least = malloc(side * sizeof *search->least);
     search->least_state = malloc(side * sizeof *search->least_state);
-    if (search->data.problem->slots) search->next_state = malloc(side * side * sizeof *search->next_state);
-    if (search->list_end && search->least && search->least_state && (search->next_state || !search->data.problem->slots))
+    bool memory = search->data.problem->slots;
+    if (memory) search->next_state = malloc(side * side * sizeof *search->next_state);
+    if (memory) search->far = malloc((size_t)search->data.workers * sizeof *search->far);
+    if (search->list_end && search->least && search->least_state && (!memory || (search->next_state && search->far))) {
+        if (memory) find_far(search);
         return PS_OK;
+    }
     return error_memory(error, "the tables of the planner", side * side * sizeof *search->next_state);
 }
 
@@ -296,6 +319,7 @@ out:
     free(search.least);
     free(search.least_state);
     free(search.next_state);
+    free(search.far);
     return status;
 }
 

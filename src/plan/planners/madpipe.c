@@ -9,11 +9,11 @@
 
 #include "plan/planners/madpipe_schedule.h"
 
-enum { NODES_PER_TEST = 300, PROMISING = 8, PLANS = 32, CLIMB_NODES = 100000 };
+enum { NODES_PER_TEST = 1500, PROMISING = 8, PLANS = 64, CLIMB_NODES = 60000 };
 
 /* Chains of more layers than this are searched for plans at so many of their cuts; the bound is
  * found to 1/SHARP; what is only a hint to 1/ROUGH. */
-enum { MANY_LAYERS = 100, SHARP = 20000, ROUGH = 100, ROUGH_BUDGET = 10000000, LONG_BUDGET = 30000000 };
+enum { MANY_LAYERS = 200, SHARP = 20000, ROUGH = 100, ROUGH_BUDGET = 5000000, LONG_BUDGET = 12000000 };
 
 struct scratch {
     struct madpipe_stage *stages;

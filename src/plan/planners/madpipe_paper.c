@@ -187,6 +187,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
 extern const struct planner planner_madpipe_paper;
 const struct planner planner_madpipe_paper = {
     .name = "madpipe-paper",
+    .yardstick = true,
     .summary = "MadPipe's published dynamic programme on a grid",
     .own_schedule = true,
     .solve = solve,

@@ -24,6 +24,8 @@ struct search {
     const struct ideals *ideals;
     int machines, replicas_max;
     double bandwidth; /* bytes per nanosecond; 0: transfers cost nothing */
+    double *keys;     /* [replicas - 1][ideals]: compute and synchronisation */
+    double *boundary; /* per ideal: transfers across it, of one machine */
     bool *reached;    /* [machines + 1][ideals]: R[m] */
     struct step {
         int from; /* the stage's lower ideal */
@@ -34,17 +36,36 @@ struct search {
 };
 
 static double key_ns(const struct search *search, int ideal, int replicas) {
-    double key = (double)search->ideals->time_ns[ideal];
-    if (replicas == 1 || search->bandwidth == 0) return key;
-    return key + 4.0 * (replicas - 1) / (search->bandwidth * replicas) * (double)search->ideals->weight_bytes[ideal];
+    return search->keys[(size_t)(replicas - 1) * (size_t)search->ideals->count + (size_t)ideal];
 }
 
-static double boundary_ns(const struct search *search, int ideal, int replicas) {
-    return search->bandwidth > 0 ? 2.0 * (double)search->ideals->cut_bytes[ideal] / (search->bandwidth * replicas) : 0;
-}
+static double boundary_ns(const struct search *search, int ideal, int replicas) { return search->boundary[ideal] / replicas; }
 
 static double stage_ns(const struct search *search, int lower, int upper, int replicas) {
     return (key_ns(search, upper, replicas) - key_ns(search, lower, replicas)) / replicas;
+}
+
+static void fill_keys(struct search *search) {
+    const struct ideals *ideals = search->ideals;
+    for (int i = 0; i < ideals->count; i++) {
+        search->boundary[i] = search->bandwidth > 0 ? 2.0 * (double)ideals->cut_bytes[i] / search->bandwidth : 0;
+        for (int r = 1; r <= search->replicas_max; r++) {
+            double key = (double)ideals->time_ns[i];
+            if (search->bandwidth > 0)
+                key += 4.0 * (r - 1) / (search->bandwidth * r) * (double)ideals->weight_bytes[i];
+            search->keys[(size_t)(r - 1) * (size_t)ideals->count + (size_t)i] = key;
+        }
+    }
+}
+
+/* Of those inside the whole graph, which are all, the best to begin its last stage of `replicas` machines with. */
+static int best_last(const struct search *search, int replicas, double period_ns) {
+    const bool *before = &search->reached[(size_t)(search->machines - replicas) * (size_t)search->ideals->count];
+    const double *keys = &search->keys[(size_t)(replicas - 1) * (size_t)search->ideals->count];
+    int best = -1;
+    for (int i = 0; i < search->ideals->count - 1; i++)
+        if (before[i] && (best < 0 || keys[i] > keys[best]) && (i == 0 || boundary_ns(search, i, replicas) <= period_ns)) best = i;
+    return best;
 }
 
 /* Stages of `replicas` machines that end a plan of `machines`. */
@@ -52,6 +73,7 @@ static void sweep(struct search *search, int machines, int replicas, double peri
     const struct ideals *ideals = search->ideals;
     size_t count = (size_t)ideals->count;
     const bool *before = &search->reached[(size_t)(machines - replicas) * count];
+    const double *keys = &search->keys[(size_t)(replicas - 1) * count];
     bool *reached = &search->reached[(size_t)machines * count];
     struct step *steps = &search->steps[(size_t)machines * count];
     for (int i = 0; i < ideals->count; i++) {
@@ -63,14 +85,13 @@ static void sweep(struct search *search, int machines, int replicas, double peri
             best = search->best_key[lower];
             from = search->best_from[lower];
         }
-        if (from >= 0 && !reached[i] && (key_ns(search, i, replicas) - best) / replicas <= period_ns &&
+        if (from >= 0 && !reached[i] && (keys[i] - best) / replicas <= period_ns &&
             (machines == replicas || i == ideals->count - 1 || boundary_ns(search, i, replicas) <= period_ns)) {
             reached[i] = true;
             steps[i] = (struct step){from, replicas};
         }
-        double own = key_ns(search, i, replicas);
-        if (before[i] && own > best && (i == 0 || boundary_ns(search, i, replicas) <= period_ns)) {
-            best = own;
+        if (before[i] && keys[i] > best && (i == 0 || boundary_ns(search, i, replicas) <= period_ns)) {
+            best = keys[i];
             from = i;
         }
         search->best_key[i] = best;
@@ -80,12 +101,19 @@ static void sweep(struct search *search, int machines, int replicas, double peri
 
 static bool feasible(struct search *search, double period_ns) {
     size_t count = (size_t)search->ideals->count;
+    int last = search->ideals->count - 1;
     memset(search->reached, 0, count * ((size_t)search->machines + 1) * sizeof *search->reached);
     search->reached[0] = true;
-    for (int m = 1; m <= search->machines; m++)
+    for (int m = 1; m < search->machines; m++)
         for (int replicas = 1; replicas <= m && replicas <= search->replicas_max; replicas++)
             sweep(search, m, replicas, period_ns);
-    return search->reached[((size_t)search->machines + 1) * count - 1];
+    for (int replicas = 1; replicas <= search->replicas_max; replicas++) {
+        int from = best_last(search, replicas, period_ns);
+        if (from < 0 || stage_ns(search, from, last, replicas) > period_ns) continue;
+        search->steps[(size_t)search->machines * count + (size_t)last] = (struct step){from, replicas};
+        return true;
+    }
+    return false;
 }
 
 /* The period of the plan that the last feasible test found. */
@@ -133,7 +161,12 @@ static enum ps_status open_search(struct search *search, struct ps_error *error)
     search->steps = malloc(places * sizeof *search->steps);
     search->best_key = malloc(ideals * sizeof *search->best_key);
     search->best_from = malloc(ideals * sizeof *search->best_from);
-    if (search->reached && search->steps && search->best_key && search->best_from) return PS_OK;
+    search->keys = malloc(ideals * (size_t)search->replicas_max * sizeof *search->keys);
+    search->boundary = malloc(ideals * sizeof *search->boundary);
+    if (search->reached && search->steps && search->best_key && search->best_from && search->keys && search->boundary) {
+        fill_keys(search);
+        return PS_OK;
+    }
     return error_memory(error, "the tables of the planner", places * sizeof *search->steps);
 }
 
@@ -189,6 +222,8 @@ static enum ps_status solve_ideals(const struct planner_problem *problem, const 
     answer->objective_s = answer->lower_bound_s = period_ns / 1e9;
     status = write_answer(&search, answer, error);
 out:
+    free(search.keys);
+    free(search.boundary);
     free(search.reached);
     free(search.steps);
     free(search.best_key);

@@ -135,6 +135,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
         sent(&pools[BLOCK_INPUT_GRADIENT], instruction.block[BLOCK_INPUT_GRADIENT], programs->evaluation || instruction.peer == worker);
         break;
     case OP_U:
+    case OP_AR:
     case OP_P:
     case OPCODE_COUNT: break;
     }

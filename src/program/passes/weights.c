@@ -92,6 +92,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     struct instruction instruction = programs->worker[worker].code[index];
     struct part_weights *weights = &pass->parts[programs_part(programs, worker, instruction.stage)];
     if (instruction.op == OP_U) return update(weights, instruction, index, out, error);
+    if (instruction.op == OP_AR) return program_append(out, &instruction, error);
     struct reading reading = reading_of(pass, programs, &instruction);
     if (reading.ahead > 0) TRY(predict(weights, reading, &instruction, out, error));
     instruction.slot = (int16_t)(reading.ahead > 0 ? weights->predicted_slot : weights->version_slot[reading.version]);
@@ -106,7 +107,7 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
         const struct program *program = &programs->worker[worker];
         for (int i = 0; i < program->count; i++) {
             const struct instruction *instruction = &program->code[i];
-            if (instruction->op == OP_U) continue;
+            if (instruction->op == OP_U || instruction->op == OP_AR) continue;
             struct reading reading = reading_of(pass, programs, instruction);
             struct reading_context now =
                 version_table_context(&pass->versions, programs, instruction->stage, instruction->micro_batch, pass->flush);

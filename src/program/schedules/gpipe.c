@@ -5,10 +5,11 @@
 #include "program/schedules/straight.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int stage = straight_stage(programs, worker), m = programs->micro_batches;
-    for (int batch = 0; stage >= 0 && batch < programs->batches; batch++) {
-        for (int k = 0; k < m; k++) TRY(straight_compute(program, OP_F, stage, batch * m + k, error));
-        for (int k = 0; k < m; k++) TRY(straight_compute(program, OP_B, stage, batch * m + k, error));
+    int part = straight_part(programs, worker);
+    for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
+        int m = programs_share(programs, part, batch);
+        for (int n = 0; n < m; n++) TRY(straight_append(programs, part, OP_F, batch * m + n, program, error));
+        for (int n = 0; n < m; n++) TRY(straight_append(programs, part, OP_B, batch * m + n, program, error));
     }
     return PS_OK;
 }
@@ -17,6 +18,7 @@ const struct schedule schedule_gpipe = {
     .name = "gpipe",
     .summary = "all forwards of a mini-batch, then all backwards",
     .flush = true,
+    .replicas = true,
     .micro_batches = straight_micro_batches,
     .write = write,
 };

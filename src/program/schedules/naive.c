@@ -7,10 +7,10 @@ static int one(int workers) {
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int stage = straight_stage(programs, worker);
-    for (int k = 0; stage >= 0 && k < programs_micro_batches(programs); k++) {
-        TRY(straight_compute(program, OP_F, stage, k, error));
-        TRY(straight_compute(program, OP_B, stage, k, error));
+    int part = straight_part(programs, worker);
+    for (int n = 0; part != NO_PART && n < programs_taken(programs, part); n++) {
+        TRY(straight_append(programs, part, OP_F, n, program, error));
+        TRY(straight_append(programs, part, OP_B, n, program, error));
     }
     return PS_OK;
 }
@@ -19,6 +19,7 @@ const struct schedule schedule_naive = {
     .name = "naive",
     .summary = "one micro-batch at a time through all stages: no pipelining",
     .flush = true,
+    .replicas = true,
     .micro_batches = one,
     .write = write,
 };

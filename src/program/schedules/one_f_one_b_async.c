@@ -10,15 +10,17 @@ static int one(int workers) {
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int stage = straight_stage(programs, worker);
-    if (stage < 0) return PS_OK;
-    return straight_one_forward_one_backward(program, stage, 0, programs_micro_batches(programs), programs->stages - 1 - stage, error);
+    int part = straight_part(programs, worker);
+    if (part == NO_PART) return PS_OK;
+    int ahead = straight_ahead(programs, programs->parts[part].stage);
+    return straight_one_forward_one_backward(programs, part, program, 0, programs_taken(programs, part), ahead, error);
 }
 
 const struct schedule schedule_1f1b_async = {
     .name = "1f1b-async",
     .summary = "one forward, one backward in turn, never drained within a segment (PipeDream)",
     .flush = false,
+    .replicas = true,
     .micro_batches = one,
     .write = write,
 };

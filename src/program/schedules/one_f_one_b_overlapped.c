@@ -5,16 +5,14 @@
 #include "program/schedules/straight.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int stage = straight_stage(programs, worker), m = programs->micro_batches;
-    for (int batch = 0; stage >= 0 && batch < programs->batches; batch++)
-        TRY(straight_one_forward_one_backward(program, stage, batch * m, m, 2 * (programs->stages - stage) - 1, error));
-    return PS_OK;
+    return straight_write_drained(programs, worker, 2, program, error);
 }
 
 const struct schedule schedule_1f1b_so = {
     .name = "1f1b-so",
     .summary = "1f1b with twice the forwards ahead, which hides transfers (BaPipe's 1F1B-SO)",
     .flush = true,
+    .replicas = true,
     .micro_batches = straight_micro_batches,
     .write = write,
 };

@@ -48,11 +48,12 @@ static enum ps_status append_period(const struct ps_programs *programs, int work
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int count = programs_micro_batches(programs), latest = 0;
     if (!programs->plan || programs->plan->pattern_count == 0) {
-        int stage = straight_stage(programs, worker);
-        if (stage < 0) return PS_OK;
+        int part = straight_part(programs, worker);
+        if (part == NO_PART) return PS_OK;
         if (programs->stages > programs->workers)
             return error_set(error, PS_USAGE, "pattern: the plan has none, and several stages on a worker need one");
-        return straight_one_forward_one_backward(program, stage, 0, count, programs->stages - 1 - stage, error);
+        return straight_one_forward_one_backward(programs, part, program, 0, count, straight_ahead(programs, programs->parts[part].stage),
+                                                 error);
     }
     TRY(check(programs->plan, error));
     for (int i = 0; i < programs->plan->pattern_count; i++)

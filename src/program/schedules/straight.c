@@ -7,29 +7,66 @@ int straight_stage(const struct ps_programs *programs, int worker) {
     return -1;
 }
 
+int straight_part(const struct ps_programs *programs, int worker) {
+    int part = 0;
+    while (part < programs->part_count && programs->parts[part].worker != worker) part++;
+    return part < programs->part_count ? part : NO_PART;
+}
+
+/* `under_way`: how many the later stages hold. Where whole mini-batches go to replicas in turn, from the last stage with replicas
+ * backwards it is mini-batches that are counted. */
+int straight_ahead(const struct ps_programs *programs, int stage) {
+    int under_way = 0, held = 0, unit = 1;
+    for (int s = programs->stages - 1; s >= stage; s--) {
+        int replicas = programs_replicas(programs, s);
+        if (replicas > 1 && unit == 1 && !programs->flush) {
+            unit = programs->micro_batches;
+            under_way = (under_way + unit - 1) / unit;
+        }
+        held = 1 + (under_way + replicas - 1) / replicas;
+        under_way = held * replicas;
+    }
+    return unit * held - 1;
+}
+
+enum ps_status straight_append(const struct ps_programs *programs, int part, enum opcode op, int n, struct program *program,
+                               struct ps_error *error) {
+    return straight_compute(program, op, programs->parts[part].stage, programs_nth(programs, part, n), error);
+}
+
 enum ps_status straight_compute(struct program *program, enum opcode op, int stage, int micro_batch, struct ps_error *error) {
     struct instruction instruction = instruction_make(op, stage, micro_batch);
     return program_append(program, &instruction, error);
 }
 
-enum ps_status straight_one_forward_one_backward(struct program *program, int stage, int first, int count, int warm_up,
-                                                 struct ps_error *error) {
+enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int part, struct program *program, int first,
+                                                 int count, int warm_up, struct ps_error *error) {
     if (warm_up > count) warm_up = count;
-    for (int k = 0; k < count + warm_up; k++) {
-        if (k < count) TRY(straight_compute(program, OP_F, stage, first + k, error));
-        if (k >= warm_up) TRY(straight_compute(program, OP_B, stage, first + k - warm_up, error));
+    for (int n = 0; n < count + warm_up; n++) {
+        if (n < count) TRY(straight_append(programs, part, OP_F, first + n, program, error));
+        if (n >= warm_up) TRY(straight_append(programs, part, OP_B, first + n - warm_up, program, error));
     }
     return PS_OK;
 }
 
-enum ps_status straight_split_backward(struct program *program, int stage, int first, int count, int warm_up, int lag,
-                                       struct ps_error *error) {
+enum ps_status straight_write_drained(const struct ps_programs *programs, int worker, int times, struct program *program,
+                                      struct ps_error *error) {
+    int part = straight_part(programs, worker);
+    for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
+        int m = programs_share(programs, part, batch), ahead = straight_ahead(programs, programs->parts[part].stage);
+        TRY(straight_one_forward_one_backward(programs, part, program, batch * m, m, times * (ahead + 1) - 1, error));
+    }
+    return PS_OK;
+}
+
+enum ps_status straight_split_backward(const struct ps_programs *programs, int part, struct program *program, int first, int count,
+                                       int warm_up, int lag, struct ps_error *error) {
     if (warm_up > count) warm_up = count;
-    for (int k = 0; k < count + warm_up + lag; k++) {
-        int input = k - warm_up, weights = input - lag;
-        if (k < count) TRY(straight_compute(program, OP_F, stage, first + k, error));
-        if (input >= 0 && input < count) TRY(straight_compute(program, OP_I, stage, first + input, error));
-        if (weights >= 0 && weights < count) TRY(straight_compute(program, OP_W, stage, first + weights, error));
+    for (int n = 0; n < count + warm_up + lag; n++) {
+        int input = n - warm_up, weights = input - lag;
+        if (n < count) TRY(straight_append(programs, part, OP_F, first + n, program, error));
+        if (input >= 0 && input < count) TRY(straight_append(programs, part, OP_I, first + input, program, error));
+        if (weights >= 0 && weights < count) TRY(straight_append(programs, part, OP_W, first + weights, program, error));
     }
     return PS_OK;
 }

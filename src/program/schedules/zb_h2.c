@@ -6,9 +6,11 @@
 #include "program/schedules/straight.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int stage = straight_stage(programs, worker), m = programs->micro_batches;
-    for (int batch = 0; stage >= 0 && batch < programs->batches; batch++)
-        TRY(straight_split_backward(program, stage, batch * m, m, 2 * (programs->stages - 1 - stage), 2 * stage, error));
+    int part = straight_part(programs, worker), m = programs->micro_batches;
+    for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
+        int stage = programs->parts[part].stage, ahead = programs->stages - 1 - stage;
+        TRY(straight_split_backward(programs, part, program, batch * m, m, 2 * ahead, 2 * stage, error));
+    }
     return PS_OK;
 }
 

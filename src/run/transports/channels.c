@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "program/routes.h"
+#include "run/transports/sum.h"
 
 enum { SENDER, RECEIVER };
 
@@ -31,6 +32,26 @@ struct channel {
     bool stopped;
 };
 
+/* Where the replicas of a stage meet to add up their gradients: the last to come does it for all. */
+struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct transport_share *shares; /* by replica, of those that have come */
+    int replicas, came;
+    double when;       /* of the last to come so far, by the posters' devices */
+    double settled_at; /* the same of the sum that was made last */
+    int64_t over;      /* sums made */
+    bool stopped;
+};
+
+/* A part at its stage's meeting; its worker's alone. */
+struct attendance {
+    struct meeting *meeting;
+    int replica;
+    int64_t offered; /* times that it came */
+    double settled_at;
+};
+
 struct channels {
     struct transport transport;
     struct routes routes;
@@ -38,6 +59,9 @@ struct channels {
     int started;             /* channels whose lock and condition exist */
     int part_count;
     struct place *(*places)[BLOCK_KINDS]; /* by part, kind and slot */
+    struct meeting *meetings;             /* per stage */
+    int stages;
+    struct attendance *attendances; /* per part */
 };
 
 static int end_of(enum block_kind kind) { return kind == BLOCK_OUTPUT || kind == BLOCK_INPUT_GRADIENT ? SENDER : RECEIVER; }
@@ -75,6 +99,28 @@ static enum ps_status make_places(struct channels *channels, const struct transp
     return PS_OK;
 }
 
+static enum ps_status make_meetings(struct channels *channels, const struct ps_programs *programs, struct ps_error *error) {
+    channels->meetings = calloc((size_t)programs->stages, sizeof *channels->meetings);
+    channels->attendances = calloc((size_t)programs->part_count, sizeof *channels->attendances);
+    if (!channels->meetings || !channels->attendances)
+        return error_memory(error, "transport", (size_t)programs->part_count * sizeof *channels->attendances);
+    for (; channels->stages < programs->stages; channels->stages++) {
+        struct meeting *meeting = &channels->meetings[channels->stages];
+        meeting->replicas = programs_replicas(programs, channels->stages);
+        pthread_mutex_init(&meeting->lock, NULL);
+        pthread_cond_init(&meeting->changed, NULL);
+        meeting->shares = calloc((size_t)meeting->replicas, sizeof *meeting->shares);
+        if (!meeting->shares) {
+            channels->stages++;
+            return error_memory(error, "transport", (size_t)meeting->replicas * sizeof *meeting->shares);
+        }
+    }
+    for (int part = 0; part < programs->part_count; part++)
+        channels->attendances[part] = (struct attendance){.meeting = &channels->meetings[programs->parts[part].stage],
+                                                          .replica = programs->parts[part].replica};
+    return PS_OK;
+}
+
 enum ps_status channels_create(const struct transport_class *class, const struct transport_options *options,
                                struct transport **out, struct ps_error *error) {
     struct channels *channels = calloc(1, sizeof *channels);
@@ -89,6 +135,7 @@ enum ps_status channels_create(const struct transport_class *class, const struct
     if (status == PS_OK) status = make_places(channels, options, error);
     for (int route = 0; status == PS_OK && route < channels->routes.count; route++)
         status = start_channel(channels, options, route, error);
+    if (status == PS_OK) status = make_meetings(channels, options->programs, error);
     if (status != PS_OK) {
         channels_destroy(&channels->transport);
         return status;
@@ -108,6 +155,13 @@ void channels_destroy(struct transport *transport) {
     }
     for (int part = 0; channels->places && part < channels->part_count; part++)
         for (int kind = 0; kind < BLOCK_KINDS; kind++) free(channels->places[part][kind]);
+    for (int stage = 0; stage < channels->stages; stage++) {
+        pthread_mutex_destroy(&channels->meetings[stage].lock);
+        pthread_cond_destroy(&channels->meetings[stage].changed);
+        free(channels->meetings[stage].shares);
+    }
+    free(channels->meetings);
+    free(channels->attendances);
     free(channels->places);
     free(channels->channel);
     routes_free(&channels->routes);
@@ -145,7 +199,38 @@ void channels_post(struct transport *transport, int part, enum block_kind kind, 
     pthread_mutex_unlock(&channel->lock);
 }
 
+void channels_reduce(struct transport *transport, int part, const struct transport_share *share, double when) {
+    struct attendance *own = &((struct channels *)transport)->attendances[part];
+    struct meeting *meeting = own->meeting;
+    pthread_mutex_lock(&meeting->lock);
+    assert(own->offered == meeting->over);
+    own->offered++;
+    meeting->shares[own->replica] = *share;
+    if (meeting->came == 0 || when > meeting->when) meeting->when = when;
+    if (++meeting->came == meeting->replicas) {
+        sum_shares(meeting->shares, meeting->replicas);
+        meeting->came = 0;
+        meeting->settled_at = meeting->when;
+        meeting->over++;
+        pthread_cond_broadcast(&meeting->changed);
+    }
+    pthread_mutex_unlock(&meeting->lock);
+}
+
+/* Has the last sum that the part came for been made? No other is made before it comes again. */
+static bool sum_settled(struct attendance *own, bool wait) {
+    struct meeting *meeting = own->meeting;
+    if (meeting->replicas == 1) return true;
+    pthread_mutex_lock(&meeting->lock);
+    while (wait && own->offered > meeting->over && !meeting->stopped) pthread_cond_wait(&meeting->changed, &meeting->lock);
+    bool settled = own->offered <= meeting->over;
+    if (settled) own->settled_at = meeting->settled_at;
+    pthread_mutex_unlock(&meeting->lock);
+    return settled;
+}
+
 bool channels_settled(struct transport *transport, int part, enum block_kind kind, int slot) {
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return sum_settled(&((struct channels *)transport)->attendances[part], false);
     const struct place *place = place_of(transport, part, kind, slot);
     if (!place->channel) return true;
     pthread_mutex_lock(&place->channel->lock);
@@ -155,6 +240,7 @@ bool channels_settled(struct transport *transport, int part, enum block_kind kin
 }
 
 double channels_settled_at(struct transport *transport, int part, enum block_kind kind, int slot) {
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return ((struct channels *)transport)->attendances[part].settled_at;
     const struct place *place = place_of(transport, part, kind, slot);
     if (!place->channel) return 0;
     pthread_mutex_lock(&place->channel->lock);
@@ -164,6 +250,7 @@ double channels_settled_at(struct transport *transport, int part, enum block_kin
 }
 
 bool channels_wait(struct transport *transport, int part, enum block_kind kind, int slot) {
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return sum_settled(&((struct channels *)transport)->attendances[part], true);
     const struct place *place = place_of(transport, part, kind, slot);
     struct channel *channel = place->channel;
     if (!channel) return true;
@@ -181,5 +268,11 @@ void channels_stop(struct transport *transport) {
         channels->channel[i].stopped = true;
         pthread_cond_broadcast(&channels->channel[i].changed);
         pthread_mutex_unlock(&channels->channel[i].lock);
+    }
+    for (int stage = 0; stage < channels->stages; stage++) {
+        pthread_mutex_lock(&channels->meetings[stage].lock);
+        channels->meetings[stage].stopped = true;
+        pthread_cond_broadcast(&channels->meetings[stage].changed);
+        pthread_mutex_unlock(&channels->meetings[stage].lock);
     }
 }

@@ -13,6 +13,7 @@ const struct transport_class transport_serial = {
     .create = create,
     .destroy = channels_destroy,
     .post = channels_post,
+    .reduce = channels_reduce,
     .settled = channels_settled,
     .settled_at = channels_settled_at,
     .stop = channels_stop,

@@ -14,6 +14,7 @@ const struct transport_class transport_threads = {
     .create = create,
     .destroy = channels_destroy,
     .post = channels_post,
+    .reduce = channels_reduce,
     .settled = channels_settled,
     .settled_at = channels_settled_at,
     .wait = channels_wait,

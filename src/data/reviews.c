@@ -1,0 +1,114 @@
+/*
+ * Texts with a class each: "FILE[,vocab=FILE]", a line "label<TAB>text". Words are those of words_plain. A sample is the first T
+ * words, T being what the network takes, and padding behind.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/corpus.h"
+#include "data/text_spec.h"
+#include "data/words.h"
+
+struct reviews {
+    struct dataset dataset; /* first */
+    struct corpus corpus;
+    int32_t *labels;
+    struct text_vocabularies vocabularies;
+};
+
+static void close_reviews(struct dataset *dataset) {
+    struct reviews *reviews = (struct reviews *)dataset;
+    corpus_free(&reviews->corpus);
+    text_vocabularies_free(&reviews->vocabularies);
+    free(reviews->labels);
+    free(reviews);
+}
+
+/* Reads the label off the line, and moves the line behind the TAB. */
+static enum ps_status read_label(struct reviews *reviews, const char *path, int64_t line, struct ps_error *error) {
+    const char *text = reviews->corpus.lines[line];
+    int classes = reviews->dataset.shape.classes;
+    const char *tab = strchr(text, '\t');
+    if (!tab)
+        return error_set(error, PS_BAD_INPUT, "%s: line %lld: there is no TAB; a line is label<TAB>text", path,
+                         (long long)line + 1);
+    char *end;
+    errno = 0;
+    long label = strtol(text, &end, 10);
+    if (end != tab || end == text || errno || *text < '0' || *text > '9' || label >= classes) {
+        return error_set(error, PS_BAD_INPUT, "%s: line %lld: label '%.*s': a number from 0 to %d is needed", path,
+                         (long long)line + 1, (int)(tab - text < 40 ? tab - text : 40), text, classes - 1);
+    }
+    reviews->labels[line] = (int32_t)label;
+    reviews->corpus.lines[line] = tab + 1;
+    return PS_OK;
+}
+
+static enum ps_status load(struct reviews *reviews, struct options *options, enum dataset_part part,
+                           const struct dataset_shape *wanted, struct ps_error *error) {
+    static const char *const keys[] = {"vocab"};
+    struct text_vocabularies *vocabularies = &reviews->vocabularies;
+    TRY(text_vocabularies_find("reviews", options, part, wanted, 1, vocabularies, error));
+    TRY(options_finish(options, "data", keys, 1, error));
+    TRY(corpus_read(options->name, &reviews->corpus, error));
+    int64_t count = reviews->corpus.count;
+    reviews->labels = calloc((size_t)count, sizeof *reviews->labels);
+    if (!reviews->labels) return error_memory(error, options->name, (size_t)count * sizeof *reviews->labels);
+    for (int64_t l = 0; l < count; l++) TRY(read_label(reviews, options->name, l, error));
+    if (!vocabularies->used[0]) {
+        int size = wanted->vocabulary;
+        TRY(corpus_vocabulary(&reviews->corpus, words_plain, size, &vocabularies->own[0], error));
+        vocabularies->used[0] = vocabularies->own[0];
+    }
+    TRY(corpus_number(&reviews->corpus, words_plain, vocabularies->used[0], error));
+    reviews->dataset.samples = count;
+    reviews->dataset.shape.words[0] = vocabularies->used[0];
+    return PS_OK;
+}
+
+static enum ps_status open_reviews(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+                                   struct dataset **dataset, struct ps_error *error) {
+    struct options options;
+    TRY(options_parse(rest, "data", &options, error));
+    if (wanted->vocabulary == 0)
+        return error_set(error, PS_USAGE, "data 'reviews:%s' are texts, but the network reads images", rest);
+    struct reviews *reviews = calloc(1, sizeof *reviews);
+    if (!reviews) return error_memory(error, "a dataset", sizeof *reviews);
+    reviews->dataset.shape = (struct dataset_shape){.channels = 1,
+                                                    .height = wanted->height,
+                                                    .width = 1,
+                                                    .classes = wanted->classes,
+                                                    .labels = 1,
+                                                    .vocabulary = wanted->vocabulary};
+    enum ps_status status = load(reviews, &options, part, wanted, error);
+    if (status == PS_OK)
+        *dataset = &reviews->dataset;
+    else
+        close_reviews(&reviews->dataset);
+    return status;
+}
+
+static enum ps_status read_label_of(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error) {
+    (void)error;
+    *label = ((const struct reviews *)dataset)->labels[index];
+    return PS_OK;
+}
+
+static enum ps_status read_review(const struct dataset *dataset, int64_t index, float *tokens, int32_t *label,
+                                  struct ps_error *error) {
+    int64_t count;
+    const int32_t *words = corpus_tokens(&((const struct reviews *)dataset)->corpus, index, &count);
+    for (int64_t t = 0; t < dataset->shape.height; t++) tokens[t] = t < count ? (float)words[t] : VOCABULARY_PADDING;
+    return read_label_of(dataset, index, label, error);
+}
+
+const struct dataset_class dataset_reviews = {
+    .name = "reviews",
+    .summary = "FILE with a line label<TAB>text for each text; its most frequent words are the vocabulary",
+    .example = "FILE.tsv",
+    .open = open_reviews,
+    .close = close_reviews,
+    .read = read_review,
+    .label = read_label_of,
+};

@@ -1,0 +1,11 @@
+/* Adding up what the replicas of a stage bring (struct transport_share), in place. */
+#ifndef PENSTOCK_RUN_TRANSPORTS_SUM_H
+#define PENSTOCK_RUN_TRANSPORTS_SUM_H
+
+#include "run/transport.h"
+
+/* Afterwards every share holds the scaled sum of the gradients that are not empty, added in the order of the shares, and the mean of
+ * the statistics. Their counts are the same. */
+void sum_shares(const struct transport_share *shares, int count);
+
+#endif

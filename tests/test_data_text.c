@@ -1,0 +1,190 @@
+/* Datasets of text: samples and labels of reviews and of pairs, vocabularies that are shared, what is wrong with damaged files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "data/dataset.h"
+#include "data/pairs.h"
+#include "data/vocabulary.h"
+#include "support.h"
+
+static char directory[4096];
+
+static int set_up(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+static void write_file(const char *name, const char *text) {
+    char path[4096];
+    test_file_write(file_join(path, directory, name), text, strlen(text));
+}
+
+/* "FORMAT:DIRECTORY/REST" */
+static enum ps_status open_spec(const char *format, const char *rest, enum dataset_part part,
+                                const struct dataset_shape *wanted, struct samples *samples) {
+    char spec[8400];
+    snprintf(spec, sizeof spec, "%s:%s/%s", format, directory, rest);
+    return samples_open(spec, part, wanted, samples, &test_error);
+}
+
+static void assert_read(const struct samples *samples, int64_t index, const float *tokens, const int32_t *labels) {
+    const struct dataset *dataset = samples->dataset;
+    float got[32];
+    int32_t label[32], alone[32];
+    assert_ok(dataset->class->read(dataset, index, got, label, &test_error));
+    assert_ok(dataset->class->label(dataset, index, alone, &test_error));
+    for (int64_t t = 0; t < dataset->shape.height; t++) assert_int_equal(got[t], tokens[t]);
+    for (int t = 0; t < dataset_labels(&dataset->shape); t++) {
+        assert_int_equal(label[t], labels[t]);
+        assert_int_equal(alone[t], labels[t]);
+    }
+}
+
+static const struct dataset_shape text_shape = {
+    .channels = 1, .height = 4, .width = 1, .classes = 2, .labels = 1, .vocabulary = 7};
+
+static void test_reviews(void **state) {
+    (void)state;
+    write_file("a.tsv", "1\tGood, good film!\r\n0\tbad film<br />bad bad film rare\n1\t\n");
+    write_file("b.tsv", "0\tfilm unseen good");
+    struct samples train, valid;
+    assert_ok(open_spec("reviews", "a.tsv", DATASET_TRAIN, &text_shape, &train));
+    assert_int_equal(train.count, 3);
+    /* bad and film three times each, good twice; "rare" has no room in seven. */
+    assert_read(&train, 0, (const float[]){6, 6, 5, 0}, (const int32_t[]){1});
+    assert_read(&train, 1, (const float[]){4, 5, 4, 4}, (const int32_t[]){0});
+    assert_read(&train, 2, (const float[]){0, 0, 0, 0}, (const int32_t[]){1});
+    struct dataset_shape wanted = text_shape;
+    wanted.words[0] = train.dataset->shape.words[0];
+    assert_ok(open_spec("reviews", "b.tsv", DATASET_TEST, &wanted, &valid));
+    assert_read(&valid, 0, (const float[]){5, VOCABULARY_UNKNOWN, 6, 0}, (const int32_t[]){0});
+    samples_close(&valid);
+
+    char path[4096], spec[8300];
+    assert_ok(vocabulary_write(file_join(path, directory, "words.json"), train.dataset->shape.words, &test_error));
+    samples_close(&train);
+    snprintf(spec, sizeof spec, "b.tsv,vocab=%s", path);
+    assert_ok(open_spec("reviews", spec, DATASET_TEST, &text_shape, &valid));
+    assert_read(&valid, 0, (const float[]){5, VOCABULARY_UNKNOWN, 6, 0}, (const int32_t[]){0});
+    samples_close(&valid);
+    assert_status(open_spec("reviews", "b.tsv", DATASET_TEST, &text_shape, &valid), PS_USAGE, "whose vocabulary");
+    wanted = text_shape;
+    wanted.vocabulary = 6;
+    assert_status(open_spec("reviews", spec, DATASET_TEST, &wanted, &valid), PS_USAGE, "7 tokens");
+}
+
+static void test_damaged_reviews(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", "empty"},
+        {"1\tgood\nbad\n", "line 2: there is no TAB"},
+        {"1\tgood\n\n", "line 2: there is no TAB"},
+        {"2\tgood\n", "line 1: label '2': a number from 0 to 1"},
+        {"1\ta\n-1\tgood\n", "line 2: label '-1'"},
+        {"pos\tgood\n", "line 1: label 'pos'"},
+        {"\tgood\n", "line 1: label ''"},
+        {"99999999999999999999\tgood\n", "line 1: label"},
+        {"1\tgood\n0\tb\xff\n", "line 2: byte 4 (0xff)"},
+    };
+    struct samples samples;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_file("damaged.tsv", cases[i][0]);
+        char wanted[96];
+        snprintf(wanted, sizeof wanted, "damaged.tsv: %s", cases[i][1]);
+        assert_status(open_spec("reviews", "damaged.tsv", DATASET_TRAIN, &text_shape, &samples), PS_BAD_INPUT, wanted);
+    }
+    assert_status(open_spec("reviews", "missing.tsv", DATASET_TRAIN, &text_shape, &samples), PS_BAD_INPUT, "missing.tsv");
+    write_file("a.tsv", "1\tgood\n");
+    assert_status(open_spec("reviews", "a.tsv,wocab=x", DATASET_TRAIN, &text_shape, &samples), PS_USAGE, "vocab");
+    assert_status(open_spec("reviews", "a.tsv,vocab=/nowhere", DATASET_TRAIN, &text_shape, &samples), PS_BAD_INPUT, "/nowhere");
+    struct dataset_shape images = {.channels = 1, .height = 4, .width = 4, .classes = 2};
+    assert_status(open_spec("reviews", "a.tsv", DATASET_TRAIN, &images, &samples), PS_USAGE, "images");
+}
+
+/* Four places for the source, three for the target. */
+static const struct dataset_shape pair_shape = {
+    .channels = 1, .height = 7, .width = 1, .classes = 8, .labels = 3, .vocabulary = 9};
+
+static void test_pairs(void **state) {
+    (void)state;
+    write_file("t.en", "a a, b a b c\nb\n");
+    write_file("t.de", "x y x\nx.\n");
+    struct samples samples;
+    assert_ok(open_spec("pairs", "t:en:de", DATASET_TRAIN, &pair_shape, &samples));
+    assert_int_equal(samples.count, 2);
+    /* Cut off: three words and the end; the target's labels lack their end. */
+    assert_read(&samples, 0, (const float[]){4, 4, 6, VOCABULARY_END, VOCABULARY_START, 4, 6}, (const int32_t[]){4, 6, 4});
+    /* Padded, and "." a word of its own. */
+    assert_read(&samples, 1, (const float[]){5, VOCABULARY_END, 0, 0, VOCABULARY_START, 4, 5},
+                (const int32_t[]){4, 5, VOCABULARY_END});
+    assert_true(dataset_has_pairs(samples.dataset));
+    assert_string_equal(pairs_reference(samples.dataset, 1), "x.");
+    struct text sentence = {0};
+    pairs_spell(samples.dataset, (const int32_t[]){4, 5, VOCABULARY_UNKNOWN, 999, VOCABULARY_END, 4}, 6, &sentence);
+    assert_string_equal(sentence.data, "x . <unk> <unk>");
+    text_free(&sentence);
+    samples_close(&samples);
+}
+
+static void test_given_tokens(void **state) {
+    (void)state;
+    write_file("s.en", "un@@ der.");
+    write_file("s.de", "hin@@ ter x");
+    struct samples samples;
+    struct dataset_shape shape = pair_shape;
+    assert_ok(open_spec("pairs", "s:en:de,tokens=given", DATASET_TRAIN, &shape, &samples));
+    const struct vocabulary *words = samples.dataset->shape.words[1];
+    int32_t tokens[] = {vocabulary_find(words, "hin@@", 5), vocabulary_find(words, "ter", 3), vocabulary_find(words, "x", 1)};
+    struct text sentence = {0};
+    pairs_spell(samples.dataset, tokens, 3, &sentence);
+    assert_string_equal(sentence.data, "hinter x");
+    text_free(&sentence);
+    samples_close(&samples);
+}
+
+static void test_damaged_pairs(void **state) {
+    (void)state;
+    struct samples samples;
+    write_file("d.en", "a\nb\n");
+    write_file("d.de", "a\n");
+    assert_status(open_spec("pairs", "d:en:de", DATASET_TRAIN, &pair_shape, &samples), PS_BAD_INPUT, "2 lines");
+    assert_status(open_spec("pairs", "d:en:fr", DATASET_TRAIN, &pair_shape, &samples), PS_BAD_INPUT, "d.fr");
+    static const char *const wrong[] = {"d", "d:en", "d:en:", "d::de"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_status(open_spec("pairs", wrong[i], DATASET_TRAIN, &pair_shape, &samples), PS_USAGE, "two endings");
+    }
+    assert_status(samples_open("pairs::en:de", DATASET_TRAIN, &pair_shape, &samples, &test_error), PS_USAGE, "two endings");
+    assert_status(open_spec("pairs", "d:en:de,tokens=word", DATASET_TRAIN, &pair_shape, &samples), PS_USAGE, "'words'");
+    assert_status(open_spec("pairs", "d:en:de", DATASET_TRAIN, &text_shape, &samples), PS_USAGE, "one text");
+    struct dataset_shape language = {.channels = 1, .height = 4, .width = 1, .classes = 9, .labels = 4, .vocabulary = 9};
+    assert_status(open_spec("pairs", "d:en:de", DATASET_TRAIN, &language, &samples), PS_USAGE, "one text");
+}
+
+static void test_real_data(void **state) {
+    (void)state;
+    char path[4096], spec[4200];
+    struct samples samples;
+    struct dataset_shape shape = {.channels = 1, .height = 200, .width = 1, .classes = 2, .labels = 1, .vocabulary = 10000};
+    snprintf(spec, sizeof spec, "reviews:%s", test_data("imdb/train.tsv", path));
+    assert_ok(samples_open(spec, DATASET_TRAIN, &shape, &samples, &test_error));
+    assert_int_equal(samples.count, 4000);
+    assert_int_equal(vocabulary_size(samples.dataset->shape.words[0]), 10000);
+    assert_int_equal(vocabulary_find(samples.dataset->shape.words[0], "the", 3), 4);
+    samples_close(&samples);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reviews),       cmocka_unit_test(test_damaged_reviews),
+                                       cmocka_unit_test(test_pairs),         cmocka_unit_test(test_given_tokens),
+                                       cmocka_unit_test(test_damaged_pairs), cmocka_unit_test(test_real_data)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

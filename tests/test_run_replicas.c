@@ -1,0 +1,160 @@
+/*
+ * Stages with replicas, trained: threads give the bits of the serial transport and all replicas of a stage end with the same weights,
+ * for every schedule that has replicas and every policy that goes with it; a mini-batch shared among replicas learns what one worker
+ * learns from it, to the bit where each replica has one micro-batch and within rounding else; rounds of mini-batches are larger
+ * mini-batches; what is recorded does not depend on who computed it.
+ */
+#include "run_support.h"
+
+static const int layouts[][6] = {{2}, {3}, {2, 1}, {1, 2}, {2, 3}, {1, 2, 1}, {3, 1, 2}};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static struct run_case with_layout(struct run_case wanted, const int layout[6]) {
+    memcpy(wanted.replicas, layout, sizeof wanted.replicas);
+    return wanted;
+}
+
+static void assert_same(struct run_case one, struct run_case other) {
+    struct trained a = run_case_weights(one), b = run_case_weights(other);
+    assert_true(trained_equal(&a, &b));
+    trained_free(&a);
+    trained_free(&b);
+}
+
+static void test_threads_equal_serial(void **state) {
+    (void)state;
+    int runs = 0;
+    for (int s = 0; schedule_table[s]; s++)
+        for (int p = 0; policy_table[p]; p++) {
+            const struct schedule *schedule = schedule_table[s];
+            const struct weight_policy *policy = policy_table[p];
+            if (!schedule->replicas || schedule->placement || (policy->needs_flush && !schedule->flush)) continue;
+            if (policy->group_of_workers && !schedule->flush) continue;
+            /* With a flush all policies are alike. */
+            if (schedule->flush && strcmp(policy->name, "sync") != 0 && strcmp(policy->name, "stash") != 0) continue;
+            struct run_case wanted = {.schedule = schedule->name,
+                                      .weights = policy->name,
+                                      .optimizer = runs % 3 == 1 && strcmp(policy->name, "spectrain") != 0 ? "adamw" : "sgdm",
+                                      .lr_schedule = "cosine",
+                                      .lr = 0.01,
+                                      .recompute = runs % 4 == 3,
+                                      .micro_batches = schedule->flush ? 4 : 1 + runs % 2,
+                                      .micro_batch = 2,
+                                      .steps = 7,
+                                      .evaluate_every = 3,
+                                      .valid = "synthetic:images,samples=10"};
+            wanted = with_layout(wanted, layouts[runs % LAYOUTS]);
+            struct run_case serial = wanted;
+            serial.transport = "serial";
+            assert_same(wanted, serial);
+            runs++;
+        }
+    print_message("%d pairs of runs\n", runs);
+    assert_true(runs >= 12);
+}
+
+/* Every layout under PipeOptim, in rounds that the segments do not fill. */
+static void test_layouts(void **state) {
+    (void)state;
+    for (int l = 0; l < LAYOUTS; l++) {
+        struct run_case wanted = {.schedule = "1f1b-async", .weights = "pipeoptim", .steps = 8, .evaluate_every = 5, .micro_batch = 2};
+        wanted = with_layout(wanted, layouts[l]);
+        struct run_case serial = wanted;
+        serial.transport = "serial";
+        assert_same(wanted, serial);
+    }
+}
+
+static void test_sync_equals_one_worker(void **state) {
+    (void)state;
+    static const int equal[][6] = {{2}, {2, 1}, {1, 2}, {2, 2}, {2, 1, 2}};
+    for (size_t l = 0; l < sizeof equal / sizeof *equal; l++) {
+        struct run_case one = {.schedule = "1f1b", .weights = "sync", .micro_batches = 2, .lr_schedule = "cosine"};
+        assert_same(with_layout(one, equal[l]), one);
+    }
+}
+
+/* Gradients of a mini-batch are grouped by replica: other sums of the same numbers. */
+static void test_sync_within_rounding(void **state) {
+    (void)state;
+    static const int uneven[][6] = {{2}, {3, 1}, {2, 3}};
+    for (size_t l = 0; l < sizeof uneven / sizeof *uneven; l++) {
+        struct run_case one = {.schedule = "gpipe", .weights = "sync", .micro_batches = 8, .micro_batch = 2, .steps = 4};
+        struct trained a = run_case_weights(with_layout(one, uneven[l])), b = run_case_weights(one);
+        double worst = 0, largest = 0;
+        for (size_t i = 0; i < a.count; i++) {
+            worst = fmax(worst, fabs((double)a.values[i] - (double)b.values[i]));
+            largest = fmax(largest, fabs((double)b.values[i]));
+        }
+        print_message("largest weight %g, largest difference %g\n", largest, worst);
+        assert_true(worst < 1e-6 * largest);
+        trained_free(&a);
+        trained_free(&b);
+    }
+}
+
+/* A round of r mini-batches on r replicas of the whole network is one mini-batch of r micro-batches on one worker: r of 2 or 4 divides
+ * without rounding. */
+static void test_rounds_are_larger_batches(void **state) {
+    (void)state;
+    for (int r = 2; r <= 4; r += 2) {
+        struct run_case rounds = {.schedule = "1f1b-async", .weights = "latest", .replicas = {r}, .steps = 4 * r};
+        struct run_case larger = {.schedule = "1f1b", .weights = "sync", .micro_batches = r, .steps = 4};
+        assert_same(rounds, larger);
+    }
+}
+
+/* Running statistics: the mean of the replicas', the same on all. */
+static void test_batch_normalization(void **state) {
+    (void)state;
+    struct run_case wanted = {.model = "resnet,input=8,classes=4",
+                              .device = "cpu",
+                              .schedule = "1f1b-async",
+                              .weights = "pipeoptim",
+                              .replicas = {2, 1, 2},
+                              .steps = 6,
+                              .data = "synthetic:images,samples=64"};
+    struct run_case serial = wanted;
+    serial.transport = "serial";
+    assert_same(wanted, serial);
+}
+
+/* Losses and accuracies of training and evaluation. */
+static void test_records(void **state) {
+    (void)state;
+    struct ps_run *runs[2];
+    char directories[2][4096];
+    for (int i = 0; i < 2; i++) {
+        struct run_case wanted = {.schedule = "1f1b",
+                                  .weights = "sync",
+                                  .micro_batches = 2,
+                                  .steps = 6,
+                                  .valid = "synthetic:images,samples=30",
+                                  .replicas = {0}};
+        if (i == 1) wanted = with_layout(wanted, (const int[6]){1, 2});
+        run_case_train(wanted, directories[i], &runs[i]);
+    }
+    struct ps_run_info one = ps_run_info(runs[0]), replicated = ps_run_info(runs[1]);
+    assert_int_equal(replicated.workers, 3);
+    assert_true(one.loss == replicated.loss && one.accuracy == replicated.accuracy);
+    assert_true(fabs(one.valid_loss - replicated.valid_loss) < 1e-12 && one.valid_accuracy == replicated.valid_accuracy);
+    struct trained a = trained_read("lenet5,input=16,classes=4", file_join((char[4096]){0}, directories[0], "run"));
+    struct trained b = trained_read("lenet5,input=16,classes=4", file_join((char[4096]){0}, directories[1], "run"));
+    assert_true(trained_equal(&a, &b));
+    trained_free(&a);
+    trained_free(&b);
+    for (int i = 0; i < 2; i++) {
+        ps_run_destroy(runs[i]);
+        test_directory_remove(directories[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads_equal_serial),      cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_sync_equals_one_worker),    cmocka_unit_test(test_sync_within_rounding),
+        cmocka_unit_test(test_rounds_are_larger_batches), cmocka_unit_test(test_batch_normalization),
+        cmocka_unit_test(test_records),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
