@@ -97,10 +97,8 @@ for pair in $PENSTOCK_MPIS; do
             [ $status -eq 0 ] && break
             [ $status -eq 124 ] && break
             [ $tries -ge 1000 ] && break
-            if [ -e run/config.json ] && ls run/checkpoints 2>/dev/null | grep -q '^[0-9]'; then
+            if [ -e run/config.json ]; then
                 set -- --resume run -q
-            else
-                rm -rf run
             fi
         done
         echo "$mpirun: rank $rank killed $kills times"

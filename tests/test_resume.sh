@@ -32,7 +32,7 @@ sum() { (cd "$1/checkpoints/$(ls "$1/checkpoints" | sort | tail -n 1)" && cat --
 # checkpoint_in RUN: waits until there is one.
 checkpoint_in() {
     tries=0
-    while ! ls "$1/checkpoints" 2>/dev/null | grep -q '^[0-9]'; do
+    while [ ! -e "$1/config.json" ]; do
         milliseconds 10
         tries=$((tries + 1))
         [ $tries -lt 3000 ] || {
@@ -75,10 +75,9 @@ while :; do
     status=$?
     [ $status -ne 137 ] && break
     # Before its configuration was there, there was no run.
-    if [ -e killed/config.json ] && ls killed/checkpoints 2>/dev/null | grep -q '^[0-9]'; then
+    if [ -e killed/config.json ]; then
         "$PENSTOCK" train --resume killed -q >out 2>err &
     else
-        rm -rf killed
         # shellcheck disable=SC2086
         "$PENSTOCK" train $run --steps 400 --out killed >out 2>err &
     fi
@@ -106,6 +105,70 @@ for signal in TERM INT HUP; do
     "$PENSTOCK" train --resume stopped_$signal --transport serial -q >out 2>err || complain "resumed after SIG$signal: status $?"
     same stopped_$signal
 done
+
+# ------------------------------------------------------------------ supervised
+# pid_below PID: the process that PID supervises, once there is one.
+pid_below() {
+    tries=0
+    below=
+    while [ -z "$below" ] && [ $tries -lt 500 ]; do
+        milliseconds 20
+        read -r below _ 2>/dev/null <"/proc/$1/task/$1/children"
+        tries=$((tries + 1))
+    done
+}
+
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --restarts 4 --out lost >out 2>err &
+job=$!
+for i in 1 2 3; do
+    milliseconds $((200 + $(random 400)))
+    pid_below $job
+    [ -n "$below" ] && kill -KILL "$below"
+    # Which is gone when another stands in its place.
+    gone=$below
+    while [ "$below" = "$gone" ]; do pid_below $job; done
+done
+wait $job
+status=$?
+[ $status -eq 0 ] || complain "killed three times with four restarts: status $status"
+if grep -q 'workers.*: 2\|planned' lost/log.jsonl; then :; fi
+grep -q '"step": 400' lost/summary.json || complain "a supervised run has no summary of the whole run"
+[ "$(grep -c '"memory_bytes"' lost/summary.json)" -lt 3 ] || same lost
+
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --restarts 1 --out lost_twice >out 2>err &
+job=$!
+for i in 1 2; do
+    checkpoint_in lost_twice
+    milliseconds $((20 + $(random 50)))
+    pid_below $job
+    [ -n "$below" ] && kill -KILL "$below"
+    gone=$below
+    tries=0
+    while [ "$below" = "$gone" ] && kill -0 $job 2>/dev/null; do pid_below $job; done
+done
+wait $job
+status=$?
+[ $status -eq 6 ] && grep -q '^penstock: training was ended by signal 9, and no restart is left' err ||
+    complain "killed twice with one restart: status $status"
+
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --restarts 1 --out lost_stopped >out 2>err &
+job=$!
+checkpoint_in lost_stopped
+kill -TERM $job
+wait $job
+status=$?
+[ $status -eq 75 ] && [ "$(grep -c '^penstock: stopped by a signal' err)" -eq 1 ] || complain "a supervised run is stopped: status $status"
+"$PENSTOCK" train --resume lost_stopped --restarts 2 -q >out 2>err || complain "a supervised run is resumed: status $?"
+same lost_stopped
+
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 4 --restarts 1 --lr 1000000 --out lost_never >out 2>err
+status=$?
+[ $status -le 2 ] || complain "what fails by itself is started again: status $status"
+grep -q warning err && complain "what fails by itself is started again"
 
 # ------------------------------------------------------------------ two at once
 # shellcheck disable=SC2086

@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/planning.h"
 #include "cli/signals.h"
+#include "cli/supervise.h"
 #include "cli/training.h"
 
 #define OF(member) offsetof(struct train_arguments, member)
@@ -199,8 +200,20 @@ static const struct argument lasting_rows[] = {
      .read = argument_read_text,
      .excludes = "model batch epochs steps evaluate-every checkpoint-every optimizer lr momentum dampening weight-decay betas eps "
                  "lr-schedule warmup seed out"},
+    {.name = "restarts",
+     .value = "N",
+     .help = "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; needs --out",
+     .offset = OF(restarts),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1000000},
+    {.name = "launch",
+     .value = "COMMAND",
+     .help = "with --restarts: what starts the processes, as in 'mpirun -n %d'; %d is the number of workers",
+     .offset = OF(launch),
+     .read = argument_read_text},
 };
-static const struct argument_group lasting_group = ARGUMENT_GROUP("Checkpoints", lasting_rows);
+static const struct argument_group lasting_group = ARGUMENT_GROUP("Lasting", lasting_rows);
 
 void training_defaults(struct train_arguments *arguments) {
     ps_train_options_init(&arguments->options);
@@ -225,6 +238,9 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     const struct train_arguments *arguments = values;
     struct ps_train_options options = training_options(arguments);
     struct ps_run *run;
+    if (arguments->launch != NULL && arguments->restarts == 0)
+        return message_set(error, PS_USAGE, "--launch: is for --restarts; without it, write it before penstock");
+    if (arguments->restarts > 0) return supervise(arguments, error);
     options.stop = stop_on_signals();
     CHECK(ps_train(&options, &run, error));
     if (ps_process_rank() > 0) {

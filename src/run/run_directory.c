@@ -17,7 +17,7 @@
 #define PATH_SIZE 4096
 
 enum ps_status run_directory_check(const char *path, struct ps_error *error) {
-    static const char *const traces[] = {"config.json", "summary.json", "checkpoints"};
+    static const char *const traces[] = {"config.json", "summary.json"};
     char place[PATH_SIZE];
     for (size_t i = 0; path && i < sizeof traces / sizeof *traces; i++) {
         if (!file_exists(file_join(place, path, traces[i]))) continue;
@@ -85,15 +85,13 @@ static enum ps_status open_log_again(struct run_directory *directory, const char
     return directory->log ? PS_OK : cannot_write_log(directory, error);
 }
 
-enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct update_rule *rule,
-                                   int64_t steps, const struct resumption *before, int64_t step, struct ps_error *error) {
+enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
+                                   int64_t step, struct ps_error *error) {
     const char *path = directory->path;
     char place[PATH_SIZE];
     if (!path) return PS_OK;
-    /* The configuration last: with it there is a run. */
     TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
     if (job->profile) TRY(ps_profile_write(job->profile, file_join(place, path, "profile.json"), error));
-    TRY(config_write(path, job, rule, steps, before, error));
     file_join(place, path, "log.jsonl");
     if (before->document) return open_log_again(directory, place, step, error);
     directory->log = fopen(place, "we");

@@ -1,6 +1,6 @@
 /*
- * RUN_DIR: what a run leaves behind. config.json (all that is needed to repeat it), plan.json and profile.json are written before
- * the first step, log.jsonl and checkpoints/ grow while it runs, trace.json, timeline.svg and summary.json come at the end. A
+ * RUN_DIR: what a run leaves behind. plan.json, profile.json, a first checkpoint and then config.json (all that is needed to repeat
+ * it) are written before the first step: where there is a configuration, there is something to go on from. log.jsonl and checkpoints/ grow while it runs, trace.json, timeline.svg and summary.json come at the end. A
  * directory that holds a run already is refused unless that run is resumed: nothing that was trained is ever overwritten. While
  * a run is trained its directory is locked.
  */
@@ -38,9 +38,9 @@ enum ps_status run_directory_check(const char *path, struct ps_error *error);
 /* Makes it (or takes that of a run that goes on, `before`) and locks it. PS_USAGE: it is being trained in, or not free. */
 enum ps_status run_directory_open(const char *path, const struct resumption *before, struct run_directory *directory,
                                   struct ps_error *error);
-/* Writes configuration, plan and profile and opens the log, of which the lines up to `step` stay. */
-enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct update_rule *rule,
-                                   int64_t steps, const struct resumption *before, int64_t step, struct ps_error *error);
+/* Writes plan and profile and opens the log, of which the lines up to `step` stay. */
+enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
+                                   int64_t step, struct ps_error *error);
 /* vocabulary.json, by which the run's text is numbered; nothing where it has none. */
 enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
                                          struct ps_error *error);

@@ -56,7 +56,7 @@ void trainer_free(struct trainer *trainer);
 enum ps_status trainer_resume_open(struct trainer *trainer, struct ps_error *error);
 /* What every part of the run takes over from the checkpoint, once the crew is there. */
 enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *error);
-/* Starts the writer; a new run's first checkpoint is of step 0. */
+/* Starts the writer; a new run's first checkpoint is of step 0, and durable when this returns. */
 enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_error *error);
 /* At the end of a segment. */
 enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *error);

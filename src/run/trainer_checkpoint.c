@@ -92,7 +92,8 @@ enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_erro
     TRY(checkpoint_writer_start(&options, &trainer->writer, error));
     trainer->kept_step = trainer->step;
     trainer->run->info.checkpoint_bytes = (int64_t)trainer->writer.image.memory.size;
-    return begins ? take_state(trainer, error) : PS_OK;
+    if (begins) TRY(take_state(trainer, error));
+    return checkpoint_writer_wait(&trainer->writer, error);
 }
 
 /* -------------------------------------------------------------------------- going on */

@@ -290,8 +290,7 @@ static enum ps_status start_directory(struct trainer *trainer, struct ps_error *
     if (!trainer_coordinates(trainer)) return PS_OK;
     if (!trainer->resumption.document)
         TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
-    TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
-                            trainer->step, error));
+    TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->resumption, trainer->step, error));
     const struct dataset *data = trainer->data.dataset;
     return data ? run_directory_write_words(&trainer->directory, data->shape.words, error) : PS_OK;
 }
@@ -304,7 +303,9 @@ enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
     TRY(trainer_resume_take(trainer, error));
     TRY(start_directory(trainer, error));
     trainer->started_s = clock_now() - trainer->figures.elapsed_s;
-    return trainer_checkpoints_start(trainer, error);
+    TRY(trainer_checkpoints_start(trainer, error));
+    if (!trainer->directory.path) return PS_OK;
+    return config_write(trainer->directory.path, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption, error);
 }
 
 void trainer_free(struct trainer *trainer) {
