@@ -64,6 +64,18 @@ static void build_sequence(struct builder *b) {
     build_cross_entropy(b, build_linear(b, x, "fc2", 10), "loss");
 }
 
+/* A transformer's block, with enough rows and features for several parts a thread. */
+static void build_block(struct builder *b) {
+    int x = build_position_embedding(b, build_embedding(b, build_tokens(b, 27), "embedding", 70, 132), "positions", 30);
+    int y = build_linear(b, build_layer_norm(b, x, "norm1", 0), "qkv", 3 * 132);
+    struct attributes attention = {.heads = 3, .causal = true, .rate = 0.1f};
+    y = graph_add(b->graph, OPERATOR_ATTENTION, "attention", &attention, &y, 1, b->error);
+    x = build_add(b, x, build_dropout(b, y, "dropout", 0.1f), "add1");
+    y = build_gelu(b, build_linear(b, build_layer_norm(b, x, "norm2", 0), "fc1", 200), "gelu", true);
+    x = build_add(b, x, build_linear(b, y, "fc2", 132), "add2");
+    build_cross_entropy(b, build_linear(b, x, "head", 10), "loss");
+}
+
 static const struct network {
     const char *name;
     void (*build)(struct builder *b);
@@ -73,6 +85,7 @@ static const struct network {
     {"normalised", build_normalised, 7},
     {"padded", build_padded, 6},
     {"sequence", build_sequence, 9},
+    {"block", build_block, 9},
 };
 
 enum { NETWORKS = sizeof networks / sizeof *networks, PARAMETERS_MAX = 16 };

@@ -46,6 +46,14 @@ static void test_parameter_counts(void **state) {
         {"gnmt-l", 445621825, 86},            /* BaPipe: 445.6 million */
         {"gnmt-l,layers=74", 886367809, 191}, /* BaPipe: 886.4 */
         {"gnmt-l,layers=158", 1767859777, 401},
+        /* Hugging Face's counts, and the head's weights, which those share with the embedding. */
+        {"gpt2", 124439808 + 50257 * 768, 111},
+        {"gpt2,layers=24,width=1024,heads=16", 354823168 + 50257 * 1024, 219},
+        {"gpt2,seq=64", 124439808 + (50257 - 1024 + 64) * 768, 111},
+        {"gpt2,seq=64,positions=1024", 124439808 + 50257 * 768, 111},
+        {"bert48,layers=12,width=768,heads=12", 109514298 + 30522 * 768, 137},
+        {"bert48,layers=24", 335174458 + 30522 * 1024, 269},
+        {"bert48", 668738362, 533},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ps_model *model = create(cases[i].spec);
@@ -235,6 +243,11 @@ static void test_wrong_specs(void **state) {
         {"vgg16,form=imagnet", "did you mean 'imagenet'"},
         {"alexnet,form=imagenet", "node 'features.12' (max_pool)"},
         {"inception_v3,input=74", "node 'Mixed_7a"},
+        {"gpt2,classes=3", "no option 'classes'"},
+        {"gpt2,input=32", "no option 'input'"},
+        {"lenet5,vocab=32", "no option 'vocab'"},
+        {"gpt2,heads=7", "node 'transformer.h.0.attn' (attention): 7 heads do not share 768 features"},
+        {"gpt2,positions=9", "9 vectors for 1024 positions"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ps_model *model = NULL;

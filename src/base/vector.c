@@ -1,6 +1,8 @@
 /* The plainest loops there are: the compiler makes them as wide as the machine. */
 #include "base/vector.h"
 
+#include <string.h>
+
 VECTOR_CLONES void vector_add(size_t count, float *restrict y, const float *restrict x) {
     for (size_t i = 0; i < count; i++) y[i] += x[i];
 }
@@ -11,4 +13,57 @@ VECTOR_CLONES void vector_scale(size_t count, float *y, float factor) {
 
 VECTOR_CLONES void vector_axpy(size_t count, float *restrict y, float factor, const float *restrict x) {
     for (size_t i = 0; i < count; i++) y[i] += factor * x[i];
+}
+
+/* Sixteen partial sums; a compiler makes them of whatever registers there are. */
+enum { LANES = 16 };
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+static float add_lanes(const lanes *sums) {
+    float lane[LANES];
+    memcpy(lane, sums, sizeof lane);
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+    }
+    return lane[0];
+}
+
+/* The next elements, and `rest` behind the last. */
+static inline void load_lanes(lanes *into, const float *x, size_t left, float rest) {
+    if (left >= LANES) {
+        memcpy(into, x, sizeof *into);
+        return;
+    }
+    float lane[LANES];
+    for (size_t j = 0; j < LANES; j++) lane[j] = j < left ? x[j] : rest;
+    memcpy(into, lane, sizeof *into);
+}
+
+VECTOR_CLONES float vector_sum(size_t count, const float *x) {
+    lanes sums = {0}, a;
+    for (size_t i = 0; i < count; i += LANES) {
+        load_lanes(&a, x + i, count - i, 0);
+        sums += a;
+    }
+    return add_lanes(&sums);
+}
+
+VECTOR_CLONES float vector_dot(size_t count, const float *x, const float *y) {
+    lanes sums = {0}, a, b;
+    for (size_t i = 0; i < count; i += LANES) {
+        load_lanes(&a, x + i, count - i, 0);
+        load_lanes(&b, y + i, count - i, 0);
+        sums += a * b;
+    }
+    return add_lanes(&sums);
+}
+
+VECTOR_CLONES float vector_distance(size_t count, const float *x, float centre) {
+    lanes sums = {0}, a;
+    for (size_t i = 0; i < count; i += LANES) {
+        load_lanes(&a, x + i, count - i, centre);
+        a -= centre;
+        sums += a * a;
+    }
+    return add_lanes(&sums);
 }

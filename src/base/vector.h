@@ -23,5 +23,9 @@ void vector_add(size_t count, float *restrict y, const float *restrict x);
 void vector_scale(size_t count, float *y, float factor);
 /* y[i] += factor * x[i] */
 void vector_axpy(size_t count, float *restrict y, float factor, const float *restrict x);
+/* Sums of x[i], of x[i] y[i], of (x[i] - centre)^2: in sixteen lanes whatever the machine has, so the same bits everywhere. */
+float vector_sum(size_t count, const float *x);
+float vector_dot(size_t count, const float *x, const float *y);
+float vector_distance(size_t count, const float *x, float centre);
 
 #endif

@@ -74,7 +74,7 @@ static void put_layers(const struct ps_model *model) {
     for (int i = 0; i < info.layers; i++) {
         struct ps_layer_info layer = ps_model_layer(model, i);
         format_shape(layer.output_shape, layer.output_rank, shape);
-        printf("%5d  %-24s %-14s %12" PRId64 "  %-16s %9.3f\n", i + 1, layer.name, layer.kind, layer.parameters, shape,
+        printf("%5d  %-28s %-18s %12" PRId64 "  %-16s %9.3f\n", i + 1, layer.name, layer.kind, layer.parameters, shape,
                1e-6 * layer.forward_flops);
     }
 }

@@ -35,6 +35,21 @@ int build_embedding(struct builder *builder, int input, const char *name, int vo
     return add_one(builder, OPERATOR_EMBEDDING, name, &attributes, input);
 }
 
+int build_position_embedding(struct builder *builder, int input, const char *name, int rows) {
+    struct attributes attributes = {.count = rows};
+    return add_one(builder, OPERATOR_POSITION_EMBEDDING, name, &attributes, input);
+}
+
+int build_layer_norm(struct builder *builder, int input, const char *name, float epsilon) {
+    struct attributes attributes = {.epsilon = epsilon};
+    return add_one(builder, OPERATOR_LAYER_NORM, name, &attributes, input);
+}
+
+int build_gelu(struct builder *builder, int input, const char *name, bool tanh_form) {
+    struct attributes attributes = {.tanh_form = tanh_form};
+    return add_one(builder, OPERATOR_GELU, name, &attributes, input);
+}
+
 int build_slice(struct builder *builder, int input, const char *name, int first, int count) {
     if (input < 0 || (first == 0 && count == builder->graph->nodes[input].shape.dim[1])) return input;
     struct attributes attributes = {.first = first, .count = count};

@@ -67,6 +67,7 @@ static enum ps_status build_model(struct ps_model *model, const char *spec, stru
     if (model->graph->status != PS_OK) error_prefix(error, "%s", spec);
     if (status != PS_OK) return status;
     note_interface(model);
+    model->masked = entry->masked;
     if (splits == NULL) return PS_OK;
     status = graph_split_all(&model->graph, splits, error);
     if (status != PS_OK) error_prefix(error, "%s", spec);

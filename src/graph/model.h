@@ -12,6 +12,7 @@ struct ps_model {
     int classes;
     int labels;     /* of a sample */
     int vocabulary; /* of tokens; 0: it reads images */
+    bool masked;    /* its task is to fill in hidden tokens */
 };
 
 /* From the spec, or the entry's defaults. A network whose default has a vocabulary reads sequences: it takes `seq` and `vocab`
@@ -24,6 +25,7 @@ struct model_options {
 struct model {
     const char *name, *summary;
     struct model_options defaults;
+    bool masked; /* it is to fill in tokens that are hidden from it, and may look at all others */
     const char *keys[8]; /* its own options beside input, channels, classes; NULL-terminated */
     /* Writes the nodes, loss included, into an empty graph. */
     enum ps_status (*build)(struct graph *graph, const struct model_options *sizes, struct options *options,
@@ -70,6 +72,10 @@ int build_dropout(struct builder *builder, int input, const char *name, float ra
 /* As Krizhevsky et al. set it: five channels, alpha 1e-4 (PyTorch's 5e-4), beta 0.75, shift 2. */
 int build_local_response_norm(struct builder *builder, int input, const char *name);
 int build_cross_entropy(struct builder *builder, int input, const char *name);
+/* Adds a vector of its own at each position; the table has `rows` of them. */
+int build_position_embedding(struct builder *builder, int input, const char *name, int rows);
+int build_layer_norm(struct builder *builder, int input, const char *name, float epsilon);
+int build_gelu(struct builder *builder, int input, const char *name, bool tanh_form);
 /* Data of `positions` tokens. */
 int build_tokens(struct builder *builder, int positions);
 int build_embedding(struct builder *builder, int input, const char *name, int vocabulary, int features);

@@ -42,13 +42,18 @@ struct attributes {
     bool count_padding;                        /* average_pool */
     bool ceiling;                              /* pooling: a window that only begins in the image counts too */
     int out_h, out_w;                          /* average_pool: windows of uneven sizes that give an output of this size */
-    float rate;                                /* dropout: probability of zeroing */
-    float epsilon, momentum;                   /* batch_norm: PyTorch's meaning of momentum */
+    float rate;                                /* dropout, attention: probability of zeroing */
+    float epsilon, momentum;                   /* batch_norm: PyTorch's meaning of momentum; layer_norm: epsilon */
     float smoothing;                           /* cross_entropy: label smoothing */
     int vocabulary;                            /* embedding: tokens there are */
     bool padded;                               /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
-    int first, count;                          /* slice: the positions first .. first + count - 1 */
+    int first, count;                          /* slice: the positions first .. first + count - 1; position_embedding: count
+                                                  vectors */
+    bool everywhere;                           /* position_embedding: the first vector at every position */
+    bool tanh_form;                            /* gelu: the approximation by the hyperbolic tangent */
+    int heads;                                 /* attention */
+    bool causal;                               /* attention: no position sees those after it */
     bool reverse;                              /* lstm: from the last position to the first */
     int window;                                /* local_response_norm: channels that are added up */
     float alpha, beta, shift;                  /* local_response_norm: PyTorch's alpha, beta, k */

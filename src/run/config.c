@@ -89,6 +89,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     set_text(config, "device", job->device->name);
     set_text(config, "transport", job->transport->name);
     set_integer(config, "threads", job->threads);
+    json_object_set_new(config, "emulate", json_boolean(options->emulate));
     set_text(config, "seed", seed);
     return config;
 }
@@ -188,6 +189,7 @@ static enum ps_status read_options(const struct json_place *root, struct ps_trai
     TRY(json_get_int(root, "keep_checkpoints", true, 0, INT32_MAX, &options->keep_checkpoints, error));
     TRY(json_get_string(root, "device", true, &options->device, error));
     TRY(json_get_int(root, "threads", true, 1, INT32_MAX, &options->threads, error));
+    TRY(json_get_bool(root, "emulate", false, &options->emulate, error));
     TRY(json_get_string(root, "seed", true, &seed, error));
     options->seed = strtoull(seed, NULL, 10);
     return PS_OK;
@@ -206,6 +208,7 @@ static void merge_manner(const struct ps_train_options *wishes, struct ps_train_
     TAKE(transport);
     TAKE(threads);
     TAKE(keep_checkpoints);
+    TAKE(emulate);
     options->trace = wishes->trace;
     options->stop = wishes->stop;
     options->out = options->resume = wishes->resume;
@@ -273,6 +276,7 @@ static void take_plan(const struct ps_train_options *wishes, struct ps_train_opt
     options->profile_path = wishes->profile_path;
     options->cluster_path = wishes->cluster_path;
     options->cluster = wishes->cluster;
+    options->emulate = wishes->emulate;
 }
 
 static enum ps_status merge(const struct ps_train_options *wishes, int processes, struct resumption *resumption,

@@ -163,16 +163,20 @@ def gnmt(name, samples, sizes, vocabularies, hidden, layers):
     return golden(spec, lambda: GNMT(*vocabularies, hidden, layers, sizes[0]), torch.cat((source, target), 1), labels, sizes[0])
 
 
+def write(name, goldens):
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    with open(path, "w") as file:
+        head = {"format": "penstock-sequence-goldens", "version": 1, "torch": torch.__version__}
+        file.write(json.dumps(head)[:-1] + ', "goldens": [\n' + ",\n".join(json.dumps(g) for g in goldens) + "\n]}\n")
+
+
 def main():
     goldens = [
         residual(3, 7, 20, 16, 2),
         gnmt("gnmt-l,layers=4", 3, (6, 5), (17, 23), 16, 4),
         gnmt("gnmt8", 4, (7, 6), (31, 19), 20, 8),
     ]
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sequences.json")
-    with open(path, "w") as file:
-        head = {"format": "penstock-sequence-goldens", "version": 1, "torch": torch.__version__}
-        file.write(json.dumps(head)[:-1] + ', "goldens": [\n' + ",\n".join(json.dumps(g) for g in goldens) + "\n]}\n")
+    write("sequences.json", goldens)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,9 @@ static inline size_t shape_rows(const struct shape *shape, int samples) {
     return (size_t)samples * (size_t)(shape_elements(shape) / shape->dim[0]);
 }
 
+/* Dropout (operators/dropout.c) of `count` elements by `key`; `from` may be `to`. */
+void cpu_drop(const struct device *device, struct random_key key, float rate, size_t count, const float *from, float *to);
+
 /* Calls `body` for [0, count) cut into equal parts, one a thread of the device, each but the last a multiple of `grain`: once
  * and directly where there is one thread or little to do. `part` counts from 0 and stays below the number of threads. */
 typedef void cpu_body(const void *context, int part, size_t first, size_t end);

@@ -102,6 +102,13 @@ const struct layout *draft_layout(struct draft *draft, int rank, const int64_t *
     return take_layout(draft, dnnl_memory_desc_create_with_tag(made, rank, dims, dnnl_f32, tag));
 }
 
+const struct layout *draft_layout_strided(struct draft *draft, int rank, const int64_t *dims, const int64_t *strides) {
+    if (draft->status != dnnl_success) return NULL;
+    assert(draft->layout_count < DRAFT_MAX);
+    dnnl_memory_desc_t *made = &draft->layouts[draft->layout_count].descriptor;
+    return take_layout(draft, dnnl_memory_desc_create_with_strides(made, rank, dims, dnnl_f32, strides));
+}
+
 const struct layout *draft_layout_of(struct draft *draft, const_dnnl_primitive_desc_t plan, int argument) {
     if (draft->status != dnnl_success) return NULL;
     assert(draft->layout_count < DRAFT_MAX);

@@ -64,6 +64,8 @@ enum ps_status draft_finish(struct draft *draft, struct ps_error *error);
  * draft. */
 
 const struct layout *draft_layout(struct draft *draft, int rank, const int64_t *dims, dnnl_format_tag_t tag);
+/* Any steps from one element to the next, by dimension. */
+const struct layout *draft_layout_strided(struct draft *draft, int rank, const int64_t *dims, const int64_t *strides);
 /* That of an argument (DNNL_ARG_...) of a planned primitive. */
 const struct layout *draft_layout_of(struct draft *draft, const_dnnl_primitive_desc_t plan, int argument);
 /* A copy that outlives the draft. */
@@ -92,7 +94,7 @@ dnnl_primitive_desc_t draft_linear(struct draft *draft, enum pass pass, const st
                                    const_dnnl_primitive_desc_t hint);
 dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_kind_t algorithm, const struct arrays *arrays,
                                  const struct window *window, const_dnnl_primitive_desc_t hint);
-/* product = left right, all matrices. */
+/* product = left right, all matrices, or stacks of as many. */
 dnnl_primitive_desc_t draft_product(struct draft *draft, const struct layout *left, const struct layout *right,
                                     const struct layout *product);
 dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *from, const struct layout *to);

@@ -31,6 +31,11 @@ static inline dnnl_status_t dnnl_memory_desc_create_with_tag(dnnl_memory_desc_t 
     return dnnl_memory_desc_init_by_tag(made, rank, dims, type, tag);
 }
 
+static inline dnnl_status_t dnnl_memory_desc_create_with_strides(dnnl_memory_desc_t *made, int rank, const dnnl_dims_t dims,
+                                                                 dnnl_data_type_t type, const dnnl_dims_t strides) {
+    return dnnl_memory_desc_init_by_strides(made, rank, dims, type, strides);
+}
+
 static inline dnnl_status_t dnnl_memory_desc_clone(dnnl_memory_desc_t *copy, const_dnnl_memory_desc_t original) {
     *copy = *original;
     return dnnl_success;

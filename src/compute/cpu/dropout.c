@@ -27,6 +27,11 @@ static void drop_part(const void *context, int part, size_t first, size_t end) {
     }
 }
 
+void cpu_drop(const struct device *device, struct random_key key, float rate, size_t count, const float *from, float *to) {
+    struct dropout dropout = {.from = from, .to = to, .key = key, .rate = rate, .scale = 1 / (1 - rate)};
+    cpu_parallel(device, count, 4096, drop_part, &dropout);
+}
+
 static void apply(struct kernel *kernel, const struct kernel_call *call, const float *from, float *to) {
     float rate = plain_of(kernel)->node->attributes.rate;
     size_t count = plain_elements(kernel);
@@ -34,8 +39,7 @@ static void apply(struct kernel *kernel, const struct kernel_call *call, const f
         if (to != from) memcpy(to, from, count * sizeof *to);
         return;
     }
-    struct dropout dropout = {.from = from, .to = to, .key = call->key, .rate = rate, .scale = 1 / (1 - rate)};
-    cpu_parallel(plain_of(kernel)->device, count, 4096, drop_part, &dropout);
+    cpu_drop(plain_of(kernel)->device, call->key, rate, count, from, to);
 }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {

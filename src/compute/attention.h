@@ -1,0 +1,71 @@
+/*
+ * The sizes of an attention and where its rows lie, in both forms that the operator takes: queries, keys and values as three
+ * inputs, or side by side in one (graph/operators/attention.c).
+ */
+#ifndef PENSTOCK_COMPUTE_ATTENTION_H
+#define PENSTOCK_COMPUTE_ATTENTION_H
+
+#include "graph/graph.h"
+
+enum attention_part { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE };
+
+struct attention_shape {
+    int64_t samples, heads, queries, keys; /* N, heads, Tq, Tk */
+    int64_t features, each;                /* D, D / heads */
+    int64_t stride;                        /* floats from one position of an input to the next: D, or 3 D */
+    bool packed, causal;
+    int tokens; /* the input with the keys' tokens; -1: none */
+};
+
+static inline struct attention_shape attention_shape(const struct attributes *attributes, const struct shape *inputs,
+                                                     int input_count, int samples) {
+    bool packed = input_count < 3;
+    int64_t features = packed ? inputs[0].dim[0] / 3 : inputs[0].dim[0];
+    return (struct attention_shape){.samples = samples,
+                                    .heads = attributes->heads,
+                                    .queries = inputs[0].dim[1],
+                                    .keys = packed ? inputs[0].dim[1] : inputs[1].dim[1],
+                                    .features = features,
+                                    .each = features / attributes->heads,
+                                    .stride = inputs[0].dim[0],
+                                    .packed = packed,
+                                    .causal = attributes->causal,
+                                    .tokens = input_count % 2 == 0 ? input_count - 1 : -1};
+}
+
+/* Scores of all samples and heads. */
+static inline int64_t attention_scores(const struct attention_shape *s) {
+    return s->samples * s->heads * s->queries * s->keys;
+}
+
+/* Elements from the start of the part's input (attention_input) to the row of a position and head. */
+static inline int attention_input(const struct attention_shape *s, enum attention_part part) {
+    return s->packed ? 0 : (int)part;
+}
+
+static inline int64_t attention_offset(const struct attention_shape *s, enum attention_part part, int64_t n, int64_t position,
+                                       int64_t head) {
+    int64_t positions = part == ATTENTION_QUERY ? s->queries : s->keys;
+    return (n * positions + position) * s->stride + head * s->each + (s->packed ? (int64_t)part * s->features : 0);
+}
+
+static inline const float *attention_row(const struct attention_shape *s, const float *const *inputs, enum attention_part part,
+                                         int64_t n, int64_t position, int64_t head) {
+    return inputs[attention_input(s, part)] + attention_offset(s, part, n, position, head);
+}
+
+/* NULL where nobody wants the part's gradient. */
+static inline float *attention_gradient(const struct attention_shape *s, float *const *gradients, enum attention_part part,
+                                        int64_t n, int64_t position, int64_t head) {
+    float *gradient = gradients[attention_input(s, part)];
+    return gradient != NULL ? gradient + attention_offset(s, part, n, position, head) : NULL;
+}
+
+/* Whether the query may look at the key: in causal attention not after itself, and never at padding. */
+static inline bool attention_sees(const struct attention_shape *s, const float *const *inputs, int64_t n, int64_t query,
+                                  int64_t key) {
+    if (s->causal && key > query) return false;
+    return s->tokens < 0 || inputs[s->tokens][n * s->keys + key] != 0;
+}
+
+#endif

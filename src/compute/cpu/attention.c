@@ -1,0 +1,226 @@
+/*
+ * Attention (graph/operators/attention.c; the formulas stand in compute/reference/attention.c). The products are oneDNN's, all
+ * samples and heads in one call, on queries, keys and values where they lie: heads are strides. Softmax and its derivative are
+ * rows of own loops between them.
+ *
+ * Inner: the weights p (N, heads, Tq, Tk). Workspace: as much for the dropped weights in the forward, and in the backward for
+ * those and then for the scores' gradients; behind it oneDNN's.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/vector.h"
+#include "compute/attention.h"
+#include "compute/cpu/activation.h"
+#include "compute/cpu/cpu.h"
+
+enum product { SCORES, OUTPUT, VALUE_GRADIENT, WEIGHT_GRADIENT, QUERY_GRADIENT, KEY_GRADIENT, PRODUCTS };
+
+struct attention {
+    struct plain_kernel plain;
+    struct attention_shape shape;
+    struct primitive products[PRODUCTS];
+};
+
+static void destroy(struct kernel *kernel) {
+    struct attention *attention = (struct attention *)kernel;
+    for (int p = 0; p < PRODUCTS; p++) primitive_release(&attention->products[p]);
+    free(attention);
+}
+
+/* The arrays of a product: rows x columns for every sample and head. */
+static const struct layout *part_layout(struct draft *draft, const struct attention_shape *s, int64_t positions,
+                                        int64_t stride, bool transposed) {
+    int64_t dims[] = {s->samples, s->heads, positions, s->each}, strides[] = {positions * stride, s->each, stride, 1};
+    int64_t turned[] = {s->samples, s->heads, s->each, positions}, turned_strides[] = {positions * stride, s->each, 1, stride};
+    return transposed ? draft_layout_strided(draft, 4, turned, turned_strides) : draft_layout_strided(draft, 4, dims, strides);
+}
+
+static const struct layout *score_layout(struct draft *draft, const struct attention_shape *s, bool transposed) {
+    int64_t all = s->queries * s->keys;
+    int64_t dims[] = {s->samples, s->heads, s->queries, s->keys}, strides[] = {s->heads * all, all, s->keys, 1};
+    int64_t turned[] = {s->samples, s->heads, s->keys, s->queries}, turned_strides[] = {s->heads * all, all, 1, s->keys};
+    return transposed ? draft_layout_strided(draft, 4, turned, turned_strides) : draft_layout_strided(draft, 4, dims, strides);
+}
+
+static void make(struct draft *draft, struct attention *attention) {
+    const struct attention_shape *s = &attention->shape;
+    const struct layout *query = part_layout(draft, s, s->queries, s->stride, false),
+                        *key = part_layout(draft, s, s->keys, s->stride, false),
+                        *key_turned = part_layout(draft, s, s->keys, s->stride, true),
+                        *output = part_layout(draft, s, s->queries, s->features, false),
+                        *scores = score_layout(draft, s, false), *scores_turned = score_layout(draft, s, true);
+    const struct {
+        const struct layout *left, *right, *product;
+        const char *part;
+    } products[PRODUCTS] = {
+        [SCORES] = {query, key_turned, scores, "scores"},
+        [OUTPUT] = {scores, key, output, "output"},
+        [VALUE_GRADIENT] = {scores_turned, output, key, "gradient of the values"},
+        [WEIGHT_GRADIENT] = {output, key_turned, scores, "gradient of the weights"},
+        [QUERY_GRADIENT] = {scores, key, query, "gradient of the queries"},
+        [KEY_GRADIENT] = {scores_turned, query, key, "gradient of the keys"},
+    };
+    for (int p = 0; p < PRODUCTS; p++) {
+        dnnl_primitive_desc_t plan = draft_product(draft, products[p].left, products[p].right, products[p].product);
+        draft_primitive(draft, plan, products[p].part, (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0},
+                        &attention->products[p]);
+    }
+}
+
+static size_t score_bytes(const struct attention_shape *s) { return (size_t)attention_scores(s) * sizeof(float); }
+
+static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    (void)relu_follows;
+    struct attention *attention = calloc(1, sizeof *attention);
+    if (attention == NULL) return error_memory(error, "a kernel", sizeof *attention);
+    struct shape inputs[GRAPH_INPUTS_MAX];
+    for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
+    attention->plain = (struct plain_kernel){
+        .kernel = {.class = device->class->kernels[node->id], .samples = samples}, .device = device, .graph = graph, .node = node};
+    attention->shape = attention_shape(&node->attributes, inputs, node->input_count, samples);
+    struct draft draft;
+    draft_start(&draft, device, node);
+    make(&draft, attention);
+    enum ps_status status = draft_finish(&draft, error);
+    if (status != PS_OK) {
+        destroy(&attention->plain.kernel);
+        return status;
+    }
+    int64_t scratchpad = 0;
+    for (int p = 0; p < PRODUCTS; p++) {
+        if (attention->products[p].scratchpad_bytes > scratchpad) scratchpad = attention->products[p].scratchpad_bytes;
+    }
+    attention->plain.kernel.inner_bytes = (int64_t)score_bytes(&attention->shape);
+    attention->plain.kernel.workspace_bytes = (int64_t)memory_align(score_bytes(&attention->shape)) + scratchpad;
+    *kernel = &attention->plain.kernel;
+    return PS_OK;
+}
+
+static enum ps_status multiply(const struct attention *attention, enum product product, const struct kernel_call *call,
+                               const float *left, const float *right, float *result, struct ps_error *error) {
+    struct primitive *primitive = (struct primitive *)&attention->products[product];
+    void *scratchpad = (char *)call->workspace + memory_align(score_bytes(&attention->shape));
+    const void *addresses[] = {left, right, result};
+    return primitive_run(primitive, (struct cpu_device *)attention->plain.device, addresses, scratchpad, error);
+}
+
+/* --------------------------------------------------------------------- rows */
+
+struct rows {
+    const struct attention *attention;
+    const struct kernel_call *call;
+    float *scores; /* gradients, in the backward */
+    float scale;
+};
+
+static struct rows rows_of(const struct attention *attention, const struct kernel_call *call, float *scores) {
+    return (struct rows){attention, call, scores, 1 / sqrtf((float)attention->shape.each)};
+}
+
+static size_t row_count(const struct attention_shape *s) { return (size_t)(s->samples * s->heads * s->queries); }
+
+static VECTOR_CLONES float largest_of(size_t count, const float *x) {
+    float largest = x[0];
+#pragma omp simd reduction(max : largest)
+    for (size_t i = 0; i < count; i++) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+}
+
+static VECTOR_CLONES void exponentials(size_t count, float *x, float largest, float scale) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) x[i] = activation_exp((x[i] - largest) * scale);
+}
+
+static void softmax_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct rows *r = context;
+    const struct attention_shape *s = &r->attention->shape;
+    size_t keys = (size_t)s->keys, queries = (size_t)s->queries;
+    for (size_t row = first; row < end; row++) {
+        float *x = r->scores + row * keys;
+        size_t seen = s->causal ? row % queries + 1 : keys;
+        const float *tokens = s->tokens < 0 ? NULL : r->call->input[s->tokens] + row / queries / (size_t)s->heads * keys;
+        for (size_t i = 0; tokens != NULL && i < seen; i++) x[i] = tokens[i] != 0 ? x[i] : -INFINITY;
+        exponentials(seen, x, largest_of(seen, x), r->scale);
+        for (size_t i = 0; tokens != NULL && i < seen; i++) x[i] = tokens[i] != 0 ? x[i] : 0;
+        float sum = vector_sum(seen, x);
+        vector_scale(seen, x, sum > 0 ? 1 / sum : 0);
+        for (size_t i = seen; i < keys; i++) x[i] = 0;
+    }
+}
+
+static VECTOR_CLONES void score_gradients(size_t count, float *dp, const float *p, float mean, float scale) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) dp[i] = p[i] * (dp[i] - mean) * scale;
+}
+
+static void gradient_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct rows *r = context;
+    size_t keys = (size_t)r->attention->shape.keys;
+    for (size_t row = first; row < end; row++) {
+        float *dp = r->scores + row * keys;
+        const float *p = r->call->inner + row * keys;
+        score_gradients(keys, dp, p, vector_dot(keys, p, dp), r->scale);
+    }
+}
+
+/* --------------------------------------------------------------------- both */
+
+static const float *input_of(const struct attention_shape *s, const struct kernel_call *call, enum attention_part part) {
+    return attention_row(s, call->input, part, 0, 0, 0);
+}
+
+/* The weights as the values see them: dropped, then in the workspace. */
+static const float *drop_weights(const struct attention *attention, const struct kernel_call *call) {
+    float rate = attention->plain.node->attributes.rate;
+    if (!call->training || rate == 0) return call->inner;
+    size_t count = (size_t)attention_scores(&attention->shape);
+    cpu_drop(attention->plain.device, call->key, rate, count, call->inner, call->workspace);
+    return call->workspace;
+}
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    const struct attention *attention = (const struct attention *)kernel;
+    const struct attention_shape *s = &attention->shape;
+    TRY(multiply(attention, SCORES, call, input_of(s, call, ATTENTION_QUERY), input_of(s, call, ATTENTION_KEY), call->inner,
+                 error));
+    struct rows rows = rows_of(attention, call, call->inner);
+    cpu_parallel(attention->plain.device, row_count(s), 8, softmax_part, &rows);
+    const float *weights = drop_weights(attention, call);
+    return multiply(attention, OUTPUT, call, weights, input_of(s, call, ATTENTION_VALUE), call->output, error);
+}
+
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    const struct attention *attention = (const struct attention *)kernel;
+    const struct attention_shape *s = &attention->shape;
+    float *query = attention_gradient(s, call->input_gradient, ATTENTION_QUERY, 0, 0, 0),
+          *key = attention_gradient(s, call->input_gradient, ATTENTION_KEY, 0, 0, 0),
+          *value = attention_gradient(s, call->input_gradient, ATTENTION_VALUE, 0, 0, 0), *scores = call->workspace;
+    const float *dy = call->output_gradient;
+    if (value != NULL) {
+        const float *weights = drop_weights(attention, call);
+        TRY(multiply(attention, VALUE_GRADIENT, call, weights, dy, value, error));
+    }
+    if (query == NULL && key == NULL) return PS_OK;
+    TRY(multiply(attention, WEIGHT_GRADIENT, call, dy, input_of(s, call, ATTENTION_VALUE), scores, error));
+    float rate = attention->plain.node->attributes.rate;
+    if (call->training && rate > 0) {
+        cpu_drop(attention->plain.device, call->key, rate, (size_t)attention_scores(s), scores, scores);
+    }
+    struct rows rows = rows_of(attention, call, scores);
+    cpu_parallel(attention->plain.device, row_count(s), 8, gradient_part, &rows);
+    if (query != NULL) TRY(multiply(attention, QUERY_GRADIENT, call, scores, input_of(s, call, ATTENTION_KEY), query, error));
+    if (key == NULL) return PS_OK;
+    return multiply(attention, KEY_GRADIENT, call, scores, input_of(s, call, ATTENTION_QUERY), key, error);
+}
+
+const struct kernel_class cpu_attention = {
+    .create = create,
+    .destroy = destroy,
+    .forward = forward,
+    .backward_input = backward_input,
+};

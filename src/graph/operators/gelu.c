@@ -1,0 +1,26 @@
+/*
+ * Gaussian error linear unit (Hendrycks and Gimpel, 2016): x times the normal distribution's share below x. Reads tanh_form (the
+ * approximation that GPT-2 uses instead).
+ */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)attributes, (void)input_count, (void)error;
+    *output = inputs[0];
+    return PS_OK;
+}
+
+static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+    (void)attributes, (void)inputs;
+    return 14.0 * (double)shape_elements(output); /* an exponential of about 8, and what is around it */
+}
+
+const struct operator operator_gelu = {
+    .name = "gelu",
+    .flags = OPERATOR_USES_INPUT,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = infer,
+    .flops = flops,
+};

@@ -1,0 +1,33 @@
+/*
+ * Adds a trained vector to that of each position: reads count (vectors there are, at least as many as positions; weights
+ * (count, D)) and everywhere (the first of them at every position: BERT's type of sentence, where there is one sentence).
+ */
+#include "graph/operators.h"
+
+static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+                            struct ps_error *error) {
+    (void)input_count;
+    TRY(require_sequence(inputs, error));
+    if (attributes->count < 1 || (!attributes->everywhere && attributes->count < inputs->dim[1])) {
+        return error_set(error, PS_USAGE, "%d vectors for %lld positions: at least one each is needed", attributes->count,
+                         (long long)inputs->dim[1]);
+    }
+    *output = inputs[0];
+    return PS_OK;
+}
+
+static int parameters(const struct attributes *attributes, const struct shape *inputs,
+                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    parameters[0] = (struct parameter){
+        .name = "weight", .shape = {.rank = 2, .dim = {attributes->count, inputs->dim[0]}}, .initial = {INITIAL_NORMAL, 1}};
+    return 1;
+}
+
+const struct operator operator_position_embedding = {
+    .name = "position_embedding",
+    .flags = OPERATOR_IN_PLACE,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = infer,
+    .parameters = parameters,
+};
