@@ -127,6 +127,24 @@ for pair in $PENSTOCK_MPIS; do
     done
     "$PENSTOCK" train --resume run -q >out 2>err || complain "$mpirun: gone on with by threads: status $?"
     [ "$(weights run)" = "$(weights flush)" ] || complain "$mpirun: by threads, by processes, by threads: other weights"
+
+    # Supervised, while rank 2 is lost whenever it comes up: two processes take over.
+    rm -rf run pid.*
+    # shellcheck disable=SC2086
+    timeout 120 "$program" train --plan flush.json $data --steps 60 --checkpoint-every 2 --out run --restarts 8 \
+        --launch "$mpirun -n %d ./ranked" >out 2>err &
+    job=$!
+    while kill -0 $job 2>/dev/null; do
+        milliseconds 50
+        [ -e run/config.json ] && [ -s pid.2 ] || continue
+        kill -KILL "$(cat pid.2)" 2>/dev/null
+        rm -f pid.2
+    done
+    wait $job
+    status=$?
+    [ $status -eq 0 ] || complain "$mpirun: supervised: status $status"
+    [ "$(weights run)" = "$(weights flush)" ] || complain "$mpirun: supervised: other weights"
+    grep -q 'with a worker less' err || echo "$mpirun: rank 2 was lost too late"
 done
 [ $failures -eq 0 ] || echo "$failures failures" >&2
 [ $failures -eq 0 ]

@@ -119,7 +119,7 @@ pid_below() {
 }
 
 # shellcheck disable=SC2086
-"$PENSTOCK" train $run --steps 400 --restarts 4 --out lost >out 2>err &
+"$PENSTOCK" train ${run% -q} --steps 400 --restarts 4 --out lost >out 2>err &
 job=$!
 for i in 1 2 3; do
     milliseconds $((200 + $(random 400)))
@@ -132,9 +132,9 @@ done
 wait $job
 status=$?
 [ $status -eq 0 ] || complain "killed three times with four restarts: status $status"
-if grep -q 'workers.*: 2\|planned' lost/log.jsonl; then :; fi
 grep -q '"step": 400' lost/summary.json || complain "a supervised run has no summary of the whole run"
-[ "$(grep -c '"memory_bytes"' lost/summary.json)" -lt 3 ] || same lost
+# Lost twice at the same checkpoint it goes on with a worker less, and other weights.
+grep -q 'with a worker less' err || same lost
 
 # shellcheck disable=SC2086
 "$PENSTOCK" train $run --steps 400 --restarts 1 --out lost_twice >out 2>err &

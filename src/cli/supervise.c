@@ -53,11 +53,15 @@ static int64_t newest_checkpoint(const struct supervisor *supervisor) {
     return newest;
 }
 
+/* Workers of the run's plan, of the one that it is to begin with, or as many as were asked for. */
 static int planned_workers(const struct supervisor *supervisor) {
+    const struct train_arguments *arguments = supervisor->arguments;
+    const char *given = arguments->options.plan_path;
     char path[4096];
     struct ps_plan *plan;
     snprintf(path, sizeof path, "%s/plan.json", run_dir_of(supervisor));
-    if (ps_plan_read(path, &plan, NULL) != PS_OK) return 0;
+    if (ps_plan_read(is_there(supervisor, "config.json") || given == NULL ? path : given, &plan, NULL) != PS_OK)
+        return arguments->cluster.options.workers;
     int workers = ps_plan_info(plan).workers;
     ps_plan_destroy(plan);
     return workers;
@@ -113,7 +117,6 @@ static void add_resumption(struct supervisor *supervisor, const char **words, in
 static void write_launch(struct supervisor *supervisor) {
     const char *launch = supervisor->arguments->launch, *place = strstr(launch, "%d");
     int workers = supervisor->workers > 0 ? supervisor->workers : planned_workers(supervisor);
-    if (workers == 0) workers = supervisor->arguments->cluster.options.workers;
     if (place == NULL) {
         snprintf(supervisor->launch, sizeof supervisor->launch, "exec %s \"$@\"", launch);
     } else {
@@ -229,7 +232,8 @@ enum ps_status supervise(const struct train_arguments *arguments, struct ps_erro
         if (*stop) return message_set(error, PS_STOPPED, "stopped by a signal");
         if (left == 0 && WIFEXITED(status)) return PS_WORKER_LOST;
         if (left == 0)
-            return message_set(error, PS_WORKER_LOST, "training was ended by signal %d, and no restart is left", WTERMSIG(status));
+            return message_set(error, PS_WORKER_LOST, "training was ended by signal %d, and no restart is left",
+                               WTERMSIG(status));
         choose_workers(&supervisor);
         say_loss(&supervisor, status, left - 1);
     }
