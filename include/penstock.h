@@ -324,6 +324,7 @@ struct ps_run; /* a finished run */
 struct ps_run_info {
     int workers, steps, epochs;
     double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
+    double perplexity, valid_perplexity;               /* e to the loss; NaN but for labels that are tokens of a sequence */
     double wall_s, samples_per_s, predicted_samples_per_s;
     int64_t checkpoint_bytes;  /* memory for checkpoints beside that of the workers */
     double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
@@ -353,6 +354,7 @@ struct ps_evaluate_options {
 
 struct ps_evaluation {
     double loss, accuracy;
+    double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
     int64_t samples;
 };
 

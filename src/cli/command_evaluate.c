@@ -1,5 +1,6 @@
 /* penstock evaluate: loss and accuracy of trained weights. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "cli/command.h"
@@ -71,10 +72,15 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         output_json_number(evaluation.loss);
         printf(", \"accuracy\": ");
         output_json_number(evaluation.accuracy);
+        if (isfinite(evaluation.perplexity)) {
+            printf(", \"perplexity\": ");
+            output_json_number(evaluation.perplexity);
+        }
         printf(", \"samples\": %" PRId64 "}\n", evaluation.samples);
     } else {
-        printf("loss %.4f, accuracy %.2f%% on %" PRId64 " samples\n", evaluation.loss, 100 * evaluation.accuracy,
-               evaluation.samples);
+        printf("loss %.4f, accuracy %.2f%%", evaluation.loss, 100 * evaluation.accuracy);
+        if (isfinite(evaluation.perplexity)) printf(", perplexity %.2f", evaluation.perplexity);
+        printf(" on %" PRId64 " samples\n", evaluation.samples);
     }
     return PS_OK;
 }

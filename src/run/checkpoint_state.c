@@ -18,6 +18,8 @@ static const struct {
     {"accuracy", offsetof(struct log_entry, accuracy)},
     {"valid_loss", offsetof(struct log_entry, valid_loss)},
     {"valid_accuracy", offsetof(struct log_entry, valid_accuracy)},
+    {"perplexity", offsetof(struct log_entry, perplexity)},
+    {"valid_perplexity", offsetof(struct log_entry, valid_perplexity)},
     {"lr", offsetof(struct log_entry, lr)},
     {"samples_per_s", offsetof(struct log_entry, samples_per_s)},
     {"elapsed_s", offsetof(struct log_entry, elapsed_s)},

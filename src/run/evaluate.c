@@ -116,10 +116,12 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
         log_progress("evaluating", (double)(number + 1), (double)batches, "%s", "");
     }
     double labels = (double)sum.counted;
-    if (sum.counted == 0) return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
+    if (sum.counted == 0)
+        return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
     *evaluation = (struct ps_evaluation){
         .loss = sum.loss / labels, .accuracy = (double)sum.correct / labels, .samples = evaluator->samples.count};
+    evaluation->perplexity = job_perplexity(evaluator->model, evaluation->loss);
     return PS_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Preparing a job; see job.h. */
 #include "run/job.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,13 +264,16 @@ enum ps_status job_plan(struct job *job, struct ps_error *error) {
     return take_sizes(job, error);
 }
 
+double job_perplexity(const struct ps_model *model, double loss) { return model && model->labels > 1 ? exp(loss) : NAN; }
+
 struct dataset_shape job_data_shape(const struct ps_model *model) {
     return (struct dataset_shape){.channels = model->input_shape[0],
                                   .height = model->input_shape[1],
                                   .width = model->input_shape[2],
                                   .classes = model->classes,
                                   .labels = model->labels,
-                                  .vocabulary = model->vocabulary};
+                                  .vocabulary = model->vocabulary,
+                                  .masked = model->masked};
 }
 
 void job_free(struct job *job) {

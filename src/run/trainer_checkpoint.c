@@ -160,7 +160,13 @@ static enum ps_status load(struct trainer *trainer, struct ps_error *error) {
 }
 
 enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *error) {
-    trainer->figures = (struct log_entry){.loss = NAN, .accuracy = NAN, .valid_loss = NAN, .valid_accuracy = NAN};
+    trainer->figures = (struct log_entry){.loss = NAN,
+                                          .accuracy = NAN,
+                                          .valid_loss = NAN,
+                                          .valid_accuracy = NAN,
+                                          .perplexity = NAN,
+                                          .valid_perplexity = NAN,
+                                          .samples_per_s = NAN};
     if (!trainer->wishes->resume) return PS_OK;
     int64_t step = trainer->checkpoint.state.step;
     void *data = &step;
