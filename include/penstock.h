@@ -158,6 +158,10 @@ struct ps_profile_options {
  * for a board that is not at hand. */
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
+/* The same of the network split inside its layers where that evens out the work of so many workers (the rule of BaPipe): the
+ * profile's name says the splits, and plans for it train the split network. PS_USAGE where the name says splits already. */
+enum ps_status ps_profile_measure_split(const struct ps_model *model, const struct ps_profile_options *options, int workers,
+                                        struct ps_profile **profile, struct ps_error *error);
 /* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content.
  * Several paths with commas between them: the same network on several types of devices, of which a cluster's devices take
  * theirs. */
@@ -380,6 +384,8 @@ struct ps_compare_options {
     int bandwidth_count;
     struct ps_plan_options plan;
     struct ps_cluster_options cluster;
+    const char *cluster_path; /* a cluster file instead: its first workers, with memory and bandwidth of all changed where they are
+                                 listed; without a list of workers all of them */
 };
 
 struct ps_comparison_row {
@@ -411,6 +417,8 @@ int ps_comparison_count(const struct ps_comparison *comparison);
 struct ps_comparison_row ps_comparison_row(const struct ps_comparison *comparison, int row);
 char *ps_comparison_json(const struct ps_comparison *comparison);
 char *ps_comparison_table(const struct ps_comparison *comparison);
+/* A line for each machine (workers, bandwidth, memory), a column for each method with period and speed-up. */
+char *ps_comparison_grid(const struct ps_comparison *comparison);
 void ps_comparison_destroy(struct ps_comparison *comparison);
 
 #ifdef __cplusplus
