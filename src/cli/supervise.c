@@ -172,19 +172,21 @@ static double now_s(void) {
 /* Waits for the child's end, passes on what stops us, and ends it when somebody has stopped it for too long. */
 static int wait_for(pid_t child, const volatile int *stop) {
     const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
-    double halted_s = 0;
-    bool told = false;
+    double halted_s = 0, told_s = 0;
     for (;;) {
         int status = 0;
         pid_t changed = waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED);
         if (changed == child && (WIFEXITED(status) || WIFSIGNALED(status))) return status;
         if (changed == child) halted_s = WIFSTOPPED(status) ? now_s() : 0;
-        if (*stop && !told) {
-            told = true;
+        if (*stop && told_s == 0) {
+            told_s = now_s();
             kill(child, SIGTERM);
             kill(child, SIGCONT);
         }
-        if (halted_s > 0 && now_s() - halted_s > STOPPED_WITHIN_S) kill(-child, SIGKILL);
+        bool halted = halted_s > 0 && now_s() - halted_s > STOPPED_WITHIN_S;
+        /* A launcher may hang when its processes are gone. */
+        bool deaf = told_s > 0 && now_s() - told_s > STOPPED_WITHIN_S;
+        if (halted || deaf) kill(-child, SIGKILL);
         nanosleep(&moment, NULL);
     }
 }
