@@ -189,6 +189,17 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, stru
 enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *path, struct ps_error *error);
 char *ps_cluster_json(const struct ps_cluster *cluster);
+char *ps_cluster_table(const struct ps_cluster *cluster);
+
+struct ps_cluster_measure_options {
+    const char *device; /* NULL: "cpu" */
+    int threads;        /* per worker; 0: 1 */
+};
+
+/* Measures the machines of all processes that mpirun started (all of them call it, once): speed and memory of each worker, latency and
+ * bandwidth between hosts. The cluster is rank 0's; the others get NULL. Started alone, one worker is measured. */
+enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
+                                  struct ps_error *error);
 int ps_cluster_workers(const struct ps_cluster *cluster);
 void ps_cluster_destroy(struct ps_cluster *cluster);
 
@@ -354,11 +365,14 @@ struct ps_evaluate_options {
     const char *data;
     const char *device;
     int batch, threads;
+    int beam;                 /* of a translation: hypotheses that are kept; 0: 1, greedy */
+    const char *translations; /* a file that gets them, a line each; may be NULL */
 };
 
 struct ps_evaluation {
     double loss, accuracy;
     double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
+    double bleu;       /* of translations, 0 to 100 as sacrebleu counts; else NaN */
     int64_t samples;
 };
 

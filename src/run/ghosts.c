@@ -20,8 +20,8 @@ static size_t travelling_floats(const struct worker_stage *stage, int moments) {
     return all + (size_t)moments * trained;
 }
 
-/* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL: parameters
- * alone. Returns the end of what was packed. */
+/* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL:
+ * parameters alone. Returns the end of what was packed. */
 static enum ps_status convert(struct worker_stage *stage, bool pack, float *weights, float *statistics, float **place,
                               struct ps_error *error) {
     for (int i = 0; i < stage_parameter_count(stage->stage); i++) {

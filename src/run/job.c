@@ -83,7 +83,10 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
 
 static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
-    if (options->cluster_path) {
+    if (job->cluster) { /* as it was measured */
+        for (int w = 0; w < job->cluster->workers && options->cluster.memory_bytes > 0; w++)
+            job->cluster->devices[w].memory_bytes = options->cluster.memory_bytes;
+    } else if (options->cluster_path) {
         TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
     } else {
         struct ps_cluster_options uniform = options->cluster;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "run/predict.h"
+#include "run/survey.h"
 #include "run/trainer_share.h"
 
 enum { BATCHES_AHEAD = 4 };
@@ -25,12 +26,18 @@ static enum ps_status open_data(struct trainer *trainer, struct ps_error *error)
     return options->valid ? samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error) : PS_OK;
 }
 
+static bool runs_forward(const struct plan_stage *stage, int worker) {
+    for (int r = 0; r < stage->forward_count; r++)
+        if (stage->forward[r] == worker) return true;
+    return false;
+}
+
 /* Workers of the first and the last stage read; in other processes nothing is opened. Those that do must find what rank 0 has
  * found. */
 static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error) {
     const struct ps_plan *plan = trainer->job.plan;
     int rank = trainer->processes->rank;
-    bool reads = plan->stages[0].forward[0] == rank || plan->stages[plan->stage_count - 1].forward[0] == rank;
+    bool reads = runs_forward(&plan->stages[0], rank) || runs_forward(&plan->stages[plan->stage_count - 1], rank);
     if (trainer->processes->count == 1 || !trainer->job.device->real) return PS_OK;
     int64_t samples = trainer->data.count, valid = trainer->valid.count;
     if (reads)
@@ -262,6 +269,15 @@ static enum ps_status plan_run(struct trainer *trainer, struct ps_error *error) 
     return error_set(error, PS_USAGE, "--workers: %d workers need as many processes, and there are %d", workers, processes);
 }
 
+/* Where the run is to be planned for several hosts of which nobody says what they are like, that is found out. */
+static bool surveys(const struct trainer *trainer) {
+    const struct ps_train_options *options = &trainer->options;
+    bool described = options->cluster_path || options->cluster.bandwidth_bytes_per_s > 0 || options->cluster.latency_s > 0;
+    /* A run that goes on has a plan, or is planned for what it was. */
+    if (trainer->wishes->resume) return false;
+    return !described && !options->plan_path && trainer->job.device->real && !survey_one_host(trainer->processes);
+}
+
 /* Brings the processes together and the job to all of them. */
 static enum ps_status make_job(struct trainer *trainer, struct ps_error *error) {
     const struct transport_class *transport;
@@ -274,6 +290,9 @@ static enum ps_status make_job(struct trainer *trainer, struct ps_error *error) 
     TRY(trainer_resume_open(trainer, error));
     TRY(job_begin(&trainer->options, &trainer->job, error));
     trainer->job.processes = trainer->processes->count;
+    if (surveys(trainer)) {
+        TRY(survey_machines(trainer->processes, trainer->job.device->name, trainer->job.threads, &trainer->job.cluster, error));
+    }
     if (trainer_coordinates(trainer)) TRY(plan_run(trainer, error));
     return trainer_share_job(trainer, error);
 }
