@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . bench/common.sh
 rounds=${ROUNDS:-3} batch=${BATCH:-64} threads=${THREADS:-1} steps=${STEPS:-7}
 program=${SINGLE_WORKER:-build/release/bench/single_worker}
-[ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3 lenet5
+[ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3 lenet5 residual_lstm,seq=100 gnmt8,seq=20,vocab=4000,hidden=256
 
 for python in ${PYTHON:-python3 /usr/bin/python3} none; do
     "$python" -c 'import torch' 2>/dev/null && break
@@ -23,7 +23,7 @@ pytorch() { OMP_NUM_THREADS=$threads "$python" bench/pytorch/single_worker.py "$
 
 echo "$(machine); PyTorch $("$python" -c 'import torch; print(torch.__version__)'); batch $batch, threads $threads,"
 echo "milliseconds a step, medians of $rounds rounds of $steps steps"
-printf '%-18s %10s %10s %14s %6s\n' model penstock pytorch channels_last ratio
+printf '%-34s %10s %10s %14s %6s\n' model penstock pytorch channels_last ratio
 for model; do
     rm -f "$work"/*
     round=0
@@ -33,5 +33,5 @@ for model; do
         round=$((round + 1))
     done
     echo "$model $(median <"$work/penstock") $(median <"$work/default") $(median <"$work/channels_last")" |
-        awk '{ best = $3 < $4 ? $3 : $4; printf "%-18s %10.2f %10.2f %14.2f %6.2f\n", $1, $2, $3, $4, best / $2 }'
+        awk '{ best = $3 < $4 ? $3 : $4; printf "%-34s %10.2f %10.2f %14.2f %6.2f\n", $1, $2, $3, $4, best / $2 }'
 done

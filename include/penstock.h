@@ -158,6 +158,10 @@ struct ps_profile_options {
  * for a board that is not at hand. */
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
+/* The same of the network split inside its layers where that evens out the work of so many workers (the rule of BaPipe): the
+ * profile's name says the splits, and plans for it train the split network. PS_USAGE where the name says splits already. */
+enum ps_status ps_profile_measure_split(const struct ps_model *model, const struct ps_profile_options *options, int workers,
+                                        struct ps_profile **profile, struct ps_error *error);
 /* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content.
  * Several paths with commas between them: the same network on several types of devices, of which a cluster's devices take
  * theirs. */
@@ -185,6 +189,17 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, stru
 enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *path, struct ps_error *error);
 char *ps_cluster_json(const struct ps_cluster *cluster);
+char *ps_cluster_table(const struct ps_cluster *cluster);
+
+struct ps_cluster_measure_options {
+    const char *device; /* NULL: "cpu" */
+    int threads;        /* per worker; 0: 1 */
+};
+
+/* Measures the machines of all processes that mpirun started (all of them call it, once): speed and memory of each worker, latency and
+ * bandwidth between hosts. The cluster is rank 0's; the others get NULL. Started alone, one worker is measured. */
+enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
+                                  struct ps_error *error);
 int ps_cluster_workers(const struct ps_cluster *cluster);
 void ps_cluster_destroy(struct ps_cluster *cluster);
 
@@ -316,6 +331,7 @@ struct ps_run; /* a finished run */
 struct ps_run_info {
     int workers, steps, epochs;
     double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
+    double perplexity, valid_perplexity;               /* e to the loss; NaN but for labels that are tokens of a sequence */
     double wall_s, samples_per_s, predicted_samples_per_s;
 };
 
@@ -339,10 +355,14 @@ struct ps_evaluate_options {
     const char *data;
     const char *device;
     int batch, threads;
+    int beam;                 /* of a translation: hypotheses that are kept; 0: 1, greedy */
+    const char *translations; /* a file that gets them, a line each; may be NULL */
 };
 
 struct ps_evaluation {
     double loss, accuracy;
+    double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
+    double bleu;       /* of translations, 0 to 100 as sacrebleu counts; else NaN */
     int64_t samples;
 };
 
@@ -368,6 +388,8 @@ struct ps_compare_options {
     int bandwidth_count;
     struct ps_plan_options plan;
     struct ps_cluster_options cluster;
+    const char *cluster_path; /* a cluster file instead: its first workers, with memory and bandwidth of all changed where they are
+                                 listed; without a list of workers all of them */
 };
 
 struct ps_comparison_row {
@@ -399,6 +421,8 @@ int ps_comparison_count(const struct ps_comparison *comparison);
 struct ps_comparison_row ps_comparison_row(const struct ps_comparison *comparison, int row);
 char *ps_comparison_json(const struct ps_comparison *comparison);
 char *ps_comparison_table(const struct ps_comparison *comparison);
+/* A line for each machine (workers, bandwidth, memory), a column for each method with period and speed-up. */
+char *ps_comparison_grid(const struct ps_comparison *comparison);
 void ps_comparison_destroy(struct ps_comparison *comparison);
 
 #ifdef __cplusplus

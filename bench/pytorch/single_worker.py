@@ -71,6 +71,74 @@ def resnet(blocks=1):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)), (3, 32, 32)
 
 
+class Residual(nn.Module):
+    def __init__(self, hidden):
+        super().__init__()
+        self.lstm, self.projection = nn.LSTM(hidden, hidden, batch_first=True), nn.Linear(hidden, hidden)
+
+    def forward(self, x):
+        return x + self.projection(self.lstm(x)[0])
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean(1)
+
+
+def residual_lstm(positions=200, vocabulary=10000, hidden=128, layers=4):
+    blocks = [Residual(hidden) for _ in range(layers)]
+    return nn.Sequential(nn.Embedding(vocabulary, hidden), *blocks, Mean(), nn.Linear(hidden, 2)), (positions, vocabulary, 2)
+
+
+class Gnmt(nn.Module):
+    """MLPerf's GNMT with an embedding for each language; its time-major layout."""
+
+    def __init__(self, positions, vocabulary, hidden, layers, dropout=0.2):
+        super().__init__()
+        self.positions, half = positions, layers // 2
+        self.embed = nn.ModuleList(nn.Embedding(vocabulary, hidden, padding_idx=0) for _ in range(2))
+        sizes = [hidden, 2 * hidden] + [hidden] * (half - 2)
+        self.encoder = nn.ModuleList(nn.LSTM(size, hidden, bidirectional=n == 0) for n, size in enumerate(sizes))
+        self.first, self.dropout = nn.LSTM(hidden, hidden), nn.Dropout(dropout)
+        self.decoder = nn.ModuleList(nn.LSTM(2 * hidden, hidden) for _ in range(half - 1))
+        self.query, self.key = nn.Linear(hidden, hidden, bias=False), nn.Linear(hidden, hidden, bias=False)
+        self.att, self.bias = nn.Parameter(torch.rand(hidden) - 0.5), nn.Parameter(torch.zeros(hidden))
+        self.scalar, self.classifier = nn.Parameter(torch.ones(1)), nn.Linear(hidden, vocabulary)
+
+    def attend(self, query, encoded, padding):
+        sums = self.query(query).transpose(0, 1)[:, :, None] + self.key(encoded).transpose(0, 1)[:, None] + self.bias
+        scores = torch.tanh(sums) @ (self.att / self.att.norm() * self.scalar)
+        weights = scores.masked_fill(padding[:, None], -65504.0).softmax(-1)
+        return torch.bmm(weights, encoded.transpose(0, 1)).transpose(0, 1)
+
+    def forward(self, tokens):
+        source, target = tokens[:, : self.positions], tokens[:, self.positions :]
+        packed = nn.utils.rnn.pack_padded_sequence(self.embed[0](source.t()), (source != 0).sum(1))
+        x = nn.utils.rnn.pad_packed_sequence(self.encoder[0](packed)[0], total_length=self.positions)[0]
+        x = self.encoder[1](self.dropout(x))[0]
+        for lstm in self.encoder[2:]:
+            x = x + lstm(self.dropout(x))[0]
+        y = self.first(self.embed[1](target.t()))[0]
+        answer = self.attend(y, x, source == 0)
+        for number, lstm in enumerate(self.decoder):
+            z = lstm(torch.cat((self.dropout(y), answer), 2))[0]
+            y = z + y if number > 0 else z
+        return self.classifier(y).permute(1, 2, 0)
+
+
+def gnmt8(positions=50, vocabulary=32320, hidden=1024):
+    return Gnmt(positions, vocabulary, hidden, 8), (positions, vocabulary, positions)
+
+
+def given_sizes(name, names):
+    """The network and its options: "gnmt8,seq=20,vocab=8000"."""
+    network, *options = name.split(",")
+    return {names[option.split("=")[0]]: int(option.split("=")[1]) for option in options} if network in SEQUENCES else None
+
+
+SEQUENCES = {"residual_lstm": residual_lstm, "gnmt8": gnmt8}
+SIZES = {"seq": "positions", "vocab": "vocabulary", "hidden": "hidden", "layers": "layers"}
+
 MODELS = {"lenet5": lenet5, "alexnet": alexnet, "vgg16": vgg16, "vgg16,batch_norm=1": lambda: vgg16(True), "resnet": resnet,
           "resnet,blocks=3": lambda: resnet(3), "resnet,blocks=9": lambda: resnet(9)}
 
@@ -78,13 +146,20 @@ MODELS = {"lenet5": lenet5, "alexnet": alexnet, "vgg16": vgg16, "vgg16,batch_nor
 def main():
     given = sys.argv[1:] + ["vgg16", "64", "1", "9", "default"][len(sys.argv) - 1:]
     name, batch, threads, steps, layout = given[0], int(given[1]), int(given[2]), int(given[3]), given[4]
-    if name not in MODELS or layout not in ("default", "channels_last"):
-        sys.exit(f"single_worker.py: known models: {', '.join(MODELS)}; formats: default, channels_last")
+    network = name.split(",")[0]
+    if (name not in MODELS and network not in SEQUENCES) or layout not in ("default", "channels_last"):
+        sys.exit(f"single_worker.py: known models: {', '.join([*MODELS, *SEQUENCES])}; formats: default, channels_last")
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    model, shape = MODELS[name]()
-    x, labels = torch.rand(batch, *shape) - 0.5, torch.arange(batch) % 10
-    if layout == "channels_last":
+    if network in SEQUENCES:
+        model, (positions, vocabulary, labels) = SEQUENCES[network](**given_sizes(name, SIZES))
+        length = positions if network == "residual_lstm" else 2 * positions
+        x = torch.randint(1, vocabulary, (batch, length))
+        labels = torch.arange(batch) % 2 if labels == 2 else torch.randint(1, vocabulary, (batch, labels))
+    else:
+        model, shape = MODELS[name]()
+        x, labels = torch.rand(batch, *shape) - 0.5, torch.arange(batch) % 10
+    if layout == "channels_last" and network not in SEQUENCES:
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     times = []

@@ -173,3 +173,10 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
     struct stage_run run = start(stage, blocks, step, &unused);
     return run_list(&run, &stage->backward, half, error);
 }
+
+const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks) {
+    struct stage_run run = start(stage, blocks, NULL, NULL);
+    const struct stage_node *end = &stage->nodes[stage->node_count - 1];
+    assert(operator_get(end->node->id)->flags & OPERATOR_LOSS);
+    return at(&run, end->output);
+}

@@ -64,8 +64,8 @@ static enum ps_status cut_part(char *rest, const char *spec, enum dataset_part *
 
 static TABLE_FIND(find_class, dataset_class, dataset_table, "data format")
 
-static enum ps_status find_format(const char *spec, const char *name, const struct dataset_class **class,
-                                  struct ps_error *error) {
+    static enum ps_status
+    find_format(const char *spec, const char *name, const struct dataset_class **class, struct ps_error *error) {
     enum ps_status status = find_class(name, class, error);
     if (status != PS_OK) error_prefix(error, "data '%s'", spec);
     return status;
@@ -141,11 +141,11 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
     }
     struct dataset *dataset;
     TRY(class->open(rest, part, wanted, &dataset, error));
-    dataset->class = class;
+    if (!dataset->class) dataset->class = class;
     enum ps_status status = check_fit(spec, &dataset->shape, wanted, error);
     if (status == PS_OK) status = check_range(spec, &range, dataset->samples, error);
     if (status != PS_OK) {
-        class->close(dataset);
+        dataset->class->close(dataset);
         return status;
     }
     *samples = (struct samples){

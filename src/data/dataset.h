@@ -20,6 +20,7 @@ struct dataset_shape {
     int classes;                     /* labels are 0 to classes - 1; -1: not counted */
     int labels;                      /* of a sample: for sequences there may be one a position; 0 counts as 1 */
     int vocabulary;                  /* tokens are 0 to vocabulary - 1; 0: images */
+    bool masked;                     /* labels are tokens that were hidden (data/masking.h), not the next ones */
     /* By which a text's words are numbered (of a translation also the target's). Of a dataset: its own, while it is open. Of what
      * is wanted: those to take; NULL: it makes its own. */
     const struct vocabulary *words[2];
@@ -28,7 +29,7 @@ struct dataset_shape {
 static inline int dataset_labels(const struct dataset_shape *shape) { return shape->labels > 0 ? shape->labels : 1; }
 
 struct dataset {
-    const struct dataset_class *class; /* set by samples_open */
+    const struct dataset_class *class; /* set by samples_open, where a format's `open` did not choose another */
     int64_t samples;                   /* in the whole part, before a range is taken; fewer than 2^32 */
     struct dataset_shape shape;
 };

@@ -1,5 +1,6 @@
 /*
- * Data made on the fly: for trying things out and for tests. "images[,samples=N,classes=K,size=S,channels=C,noise=X,seed=S]"
+ * Data made on the fly: for trying things out and for tests. Sequences are in synthetic_tokens.c; images are
+ * "images[,samples=N,classes=K,size=S,channels=C,noise=X,seed=S]"
  *
  * A class is a smooth picture: GRID x GRID random values per channel, interpolated in between and continued around the edges. A
  * sample is its class's picture moved by a random number of pixels (up to a sixth of the size each way), made stronger or
@@ -14,7 +15,7 @@
 
 #include "base/options.h"
 #include "base/random.h"
-#include "data/dataset.h"
+#include "data/synthetic.h"
 
 #define GRID 6
 #define TRAIN_SAMPLES 8192
@@ -147,31 +148,25 @@ static enum ps_status read_settings(struct options *options, struct settings *se
     return options_number(options, "noise", 0, 100, &settings->noise, error);
 }
 
-static enum ps_status parse(const char *rest, struct settings *settings, struct ps_error *error) {
-    static const char *const kinds[] = {"images"};
+static enum ps_status parse(struct options *options, struct settings *settings, struct ps_error *error) {
     static const char *const keys[] = {"samples", "classes", "size", "channels", "noise", "seed"};
-    struct options options;
-    TRY(options_parse(rest, "synthetic", &options, error));
-    if (strcmp(options.name, kinds[0]) != 0) {
-        return error_unknown(error, PS_USAGE, "kind of synthetic data", options.name, kinds, 1);
-    }
-    const enum ps_status status = read_settings(&options, settings, error);
+    const enum ps_status status = read_settings(options, settings, error);
     if (status != PS_OK) {
         error_prefix(error, "synthetic");
         return status;
     }
-    return options_finish(&options, "synthetic", keys, sizeof keys / sizeof *keys, error);
+    return options_finish(options, "synthetic", keys, sizeof keys / sizeof *keys, error);
 }
 
-static enum ps_status open_synthetic(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
-                                     struct dataset **dataset, struct ps_error *error) {
+static enum ps_status open_images(struct options *options, enum dataset_part part, const struct dataset_shape *wanted,
+                                  struct dataset **dataset, struct ps_error *error) {
     struct settings settings = {
         .samples = part == DATASET_TRAIN ? TRAIN_SAMPLES : TEST_SAMPLES,
         .classes = wanted->classes,
         .channels = (int)wanted->channels,
         .noise = NOISE,
     };
-    TRY(parse(rest, &settings, error));
+    TRY(parse(options, &settings, error));
     const struct dataset_shape shape = {
         .channels = settings.channels,
         .height = settings.size ? settings.size : wanted->height,
@@ -190,11 +185,23 @@ static enum ps_status open_synthetic(const char *rest, enum dataset_part part, c
     return PS_OK;
 }
 
+static enum ps_status open_synthetic(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+                                     struct dataset **dataset, struct ps_error *error) {
+    static const char *const kinds[] = {"images", "tokens"};
+    struct options options;
+    TRY(options_parse(rest, "synthetic", &options, error));
+    if (strcmp(options.name, kinds[0]) == 0) return open_images(&options, part, wanted, dataset, error);
+    if (strcmp(options.name, kinds[1]) == 0) return synthetic_tokens_open(&options, part, wanted, dataset, error);
+    return error_unknown(error, PS_USAGE, "kind of synthetic data", options.name, kinds, 2);
+}
+
 static void close_synthetic(struct dataset *dataset) { free(dataset); }
 
 const struct dataset_class dataset_synthetic = {
     .name = "synthetic",
-    .summary = "images[,samples=N,classes=K,size=S,channels=C,noise=X,seed=S]: made on the fly, learnable",
+    .summary =
+        "images[,samples=N,classes=K,size=S,channels=C,noise=X,seed=S] or tokens[,samples=N,noise=X,seed=S]: made on the "
+        "fly, learnable",
     .example = "images",
     .open = open_synthetic,
     .close = close_synthetic,

@@ -6,10 +6,12 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "report/parts.h"
 
-static const char *limit_text(int64_t bytes, char out[32]) { return bytes > 0 ? text_bytes(bytes, out) : "no limit"; }
+const char *comparison_limit(int64_t bytes, char out[32]) { return bytes > 0 ? text_bytes(bytes, out) : "no limit"; }
 
-static const char *rate_text(double bytes_per_s, char out[32]) {
+const char *comparison_rate(double bytes_per_s, char out[32]) {
+    if (bytes_per_s <= 0) return "no limit";
     static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s"};
     int unit = 0;
     for (; unit < 3 && bytes_per_s >= 1000; unit++) bytes_per_s /= 1000;
@@ -21,8 +23,8 @@ static void add_row(struct text *rows, const struct ps_comparison_row *row) {
     char a[32], b[32];
     bool other = row->chosen && strcmp(row->chosen, row->method) != 0;
     text_add(rows, "%s%s%s%s\t%s\t%s\t%d\t%s\t", row->method, other ? " (" : "", other ? row->chosen : "", other ? ")" : "",
-             row->schedule, row->weights, row->workers, limit_text(row->memory_limit_bytes, a));
-    text_add(rows, "%s\t", row->bandwidth_bytes_per_s > 0 ? rate_text(row->bandwidth_bytes_per_s, b) : "no limit");
+             row->schedule, row->weights, row->workers, comparison_limit(row->memory_limit_bytes, a));
+    text_add(rows, "%s\t", comparison_rate(row->bandwidth_bytes_per_s, b));
     if (row->reason) {
         text_add(rows, "-\t-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
         return;

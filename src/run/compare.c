@@ -57,6 +57,7 @@ static enum ps_status train_row(const void *context, const struct ps_plan_option
 enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
                                    struct ps_comparison **comparison, struct ps_error *error) {
     struct ps_comparison *made;
+    if (options->cluster_path) return error_set(error, PS_USAGE, "--cluster: training compares alike workers; give --workers");
     TRY(comparison_create(options, train->model ? train->model : "", train_row, train, &made, error));
     for (int r = 0; r < made->row_count; r++)
         if (!made->rows[r].reason[0]) {

@@ -153,6 +153,7 @@ static void run_on_own_thread(struct crew *crew, int number) {
         int part = programs_part(crew->segment.programs, number, interpreter->program->code[interpreter->next].stage);
         if (!crew->transport_class->wait(crew->transport, part, interpreter->waiting_kind, interpreter->waiting_slot)) return;
     }
+    if (crew->transport_class->drain) crew->transport_class->drain(crew->transport);
 }
 
 static void *thread_main(void *argument) {

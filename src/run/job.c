@@ -1,6 +1,7 @@
 /* Preparing a job; see job.h. */
 #include "run/job.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,10 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
 
 static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
-    if (options->cluster_path) {
+    if (job->cluster) { /* as it was measured */
+        for (int w = 0; w < job->cluster->workers && options->cluster.memory_bytes > 0; w++)
+            job->cluster->devices[w].memory_bytes = options->cluster.memory_bytes;
+    } else if (options->cluster_path) {
         TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
     } else {
         struct ps_cluster_options uniform = options->cluster;
@@ -112,12 +116,28 @@ static enum ps_status read_plan(struct job *job, struct ps_error *error) {
     return open_cluster(job, plan->workers, error);
 }
 
-/* Measures the model at the micro-batch size that the run will have. */
-static enum ps_status measure(struct job *job, int micro_batch, struct ps_error *error) {
+/* Measures the model at the sizes of micro-batch that the run may have. */
+static enum ps_status measure(struct job *job, const int *sizes, int count, struct ps_error *error) {
     struct ps_profile_options options = {
-        .device = job->device->name, .threads = job->threads, .micro_batches = &micro_batch, .micro_batch_count = 1};
-    log_info("profiling %s: micro-batch of %d on %s", job->options->model, micro_batch, job->device->name);
+        .device = job->device->name, .threads = job->threads, .micro_batches = sizes, .micro_batch_count = count};
+    log_info("profiling %s: micro-batch of %d%s on %s", job->options->model, sizes[0], count > 1 ? " and more" : "",
+             job->device->name);
     return ps_profile_measure(job->model, &options, &job->profile, error);
+}
+
+/* Who says `auto` and nothing of micro-batches leaves their size to the search: half and twice the usual number are tried. */
+static int open_sizes(const struct ps_plan_options *wishes, int batch, int usual, int least, int sizes[3]) {
+    int count = 0;
+    if (!wishes->method || !search_is_auto(wishes->method) || wishes->micro_batch > 0 || wishes->micro_batches > 0) return 0;
+    for (int number = 2 * usual; number >= 1 && number >= usual / 2; number /= 2)
+        if (number >= least && batch % number == 0) sizes[count++] = batch / number;
+    return count;
+}
+
+static bool any_divides(const struct ps_profile *profile, int batch) {
+    for (int t = 0; t < profile->table_count; t++)
+        if (profile->tables[t].micro_batch > 0 && batch % profile->tables[t].micro_batch == 0) return true;
+    return false;
 }
 
 static enum ps_status make_plan(struct job *job, struct ps_error *error) {
@@ -126,16 +146,22 @@ static enum ps_status make_plan(struct job *job, struct ps_error *error) {
     TRY(open_cluster(job, 0, error));
     struct search_choice choice;
     TRY(search_choose(&wishes, job->cluster->workers, &choice, error));
-    int batch = options->batch > 0 ? options->batch : BATCH_DEFAULT;
+    int batch = options->batch > 0 ? options->batch : BATCH_DEFAULT, sizes[3];
     int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
-    TRY(job_cut_batch(batch, choice.micro_batches, least, &wishes.micro_batches, &wishes.micro_batch, error));
-    if (!job->profile) TRY(measure(job, wishes.micro_batch, error));
-    /* Costs that do not say for how many samples they are hold for any micro-batch. */
-    if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
+    int open = open_sizes(&wishes, batch, choice.micro_batches, least, sizes);
+    if (open > 0 && !job->profile) TRY(measure(job, sizes, open, error));
+    if (open > 0 && any_divides(job->profile, batch)) {
+        wishes.batch = batch;
+    } else {
+        TRY(job_cut_batch(batch, choice.micro_batches, least, &wishes.micro_batches, &wishes.micro_batch, error));
+        if (!job->profile) TRY(measure(job, &wishes.micro_batch, 1, error));
+        /* Costs that do not say for how many samples they are hold for any micro-batch. */
+        if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
+    }
     TRY(ps_plan_find(job->profile, job->cluster, &wishes, &job->plan, error));
     log_info("plan: %s cuts %s into %d stages; schedule %s, weights %s, %d micro-batches of %d samples", job->plan->method,
              job->plan->model, job->plan->stage_count, job->plan->schedule, job->plan->weights, job->plan->micro_batches,
-             wishes.micro_batch);
+             job->plan->micro_batch);
     return PS_OK;
 }
 
@@ -263,13 +289,16 @@ enum ps_status job_plan(struct job *job, struct ps_error *error) {
     return take_sizes(job, error);
 }
 
+double job_perplexity(const struct ps_model *model, double loss) { return model && model->labels > 1 ? exp(loss) : NAN; }
+
 struct dataset_shape job_data_shape(const struct ps_model *model) {
     return (struct dataset_shape){.channels = model->input_shape[0],
                                   .height = model->input_shape[1],
                                   .width = model->input_shape[2],
                                   .classes = model->classes,
                                   .labels = model->labels,
-                                  .vocabulary = model->vocabulary};
+                                  .vocabulary = model->vocabulary,
+                                  .masked = model->masked};
 }
 
 void job_free(struct job *job) {

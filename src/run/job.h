@@ -15,7 +15,7 @@ struct job {
     const struct ps_train_options *options;
     const struct device_class *device;
     const struct transport_class *transport;
-    int threads; /* per worker */
+    int threads;   /* per worker */
     int processes; /* of the run; where there are several, each is a worker */
     struct ps_plan *plan;
     struct ps_profile *profile;     /* NULL: none is at hand (a plan was given without) */
@@ -39,6 +39,9 @@ enum ps_status job_plan(struct job *job, struct ps_error *error);
 enum ps_status job_complete(struct job *job, struct ps_error *error);
 /* A zeroed job is fine. */
 void job_free(struct job *job);
+
+/* e to the loss of a network whose labels are tokens of a sequence; NaN for others, and for a device that computes none (NULL). */
+double job_perplexity(const struct ps_model *model, double loss);
 
 /* The data that a network takes. */
 struct dataset_shape job_data_shape(const struct ps_model *model);

@@ -19,6 +19,8 @@ enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *err
                                       .accuracy = NAN,
                                       .valid_loss = NAN,
                                       .valid_accuracy = NAN,
+                                      .perplexity = NAN,
+                                      .valid_perplexity = NAN,
                                       .samples_per_s = NAN,
                                       .predicted_samples_per_s = NAN};
     *run = made;
@@ -62,6 +64,8 @@ json_t *run_document(const struct ps_run *run) {
     run_set_number(root, "accuracy", info->accuracy);
     run_set_number(root, "valid_loss", info->valid_loss);
     run_set_number(root, "valid_accuracy", info->valid_accuracy);
+    run_set_number(root, "perplexity", info->perplexity);
+    run_set_number(root, "valid_perplexity", info->valid_perplexity);
     run_set_number(root, "lr", run->lr);
     run_set_number(root, "samples_per_s", info->samples_per_s);
     run_set_number(root, "predicted_samples_per_s", info->predicted_samples_per_s);
@@ -86,12 +90,21 @@ static const char *shown(double number, const char *format, double factor, char 
 }
 
 static void add_learning(const struct ps_run_info *info, struct text *text) {
-    char a[32], b[32];
+    const struct {
+        const char *data;
+        double loss, accuracy, perplexity;
+    } figures[] = {{"training, last epoch", info->loss, info->accuracy, info->perplexity},
+                   {"validation", info->valid_loss, info->valid_accuracy, info->valid_perplexity}};
+    bool perplexity = isfinite(info->perplexity);
+    char a[32], b[32], c[32];
     struct text rows = {0};
-    text_add(&rows, "\tloss\taccuracy\n");
-    text_add(&rows, "training, last epoch\t%s\t%s\n", shown(info->loss, "%.4f", 1, a), shown(info->accuracy, "%.2f%%", 100, b));
-    text_add(&rows, "validation\t%s\t%s\n", shown(info->valid_loss, "%.4f", 1, a),
-             shown(info->valid_accuracy, "%.2f%%", 100, b));
+    text_add(&rows, "\tloss\taccuracy%s\n", perplexity ? "\tperplexity" : "");
+    for (int f = 0; f < 2; f++) {
+        text_add(&rows, "%s\t%s\t%s", figures[f].data, shown(figures[f].loss, "%.4f", 1, a),
+                 shown(figures[f].accuracy, "%.2f%%", 100, b));
+        if (perplexity) text_add(&rows, "\t%s", shown(figures[f].perplexity, "%.2f", 1, c));
+        text_add(&rows, "\n");
+    }
     char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     text_add(text, "\n%s", table ? table : "");
     if (!table) text->failed = true;

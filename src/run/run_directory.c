@@ -140,8 +140,10 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
     json_t *line = json_pack("{s:I, s:I}", "step", (json_int_t)entry->step, "epoch", (json_int_t)entry->epoch);
     run_set_number(line, "loss", entry->loss);
     run_set_number(line, "accuracy", entry->accuracy);
+    run_set_number(line, "perplexity", entry->perplexity);
     run_set_number(line, "valid_loss", entry->valid_loss);
     run_set_number(line, "valid_accuracy", entry->valid_accuracy);
+    run_set_number(line, "valid_perplexity", entry->valid_perplexity);
     run_set_number(line, "lr", entry->lr);
     run_set_number(line, "samples_per_s", entry->samples_per_s);
     run_set_number(line, "elapsed_s", entry->elapsed_s);

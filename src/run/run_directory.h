@@ -21,7 +21,7 @@ struct run_directory {
 /* A line of log.jsonl; numbers that are not finite are left out. */
 struct log_entry {
     int64_t step, epoch;
-    double loss, accuracy, valid_loss, valid_accuracy, lr, samples_per_s, elapsed_s;
+    double loss, accuracy, perplexity, valid_loss, valid_accuracy, valid_perplexity, lr, samples_per_s, elapsed_s;
 };
 
 /* Is the directory free? Asked before anything takes long. PS_USAGE if not. */

@@ -28,9 +28,11 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
     TRY(trainer_share_segment(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     struct stage_result sum = crew_evaluation(crew);
-    if (sum.counted == 0) return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options->valid);
+    if (sum.counted == 0)
+        return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options->valid);
     entry->valid_loss = sum.loss / (double)sum.counted;
     entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
+    entry->valid_perplexity = job_perplexity(trainer->job.model, entry->valid_loss);
     if (isfinite(entry->valid_loss)) return PS_OK;
     return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
                      isnan(entry->valid_loss) ? "not a number" : "infinite");
@@ -38,10 +40,13 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
 
 static void tell_segment(const struct trainer *trainer, const struct log_entry *entry) {
     if (!trainer->job.device->real) return;
+    char perplexity[32] = "";
+    if (isfinite(entry->valid_perplexity))
+        snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", entry->valid_perplexity);
     if (isfinite(entry->valid_loss))
-        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; validation loss %.4f, accuracy %.2f%%; %.1f samples/s",
+        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; validation loss %.4f, accuracy %.2f%%%s; %.1f samples/s",
                  (long long)entry->epoch, (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->valid_loss,
-                 100 * entry->valid_accuracy, entry->samples_per_s);
+                 100 * entry->valid_accuracy, perplexity, entry->samples_per_s);
     else
         log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; %.1f samples/s", (long long)entry->epoch,
                  (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->samples_per_s);
@@ -55,6 +60,8 @@ static void note_figures(struct trainer *trainer, const struct log_entry *entry)
     info->accuracy = entry->accuracy;
     info->valid_loss = entry->valid_loss;
     info->valid_accuracy = entry->valid_accuracy;
+    info->perplexity = entry->perplexity;
+    info->valid_perplexity = entry->valid_perplexity;
     info->wall_s = entry->elapsed_s;
     info->samples_per_s = (double)entry->step * trainer->job.batch / trainer->training_s;
     trainer->run->lr = entry->lr;

@@ -23,13 +23,16 @@ static struct log_entry make_entry(const struct trainer *trainer, const struct s
                                    double samples_per_s, double now) {
     double labels = (double)sum->counted;
     bool known = trainer->job.device->real && sum->counted > 0;
+    double loss = known ? sum->loss / labels : NAN;
     return (struct log_entry){
         .step = step,
         .epoch = epoch_of(trainer, step),
-        .loss = known ? sum->loss / labels : NAN,
+        .loss = loss,
         .accuracy = known ? (double)sum->correct / labels : NAN,
+        .perplexity = job_perplexity(trainer->job.model, loss),
         .valid_loss = NAN,
         .valid_accuracy = NAN,
+        .valid_perplexity = NAN,
         .lr = learning_rate_at(&trainer->rule.rate, step - 1),
         .samples_per_s = samples_per_s,
         .elapsed_s = now - trainer->started_s,

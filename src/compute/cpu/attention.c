@@ -144,7 +144,8 @@ static void softmax_part(const void *context, int part, size_t first, size_t end
         size_t seen = s->causal ? row % queries + 1 : keys;
         const float *tokens = s->tokens < 0 ? NULL : r->call->input[s->tokens] + row / queries / (size_t)s->heads * keys;
         for (size_t i = 0; tokens != NULL && i < seen; i++) x[i] = tokens[i] != 0 ? x[i] : -INFINITY;
-        exponentials(seen, x, largest_of(seen, x), r->scale);
+        float largest = largest_of(seen, x);
+        exponentials(seen, x, largest > -INFINITY ? largest : 0, r->scale); /* -INFINITY: all of them are padding */
         for (size_t i = 0; tokens != NULL && i < seen; i++) x[i] = tokens[i] != 0 ? x[i] : 0;
         float sum = vector_sum(seen, x);
         vector_scale(seen, x, sum > 0 ? 1 / sum : 0);

@@ -1,0 +1,228 @@
+/*
+ * Running text for language models: "FILE[,tokens=characters|words|bytes][,test=SHARE][,vocab=FILE]".
+ *
+ * The file's tokens are one row. The last SHARE of them (0.1) are the test part, those before the training part; a part is cut
+ * into sequences of T tokens, T being what the network takes, one behind the other, and what is left over at the end is not used.
+ * The labels of a sequence are each position's next token; for a network that fills in hidden tokens they are those (masking.h),
+ * hidden anew in every epoch of training.
+ *
+ * A word is what blanks part, and a line's end is the token </s>. The vocabulary is that of the training part: all its
+ * characters, its most frequent words, or every byte there is ("<0x41>").
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "data/masking.h"
+#include "data/text_spec.h"
+
+#define FILE_LIMIT ((size_t)1 << 34)
+
+enum level { CHARACTERS, WORDS, BYTES, LEVELS };
+
+struct running_text {
+    struct dataset dataset; /* first */
+    struct text_vocabularies vocabularies;
+    int32_t *tokens; /* of the part */
+    bool masked;
+};
+
+/* The file, and how it is read. */
+struct source {
+    const char *path;
+    enum level level;
+    double test;
+    char *data;
+    size_t size;
+    int64_t tokens, training; /* in the file; in its training part, which comes first */
+};
+
+/* ------------------------------------------------------------------- tokens */
+
+static const char *byte_token(unsigned char byte, char text[8]) {
+    snprintf(text, 8, "<0x%02X>", byte);
+    return text;
+}
+
+/* The token at *place, which moves behind it; `length` 0 at the end. `text` has room for a byte's name. */
+static const char *next_token(const struct source *source, size_t *place, char text[8], size_t *length) {
+    const char *data = source->data;
+    *length = 0;
+    if (source->level == WORDS) {
+        while (*place < source->size && memchr(" \t\r", data[*place], 3)) ++*place;
+    }
+    if (*place == source->size) return data;
+    size_t start = (*place)++;
+    unsigned char first = (unsigned char)data[start];
+    if (source->level == BYTES) {
+        *length = strlen(byte_token(first, text));
+        return text;
+    }
+    if (source->level == WORDS && first == '\n') {
+        *length = strlen("</s>");
+        return "</s>";
+    }
+    if (source->level == CHARACTERS) *place += first >= 0xf0 ? 3u : first >= 0xe0 ? 2u : first >= 0xc0 ? 1u : 0u;
+    while (source->level == WORDS && *place < source->size && !memchr(" \t\r\n", data[*place], 4)) ++*place;
+    *length = *place - start;
+    return data + start;
+}
+
+static int64_t count_tokens(const struct source *source) {
+    char text[8];
+    size_t place = 0, length;
+    int64_t count = 0;
+    while (next_token(source, &place, text, &length), length > 0) count++;
+    return count;
+}
+
+static enum ps_status count_words(const struct source *source, struct vocabulary *vocabulary, struct ps_error *error) {
+    char text[8];
+    size_t place = 0, length;
+    for (int byte = 0; byte < 256 && source->level == BYTES; byte++) {
+        TRY(vocabulary_count(vocabulary, byte_token((unsigned char)byte, text), strlen("<0x00>"), error));
+    }
+    for (int64_t i = 0; i < source->training && source->level != BYTES; i++) {
+        const char *token = next_token(source, &place, text, &length);
+        TRY(vocabulary_count(vocabulary, token, length, error));
+    }
+    return PS_OK;
+}
+
+/* ----------------------------------------------------------------- the file */
+
+static enum ps_status read_options(struct options *options, struct source *source, struct ps_error *error) {
+    static const char *const levels[LEVELS] = {[CHARACTERS] = "characters", [WORDS] = "words", [BYTES] = "bytes"};
+    static const char *const keys[] = {"tokens", "test", "vocab"};
+    const char *level = levels[CHARACTERS];
+    source->path = options->name;
+    source->test = 0.1;
+    TRY(options_string(options, "tokens", &level, error));
+    TRY(options_number(options, "test", 0, 1, &source->test, error));
+    while (source->level < LEVELS && strcmp(levels[source->level], level) != 0) source->level++;
+    if (source->level == LEVELS) return error_unknown(error, PS_USAGE, "kind of tokens", level, levels, LEVELS);
+    return options_finish(options, "data", keys, 3, error);
+}
+
+static enum ps_status read_file(struct source *source, struct ps_error *error) {
+    TRY(file_read(source->path, FILE_LIMIT, &source->data, &source->size, error));
+    const char *wrong = source->level == BYTES ? NULL : utf8_invalid(source->data, source->size);
+    if (wrong) {
+        return error_set(error, PS_BAD_INPUT, "%s: byte %zu (0x%02x) is not UTF-8 text; ,tokens=bytes takes any file",
+                         source->path, (size_t)(wrong - source->data) + 1, (unsigned)(unsigned char)*wrong);
+    }
+    source->tokens = count_tokens(source);
+    source->training = source->tokens - (int64_t)(source->test * (double)source->tokens);
+    return PS_OK;
+}
+
+/* The vocabulary of the training part, where neither the spec nor the run has one. */
+static enum ps_status make_vocabulary(struct running_text *text, const struct source *source, int size,
+                                      struct ps_error *error) {
+    struct text_vocabularies *vocabularies = &text->vocabularies;
+    if (vocabularies->used[0]) return PS_OK;
+    struct vocabulary *made = vocabulary_create(error);
+    if (!made) return PS_FAILED;
+    vocabularies->own[0] = made;
+    vocabularies->used[0] = made;
+    TRY(count_words(source, made, error));
+    return vocabulary_finish(made, source->level == WORDS ? size : INT_MAX, error);
+}
+
+static enum ps_status number_tokens(struct running_text *text, const struct source *source, enum dataset_part part,
+                                    struct ps_error *error) {
+    int64_t first = part == DATASET_TRAIN ? 0 : source->training,
+            end = part == DATASET_TRAIN ? source->training : source->tokens;
+    int64_t length = text->dataset.shape.height, behind = text->masked ? 0 : 1; /* the last position has a next token, too */
+    text->dataset.samples = (end - first - behind) / length;
+    if (end - first < length + behind) {
+        return error_set(error, PS_USAGE, "%s: its %s part has %lld tokens, fewer than the %lld of one sequence", source->path,
+                         part == DATASET_TRAIN ? "training" : "test", (long long)(end - first), (long long)(length + behind));
+    }
+    text->tokens = malloc((size_t)(end - first) * sizeof *text->tokens);
+    if (!text->tokens) return error_memory(error, source->path, (size_t)(end - first) * sizeof *text->tokens);
+    size_t place = 0, size;
+    char name[8];
+    for (int64_t i = 0; i < end; i++) {
+        const char *token = next_token(source, &place, name, &size);
+        if (i >= first) text->tokens[i - first] = vocabulary_find(text->vocabularies.used[0], token, size);
+    }
+    return PS_OK;
+}
+
+/* ------------------------------------------------------------------ dataset */
+
+static void close_text(struct dataset *dataset) {
+    struct running_text *text = (struct running_text *)dataset;
+    text_vocabularies_free(&text->vocabularies);
+    free(text->tokens);
+    free(text);
+}
+
+static enum ps_status load(struct running_text *text, struct options *options, enum dataset_part part,
+                           const struct dataset_shape *wanted, struct source *source, struct ps_error *error) {
+    /* The training part is at hand whichever part is asked for, so either may make the vocabulary. */
+    TRY(text_vocabularies_find("text", options, DATASET_TRAIN, wanted, 1, &text->vocabularies, error));
+    TRY(read_options(options, source, error));
+    TRY(read_file(source, error));
+    TRY(make_vocabulary(text, source, wanted->vocabulary, error));
+    int size = vocabulary_size(text->vocabularies.used[0]);
+    text->masked = wanted->masked;
+    text->dataset.shape = (struct dataset_shape){.channels = 1,
+                                                 .height = wanted->height,
+                                                 .width = 1,
+                                                 .classes = size,
+                                                 .labels = (int)wanted->height,
+                                                 .vocabulary = size,
+                                                 .masked = wanted->masked,
+                                                 .words = {text->vocabularies.used[0]}};
+    return number_tokens(text, source, part, error);
+}
+
+static enum ps_status open_text(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+                                struct dataset **dataset, struct ps_error *error) {
+    struct options options;
+    TRY(options_parse(rest, "data", &options, error));
+    if (wanted->vocabulary == 0)
+        return error_set(error, PS_USAGE, "data 'text:%s' are texts, but the network reads images", rest);
+    struct running_text *text = calloc(1, sizeof *text);
+    if (!text) return error_memory(error, "a dataset", sizeof *text);
+    struct source source = {0};
+    enum ps_status status = load(text, &options, part, wanted, &source, error);
+    free(source.data);
+    if (status == PS_OK)
+        *dataset = &text->dataset;
+    else
+        close_text(&text->dataset);
+    return status;
+}
+
+static enum ps_status read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, float *tokens,
+                                     int32_t *labels, struct ps_error *error) {
+    (void)error;
+    const struct running_text *text = (const struct running_text *)dataset;
+    int64_t length = dataset->shape.height;
+    const int32_t *from = text->tokens + index * length;
+    for (int64_t t = 0; t < length; t++) tokens[t] = (float)from[t];
+    if (text->masked)
+        masking_apply(key, length, dataset->shape.vocabulary, tokens, labels);
+    else
+        memcpy(labels, from + 1, (size_t)length * sizeof *labels);
+    return PS_OK;
+}
+
+static enum ps_status read_text(const struct dataset *dataset, int64_t index, float *tokens, int32_t *labels,
+                                struct ps_error *error) {
+    return read_augmented(dataset, index, random_key(0, RANDOM_AUGMENT, UINT64_MAX, (uint64_t)index), tokens, labels, error);
+}
+
+const struct dataset_class dataset_text = {
+    .name = "text",
+    .summary = "FILE[,tokens=characters|words|bytes,test=0.1]: running text for language models",
+    .example = "FILE.txt",
+    .open = open_text,
+    .close = close_text,
+    .read = read_text,
+    .read_augmented = read_augmented,
+};

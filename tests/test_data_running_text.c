@@ -1,0 +1,242 @@
+/*
+ * Running text and synthetic sequences: how a file is cut into parts and sequences, the labels of both tasks, vocabularies, and
+ * what is wrong with files and specs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "data/dataset.h"
+#include "data/masking.h"
+#include "support.h"
+
+static char directory[4096];
+
+static int set_up(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+static void write_file(const char *name, const void *text, size_t size) {
+    char path[4096];
+    test_file_write(file_join(path, directory, name), text, size);
+}
+
+static enum ps_status open_text(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+                                struct samples *samples) {
+    char spec[8400];
+    snprintf(spec, sizeof spec, "text:%s/%s", directory, rest);
+    return samples_open(spec, part, wanted, samples, &test_error);
+}
+
+/* A language model of sequences of `length`. */
+static struct dataset_shape language(int length, int vocabulary, bool masked) {
+    return (struct dataset_shape){.channels = 1,
+                                  .height = length,
+                                  .width = 1,
+                                  .classes = vocabulary,
+                                  .labels = length,
+                                  .vocabulary = vocabulary,
+                                  .masked = masked};
+}
+
+static void assert_sequence(const struct samples *samples, int64_t index, const char *expected) {
+    const struct dataset *dataset = samples->dataset;
+    const struct vocabulary *words = dataset->shape.words[0];
+    float tokens[64];
+    int32_t labels[64];
+    char got[256] = "";
+    assert_ok(dataset->class->read(dataset, index, tokens, labels, &test_error));
+    for (int64_t t = 0; t < dataset->shape.height; t++) {
+        strcat(got, vocabulary_token(words, (int)tokens[t]));
+        strcat(got, ">");
+        strcat(got, vocabulary_token(words, labels[t]));
+        strcat(got, t + 1 < dataset->shape.height ? " " : "");
+    }
+    assert_string_equal(got, expected);
+}
+
+/* 20 characters, 2 of them the test part; "e" stands in the test part alone. */
+static void test_characters(void **state) {
+    (void)state;
+    static const char text[] = "abcabcddabäcabcabdae";
+    write_file("a.txt", text, strlen(text));
+    struct dataset_shape wanted = language(4, VOCABULARY_SPECIALS + 5, false);
+    struct samples train, test;
+    assert_ok(open_text("a.txt,test=0.25", DATASET_TRAIN, &wanted, &train));
+    assert_int_equal(train.count, 3); /* 15 characters: 3 times 4, and the last one's next */
+    assert_sequence(&train, 0, "a>b b>c c>a a>b");
+    assert_sequence(&train, 1, "b>c c>d d>d d>a");
+    assert_sequence(&train, 2, "a>b b>ä ä>c c>a");
+    memcpy(wanted.words, train.dataset->shape.words, sizeof wanted.words);
+    wanted.height = wanted.labels = 2;
+    assert_ok(open_text("a.txt,test=0.25", DATASET_TEST, &wanted, &test));
+    assert_int_equal(test.count, 2);
+    assert_sequence(&test, 0, "a>b b>d");
+    assert_sequence(&test, 1, "d>a a><unk>");
+    assert_ptr_equal(test.dataset->shape.words[0], train.dataset->shape.words[0]);
+    samples_close(&test);
+    memset(wanted.words, 0, sizeof wanted.words);
+    assert_ok(open_text("a.txt,test=0.25#test", DATASET_TRAIN, &wanted, &test)); /* makes the training part's by itself */
+    assert_sequence(&test, 1, "d>a a><unk>");
+    samples_close(&test);
+    samples_close(&train);
+}
+
+static void test_words(void **state) {
+    (void)state;
+    static const char text[] = "the cat  sat\non the\tmat\r\nthe <unk> cat rare";
+    write_file("a.txt", text, strlen(text));
+    struct dataset_shape wanted = language(6, VOCABULARY_SPECIALS + 2, false);
+    struct samples samples;
+    assert_ok(open_text("a.txt,tokens=words,test=0", DATASET_TRAIN, &wanted, &samples));
+    assert_int_equal(samples.count, 1);
+    assert_sequence(&samples, 0, "the>cat cat><unk> <unk>></s> </s>><unk> <unk>>the the><unk>");
+    samples_close(&samples);
+}
+
+static void test_bytes(void **state) {
+    (void)state;
+    write_file("a.bin", "\x00\xffzA\x00", 5);
+    struct dataset_shape wanted = language(4, VOCABULARY_SPECIALS + 256, false);
+    struct samples samples;
+    assert_ok(open_text("a.bin,tokens=bytes,test=0", DATASET_TRAIN, &wanted, &samples));
+    assert_sequence(&samples, 0, "<0x00>><0xFF> <0xFF>><0x7A> <0x7A>><0x41> <0x41>><0x00>");
+    float tokens[4];
+    int32_t labels[4];
+    assert_ok(samples.dataset->class->read(samples.dataset, 0, tokens, labels, &test_error));
+    assert_int_equal(tokens[2], VOCABULARY_SPECIALS + 'z');
+    samples_close(&samples);
+}
+
+/* About 15% hidden, keyed; what is not hidden is as it was. */
+static void test_masked(void **state) {
+    (void)state;
+    enum { LENGTH = 64, COUNT = 100 };
+    char *text = malloc(LENGTH * COUNT);
+    assert_non_null(text);
+    for (int i = 0; i < LENGTH * COUNT; i++) text[i] = (char)('a' + i % 26);
+    write_file("a.txt", text, LENGTH * COUNT);
+    free(text);
+    struct dataset_shape wanted = language(LENGTH, VOCABULARY_SPECIALS + 26, true);
+    struct samples samples;
+    assert_ok(open_text("a.txt,test=0", DATASET_TRAIN, &wanted, &samples));
+    assert_int_equal(samples.count, COUNT);
+    const struct dataset_class *class = samples.dataset->class;
+    int chosen = 0, hidden = 0, changed = 0, otherwise = 0;
+    for (int64_t n = 0; n < COUNT; n++) {
+        float tokens[LENGTH], again[LENGTH];
+        int32_t labels[LENGTH], labels_again[LENGTH];
+        struct random_key key = random_key(1, RANDOM_AUGMENT, 2, (uint64_t)n),
+                          other = random_key(1, RANDOM_AUGMENT, 3, (uint64_t)n);
+        assert_ok(class->read_augmented(samples.dataset, n, key, tokens, labels, &test_error));
+        for (int t = 0; t < LENGTH; t++) {
+            int letter = VOCABULARY_SPECIALS + (int)((n * LENGTH + t) % 26);
+            chosen += labels[t] >= 0;
+            hidden += tokens[t] == MASKING_TOKEN;
+            changed += (int)tokens[t] != letter;
+            if (labels[t] >= 0) assert_int_equal(labels[t], letter);
+            if (labels[t] < 0) assert_int_equal((int)tokens[t], letter);
+            assert_true(tokens[t] == MASKING_TOKEN || (int)tokens[t] >= VOCABULARY_SPECIALS);
+        }
+        assert_ok(class->read_augmented(samples.dataset, n, other, again, labels_again, &test_error));
+        otherwise += memcmp(labels, labels_again, sizeof labels) != 0;
+        assert_ok(class->read(samples.dataset, n, tokens, labels, &test_error));
+        assert_ok(class->read(samples.dataset, n, again, labels_again, &test_error));
+        assert_memory_equal(tokens, again, sizeof tokens);
+        assert_memory_equal(labels, labels_again, sizeof labels);
+    }
+    assert_in_range(chosen, 840, 1080); /* 960, four deviations either way */
+    assert_in_range(100 * hidden / chosen, 74, 86);
+    assert_in_range(100 * changed / chosen, 84, 96);
+    assert_true(otherwise > 95);
+    samples_close(&samples);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    write_file("a.txt", "abcabc", 6);
+    write_file("bad.txt", "ab\xff", 3);
+    struct dataset_shape wanted = language(2, VOCABULARY_SPECIALS + 3, false), image = {.channels = 1, .height = 2, .width = 2};
+    struct samples samples;
+    assert_status(open_text("none.txt", DATASET_TRAIN, &wanted, &samples), PS_BAD_INPUT, "none.txt");
+    assert_status(open_text("bad.txt", DATASET_TRAIN, &wanted, &samples), PS_BAD_INPUT, "byte 3 (0xff) is not UTF-8");
+    assert_status(open_text("a.txt,tokens=word", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "did you mean 'words'");
+    assert_status(open_text("a.txt,test=2", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "test=2");
+    assert_status(open_text("a.txt", DATASET_TEST, &wanted, &samples), PS_USAGE, "its test part has 0 tokens");
+    assert_status(open_text("a.txt", DATASET_TRAIN, &image, &samples), PS_USAGE, "the network reads images");
+    wanted.vocabulary = wanted.classes = 9;
+    assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "the option vocab=7");
+    wanted = language(2, VOCABULARY_SPECIALS + 3, false);
+    wanted.labels = 1;
+    assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "2 labels a sequence");
+    wanted.labels = 2;
+    wanted.height = 6;
+    assert_status(open_text("a.txt,test=0", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "fewer than the 7 of one sequence");
+}
+
+/* What synthetic sequences' labels are, for each kind of network. */
+static void test_synthetic(void **state) {
+    (void)state;
+    struct dataset_shape wanted = language(9, 20, false);
+    struct samples samples;
+    float tokens[9];
+    int32_t labels[9];
+    assert_ok(samples_open("synthetic:tokens,noise=0", DATASET_TRAIN, &wanted, &samples, &test_error));
+    const struct dataset *dataset = samples.dataset;
+    int successor[20] = {0};
+    for (int64_t n = 0; n < 50; n++) { /* without noise each token has one successor */
+        assert_ok(dataset->class->read(dataset, n, tokens, labels, &test_error));
+        for (int t = 0; t < 8; t++) {
+            int token = (int)tokens[t];
+            assert_in_range(token, VOCABULARY_SPECIALS, 19);
+            assert_int_equal(labels[t], (int)tokens[t + 1]);
+            if (successor[token] > 0) assert_int_equal(successor[token], labels[t]);
+            successor[token] = labels[t];
+        }
+        assert_int_equal(labels[8], -1);
+    }
+    samples_close(&samples);
+    wanted.labels = 1;
+    wanted.classes = 3;
+    assert_ok(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error));
+    for (int64_t n = 0; n < 6; n++) {
+        assert_ok(samples.dataset->class->read(samples.dataset, n, tokens, labels, &test_error));
+        assert_int_equal(labels[0], n % 3);
+    }
+    samples_close(&samples);
+    wanted.labels = 4; /* five of the source, then four of the target */
+    wanted.classes = 11;
+    assert_ok(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error));
+    assert_ok(samples.dataset->class->read(samples.dataset, 3, tokens, labels, &test_error));
+    assert_int_equal(tokens[5], VOCABULARY_START);
+    for (int t = 0; t < 3; t++) {
+        assert_int_equal(labels[t], VOCABULARY_SPECIALS + (3 * (int)tokens[t] + 1) % (11 - VOCABULARY_SPECIALS));
+        assert_int_equal(tokens[6 + t], labels[t]);
+    }
+    assert_int_equal(labels[3], VOCABULARY_END);
+    samples_close(&samples);
+    struct dataset_shape image = {.channels = 1, .height = 8, .width = 8, .classes = 2};
+    assert_status(samples_open("synthetic:tokens", DATASET_TRAIN, &image, &samples, &test_error), PS_USAGE, "reads images");
+    assert_status(samples_open("synthetic:images", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "reads tokens");
+    assert_status(samples_open("synthetic:token", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "'tokens'");
+    wanted.vocabulary = 5;
+    assert_status(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE,
+                  "6 tokens or more");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_characters), cmocka_unit_test(test_words),    cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_masked),     cmocka_unit_test(test_refusals), cmocka_unit_test(test_synthetic),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
