@@ -313,6 +313,10 @@ struct ps_train_options {
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
     const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
     int warmup_steps;
+    bool lr_per_epoch;         /* the schedule moves between epochs only */
+    double clip;               /* greatest norm of a gradient; 0: any */
+    double label_smoothing;    /* of the loss in training; NaN: as the model says */
+    const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL: nothing */
     /* where */
     const char *device;    /* NULL: "cpu" */
     const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */
@@ -343,11 +347,22 @@ struct ps_run_info {
     double wall_s, samples_per_s, predicted_samples_per_s;
     int64_t checkpoint_bytes;  /* memory for checkpoints beside that of the workers */
     double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
+    double top5, valid_top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
 };
 
 struct ps_run_worker {
     int64_t planned_bytes, measured_bytes;
     double busy_s;
+    /* Where weights are predicted: |predicted - what came true| / |what came true| over the last segment, and the same of the
+     * newest weights at the time, which `latest` would have used. NaN: not predicted, or not measured. */
+    double prediction_error, newest_error;
+};
+
+/* After a segment. */
+struct ps_run_point {
+    int step, epoch;
+    double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
+    double training_s;                                 /* seconds of training alone until then */
 };
 
 /* Over MPI all processes call it, once, with the same options. What went wrong on any of them is the status of all; the message
@@ -355,6 +370,8 @@ struct ps_run_worker {
 enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error);
 struct ps_run_info ps_run_info(const struct ps_run *run);
 struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker);
+int ps_run_point_count(const struct ps_run *run);
+struct ps_run_point ps_run_point(const struct ps_run *run, int point);
 char *ps_run_json(const struct ps_run *run);
 char *ps_run_table(const struct ps_run *run);
 void ps_run_destroy(struct ps_run *run);
@@ -374,6 +391,7 @@ struct ps_evaluation {
     double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
     double bleu;       /* of translations, 0 to 100 as sacrebleu counts; else NaN */
     int64_t samples;
+    double top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
 };
 
 enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation, struct ps_error *error);
@@ -400,6 +418,7 @@ struct ps_compare_options {
     struct ps_cluster_options cluster;
     const char *cluster_path; /* a cluster file instead: its first workers, with memory and bandwidth of all changed where they are
                                  listed; without a list of workers all of them */
+    double target; /* validation accuracy to time the way to; 0: the best that all rows reach */
 };
 
 struct ps_comparison_row {
@@ -418,6 +437,12 @@ struct ps_comparison_row {
     bool trained;         /* then instead of the above, from period_s on: */
     struct ps_run_info run;
     int64_t measured_bytes; /* of the worker that took most */
+    const struct ps_run_point *points; /* the way, as long as the comparison lives */
+    int point_count;
+    double best_valid_accuracy; /* NaN where nothing was validated */
+    int best_epoch;
+    double target_accuracy, target_s; /* seconds of training until validation first reached it; NaN: it did not */
+    int target_epoch;                 /* 0: it did not */
 };
 
 /* Plans and simulates every combination. Those without a plan are rows too. */

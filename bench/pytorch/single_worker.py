@@ -71,6 +71,31 @@ def resnet(blocks=1):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)), (3, 32, 32)
 
 
+class Bottleneck(nn.Module):
+    def __init__(self, i, width, stride):
+        super().__init__()
+        steps = []
+        for before, after, kernel, step in ((i, width, 1, 1), (width, width, 3, stride), (width, 4 * width, 1, 1)):
+            steps += [nn.Conv2d(before, after, kernel, step, kernel // 2, bias=False), nn.BatchNorm2d(after),
+                      nn.ReLU(inplace=True)]
+        self.body, self.shortcut = nn.Sequential(*steps[:-1]), nn.Sequential()
+        if i != 4 * width or stride != 1:
+            self.shortcut = nn.Sequential(nn.Conv2d(i, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+
+    def forward(self, x):
+        return torch.relu_(self.body(x) + self.shortcut(x))
+
+
+def resnet50(pixels=224):
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    for group, blocks in enumerate((3, 4, 6, 3)):
+        for block in range(blocks):
+            layers.append(Bottleneck(channels, 64 << group, 2 if group > 0 and block == 0 else 1))
+            channels = 4 * (64 << group)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000)), (3, pixels, pixels)
+
+
 class Residual(nn.Module):
     def __init__(self, hidden):
         super().__init__()
@@ -140,7 +165,7 @@ SEQUENCES = {"residual_lstm": residual_lstm, "gnmt8": gnmt8}
 SIZES = {"seq": "positions", "vocab": "vocabulary", "hidden": "hidden", "layers": "layers"}
 
 MODELS = {"lenet5": lenet5, "alexnet": alexnet, "vgg16": vgg16, "vgg16,batch_norm=1": lambda: vgg16(True), "resnet": resnet,
-          "resnet,blocks=3": lambda: resnet(3), "resnet,blocks=9": lambda: resnet(9)}
+          "resnet,blocks=3": lambda: resnet(3), "resnet,blocks=9": lambda: resnet(9), "resnet50": resnet50, "resnet50,input=64": lambda: resnet50(64)}
 
 
 def main():

@@ -9,6 +9,7 @@ struct compare_arguments {
     struct common_arguments common;
     const char *profile, *model, *cluster_path;
     bool train, grid;
+    double target;
     struct names methods, schedules, weights;
     struct integers workers;
     struct sizes memory;
@@ -29,6 +30,13 @@ static const struct argument rows[] = {
      .offset = OF(profile),
      .read = argument_read_text},
     {.name = "train", .help = "train every combination instead of simulating it", .offset = OF(train)},
+    {.name = "target",
+     .value = "ACCURACY",
+     .help = "with --train: time the way to this validation accuracy (0 to 1); without it, to the best that all reach",
+     .offset = OF(target),
+     .read = argument_read_number,
+     .low = 0,
+     .high = 1},
     {.name = "model",
      .letter = 'm',
      .value = "NAME[,key=value...]",
@@ -125,6 +133,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         .plan = arguments->options,
         .cluster = arguments->cluster.options,
         .cluster_path = arguments->cluster_path,
+        .target = arguments->target,
     };
     if (arguments->cluster_path == NULL && arguments->workers.count == 0)
         return message_set(error, PS_USAGE, "--workers is missing; give --workers P[,P...], or --cluster FILE");

@@ -84,6 +84,10 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         output_json_number(evaluation.loss);
         printf(", \"accuracy\": ");
         output_json_number(evaluation.accuracy);
+        if (isfinite(evaluation.top5)) {
+            printf(", \"top5\": ");
+            output_json_number(evaluation.top5);
+        }
         if (isfinite(evaluation.perplexity)) {
             printf(", \"perplexity\": ");
             output_json_number(evaluation.perplexity);
@@ -96,6 +100,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     } else {
         if (!isnan(evaluation.bleu)) printf("BLEU %.2f, ", evaluation.bleu);
         printf("loss %.4f, accuracy %.2f%%", evaluation.loss, 100 * evaluation.accuracy);
+        if (isfinite(evaluation.top5)) printf(", top 5 %.2f%%", 100 * evaluation.top5);
         if (isfinite(evaluation.perplexity)) printf(", perplexity %.2f", evaluation.perplexity);
         printf(" on %" PRId64 " samples\n", evaluation.samples);
     }

@@ -51,6 +51,7 @@ struct stage_step {
 struct stage_result {
     double loss;     /* sum over counted labels */
     int64_t correct; /* top-1 hits */
+    int64_t correct5; /* top-5 hits */
     int64_t counted; /* labels */
 };
 
@@ -94,6 +95,9 @@ enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weigh
 /* Parameters and statistics by name, in canonical order, for files. `parameter` counts from 0 over both. */
 int stage_parameter_count(const struct stage *stage);
 const struct parameter *stage_parameter(const struct stage *stage, int parameter);
+/* Of which kind of node it is, and where it begins in the weights (in floats; a statistic: -1). */
+const struct operator *stage_parameter_operator(const struct stage *stage, int parameter);
+int64_t stage_parameter_offset(const struct stage *stage, int parameter);
 enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
                             struct ps_error *error);
 enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, float *weights, float *statistics,

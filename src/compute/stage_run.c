@@ -35,6 +35,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
         .update_statistics = step->update_statistics,
         .loss = &run->result->loss,
         .correct = &run->result->correct,
+        .correct5 = &run->result->correct5,
     };
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.weights[p] = at(run, node->weights[p]);

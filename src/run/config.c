@@ -63,6 +63,10 @@ static void set_rule(json_t *config, const struct update_rule *rule, const struc
     }
     set_text(config, "lr_schedule", options->lr_schedule ? options->lr_schedule : "constant");
     set_integer(config, "warmup_steps", options->warmup_steps);
+    json_object_set_new(config, "lr_per_epoch", json_boolean(options->lr_per_epoch));
+    if (rule->clip > 0) run_set_number(config, "clip", rule->clip);
+    run_set_number(config, "label_smoothing", options->label_smoothing);
+    set_text(config, "decay_exclude", options->decay_exclude);
 }
 
 static json_t *make_config(const struct job *job, const struct update_rule *rule, int64_t steps) {
@@ -169,6 +173,10 @@ static enum ps_status read_rule(const struct json_place *root, struct ps_train_o
     TRY(json_get_string(root, "optimizer", true, &options->plan.optimizer, error));
     TRY(json_get_string(root, "lr_schedule", true, &options->lr_schedule, error));
     TRY(json_get_int(root, "warmup_steps", true, 0, INT32_MAX, &options->warmup_steps, error));
+    TRY(json_get_bool(root, "lr_per_epoch", false, &options->lr_per_epoch, error));
+    TRY(json_get_number(root, "clip", false, 0, INFINITY, &options->clip, error));
+    TRY(json_get_number(root, "label_smoothing", false, 0, 1, &options->label_smoothing, error));
+    TRY(json_get_string(root, "decay_exclude", false, &options->decay_exclude, error));
     return read_betas(root, options, error);
 }
 

@@ -106,6 +106,7 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
     sum->correct += result.correct;
+    sum->correct5 += result.correct5;
     sum->counted += result.counted;
     return PS_OK;
 }
@@ -157,7 +158,11 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
         return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
     *evaluation = (struct ps_evaluation){
-        .loss = sum.loss / labels, .accuracy = (double)sum.correct / labels, .bleu = NAN, .samples = evaluator->samples.count};
+        .loss = sum.loss / labels,
+        .accuracy = (double)sum.correct / labels,
+        .top5 = evaluator->model->classes > 5 ? (double)sum.correct5 / labels : NAN,
+        .bleu = NAN,
+        .samples = evaluator->samples.count};
     evaluation->perplexity = job_perplexity(evaluator->model, evaluation->loss);
     return run_translation(evaluator, &evaluation->bleu, error);
 }

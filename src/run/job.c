@@ -75,6 +75,8 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
                          : options->epochs < 0       ? "--epochs"
                          : options->warmup_steps < 0 ? "--warmup"
                                                      : "--evaluate-every");
+    if (!(options->clip >= 0))
+        return error_set(error, PS_USAGE, "--clip: %g is not a norm above 0", options->clip);
     if (options->threads < 0) return error_set(error, PS_USAGE, "--threads: %d is less than 1", options->threads);
     return PS_OK;
 }
@@ -237,11 +239,23 @@ enum ps_status job_begin(const struct ps_train_options *options, struct job *job
     return PS_OK;
 }
 
+/* Puts the label smoothing that is asked for on the network's loss. */
+static enum ps_status smooth_labels(struct job *job, struct ps_error *error) {
+    double smoothing = job->options->label_smoothing;
+    if (!job->model || isnan(smoothing)) return PS_OK;
+    if (!(smoothing >= 0 && smoothing < 1))
+        return error_set(error, PS_USAGE, "--label-smoothing: %g is not from 0 and below 1", smoothing);
+    struct graph *graph = job->model->graph;
+    graph->nodes[graph->node_count - 1].attributes.smoothing = (float)smoothing;
+    return PS_OK;
+}
+
 static enum ps_status open_model(struct job *job, struct ps_error *error) {
     const char *given = job->options->model;
     if (!job->device->real) return PS_OK;
     const char *model = given ? given : job->plan ? job->plan->model : job->profile->model;
-    return ps_model_create(model, &job->model, error);
+    TRY(ps_model_create(model, &job->model, error));
+    return smooth_labels(job, error);
 }
 
 enum ps_status job_open(struct job *job, struct ps_error *error) {

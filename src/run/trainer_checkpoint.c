@@ -93,7 +93,9 @@ enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_erro
     trainer->kept_step = trainer->step;
     trainer->run->info.checkpoint_bytes = (int64_t)trainer->writer.image.memory.size;
     if (begins) TRY(take_state(trainer, error));
-    return checkpoint_writer_wait(&trainer->writer, error);
+    TRY(checkpoint_writer_wait(&trainer->writer, error));
+    trainer->writer.stall_s = 0; /* what comes before the first step is no part of training */
+    return PS_OK;
 }
 
 /* -------------------------------------------------------------------------- going on */
@@ -164,6 +166,8 @@ enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *err
                                           .accuracy = NAN,
                                           .valid_loss = NAN,
                                           .valid_accuracy = NAN,
+                                          .top5 = NAN,
+                                          .valid_top5 = NAN,
                                           .perplexity = NAN,
                                           .valid_perplexity = NAN,
                                           .samples_per_s = NAN};

@@ -90,8 +90,14 @@ static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *erro
                      .eps = options->eps},
     };
     TRY(update_rule_choose(&wishes, plan->weights, plan->paper_prediction, &trainer->rule, error));
-    return learning_rate_parse(options->lr_schedule, trainer->rule.settings.lr, options->warmup_steps, trainer->lengths.steps,
-                               trainer->lengths.epoch, &trainer->rule.rate, error);
+    trainer->rule.clip = options->clip;
+    TRY(decay_exclusion_parse(options->decay_exclude, &trainer->rule.without_decay, error));
+    TRY(learning_rate_parse(options->lr_schedule, trainer->rule.settings.lr, options->warmup_steps, trainer->lengths.steps,
+                               trainer->lengths.epoch, &trainer->rule.rate, error));
+    trainer->rule.rate.by_epoch = options->lr_per_epoch;
+    if (options->lr_per_epoch && trainer->lengths.epoch == 0)
+        return error_set(error, PS_USAGE, "--lr-per-epoch: this run has no epochs");
+    return PS_OK;
 }
 
 static enum ps_status lower_programs(struct trainer *trainer, struct ps_error *error) {
@@ -115,6 +121,7 @@ struct worker_options trainer_worker_options(const struct trainer *trainer) {
         .slots = trainer->programs.slots,
         .programs = trainer->programs.entries[0].programs,
         .moments = trainer->rule.moments,
+        .without_decay = trainer->rule.without_decay,
         .record = trainer->options.trace ? TRACE_COMPUTATIONS : 0,
         .emulated = trainer->options.emulate ? job->cluster : NULL,
     };

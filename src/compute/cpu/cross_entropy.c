@@ -63,10 +63,17 @@ static double row_loss(int64_t classes, const float *x, double largest, double l
     return loss - smoothing / (double)classes * mean;
 }
 
-/* Of a row: its loss and hit, kept in the workspace until they are added in order. */
+static VECTOR_CLONES int32_t count_above(size_t count, const float *x, float bound) {
+    int32_t above = 0;
+    for (size_t i = 0; i < count; i++) above += x[i] > bound;
+    return above;
+}
+
+/* Of a row: its loss and hits, kept in the workspace until they are added in order. */
 struct row {
     double loss;
     int32_t label, best;
+    bool in_five;
 };
 
 struct rows {
@@ -85,14 +92,16 @@ static struct rows rows_of(const struct kernel *kernel, const struct kernel_call
 static void forward_part(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct rows *r = context;
-    double smoothing = (double)r->kernel->node->attributes.smoothing;
+    double smoothing = r->call->training ? (double)r->kernel->node->attributes.smoothing : 0;
     for (size_t n = first; n < end; n++) {
         const float *x = r->call->input[0] + n * (size_t)r->classes;
         double logarithm;
         int64_t best = softmax(r->classes, x, r->call->output + n * (size_t)r->classes, &logarithm);
         struct row *row = &r->rows[n];
         *row = (struct row){.label = n < r->count ? r->call->labels[n] : -1, .best = (int32_t)best};
-        if (row->label >= 0) row->loss = row_loss(r->classes, x, (double)x[best], logarithm, row->label, smoothing);
+        if (row->label < 0) continue;
+        row->loss = row_loss(r->classes, x, (double)x[best], logarithm, row->label, smoothing);
+        row->in_five = count_above((size_t)r->classes, x, x[row->label]) < 5;
     }
 }
 
@@ -111,6 +120,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     for (size_t n = 0; n < rows.count; n++) {
         *call->loss += rows.rows[n].loss;
         *call->correct += rows.rows[n].label >= 0 && rows.rows[n].best == rows.rows[n].label;
+        *call->correct5 += rows.rows[n].in_five;
     }
     return PS_OK;
 }
