@@ -2,6 +2,8 @@
 # One worker of Penstock beside PyTorch: training steps (forward, backward, SGD with momentum) of the same networks. All run in
 # turns, so that a busy machine slows all, and the medians over the rounds are shown. `ratio` is the faster form of PyTorch over
 # Penstock: above 1 Penstock is faster. Debian's PyTorch wants libopenblas0 beside it, or its linear layers take seconds.
+# Sequences have no channels_last form: both columns are the same then. The transformers' lines of results/pytorch.txt are
+#   BATCH=8 bench/pytorch.sh bert48,layers=2,width=768,heads=12,seq=128,vocab=1000 gpt2,layers=2,width=768,heads=12,seq=128,vocab=1000
 #   bench/pytorch.sh [MODEL...]     ROUNDS (3), BATCH (64), THREADS (1), STEPS (7), PYTHON (the first that has torch)
 set -eu
 cd "$(dirname "$0")/.."

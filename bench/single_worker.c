@@ -25,7 +25,7 @@ struct worker {
     struct stage_blocks blocks;
     float *weights, *gradients, *momentum, *output_gradient;
     int32_t *labels;
-    int samples;
+    int samples, label_count; /* labels: of all samples */
 };
 
 static void stop(const struct ps_error *error) {
@@ -47,14 +47,14 @@ static void fill(float *values, int64_t bytes) {
 static void take_memory(struct worker *w, struct ps_error *error) {
     struct stage_sizes s = stage_sizes(w->stage);
     int64_t sizes[] = {3 * s.parameter_bytes, s.statistics_bytes, 2 * s.input_bytes,      2 * s.output_bytes,
-                       s.stash_bytes,         s.workspace_bytes,  4 * (int64_t)w->samples};
+                       s.stash_bytes,         s.workspace_bytes,  4 * (int64_t)w->label_count};
     int64_t total = 16 * MEMORY_ALIGNMENT;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) total += sizes[i];
     check(memory_block_take(&w->memory, (size_t)total, "a worker", error), error);
     w->weights = carve(w, s.parameter_bytes);
     w->gradients = carve(w, s.parameter_bytes);
     w->momentum = carve(w, s.parameter_bytes);
-    w->labels = carve(w, 4 * w->samples);
+    w->labels = carve(w, 4 * (int64_t)w->label_count);
     w->output_gradient = s.output_bytes > 0 ? carve(w, s.output_bytes) : NULL;
     w->blocks = (struct stage_blocks){
         .weights = w->weights,
@@ -74,10 +74,12 @@ static void take_memory(struct worker *w, struct ps_error *error) {
 
 static struct worker start(struct device *device, const struct ps_model *model, int first, int last, int samples) {
     struct ps_error error = {0};
-    struct worker w = {.device = device, .samples = samples};
+    struct worker w = {.device = device, .samples = samples, .label_count = samples * model->labels};
     check(stage_create(device, model->graph, first, last, samples, &w.stage, &error), &error);
     take_memory(&w, &error);
-    for (int n = 0; n < samples; n++) w.labels[n] = n % model->classes;
+    for (int n = 0; n < w.label_count; n++) w.labels[n] = n % model->classes;
+    for (int64_t t = 0; t < stage_sizes(w.stage).input_bytes / 4 && first == 0 && model->vocabulary > 0; t++)
+        w.blocks.input[t] = (float)(1 + t % (model->vocabulary - 1)); /* tokens, none of them padding */
     if (first == 0) w.blocks.input_gradient = NULL;
     return w;
 }
@@ -92,7 +94,7 @@ static double train(struct worker *w, int64_t number, double seconds[PARTS]) {
     struct ps_error error = {0};
     struct stage_step step = {.step = (uint64_t)number,
                               .labels = w->labels,
-                              .gradient_scale = 1.0f / (float)w->samples,
+                              .gradient_scale = 1.0f / (float)w->label_count,
                               .training = true,
                               .update_statistics = true};
     struct stage_result result;
@@ -113,7 +115,7 @@ static double train(struct worker *w, int64_t number, double seconds[PARTS]) {
     w->device->class->update(w->device, rule, &rule->defaults, &call, false, 0);
     double done = clock_now();
     seconds[0] = forward - begin, seconds[1] = backward - forward, seconds[2] = done - backward;
-    return result.loss / w->samples;
+    return result.loss / w->label_count;
 }
 
 static int ascending(const void *a, const void *b) {

@@ -3,6 +3,7 @@
 
     single_worker.py [MODEL [BATCH [THREADS [STEPS [FORMAT]]]]]
 
+MODEL may also be bert48 or gpt2 with layers=, width=, heads=, seq= and vocab=, as in Penstock.
 FORMAT: default (N, C, H, W) or channels_last. Prints the median of a step in milliseconds. Debian: apt install python3-torch.
 """
 import statistics
@@ -71,6 +72,34 @@ def resnet(blocks=1):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)), (3, 32, 32)
 
 
+class Transformer(nn.Module):
+    """PyTorch's own layers: of BERT normalised behind each half, of GPT-2 before it and causal."""
+
+    def __init__(self, kind, layers=2, width=768, heads=12, seq=128, vocab=1000):
+        super().__init__()
+        before = kind == "gpt2"
+        gelu = (lambda x: nn.functional.gelu(x, approximate="tanh")) if before else nn.functional.gelu
+        self.words, self.positions = nn.Embedding(vocab, width), nn.Parameter(torch.randn(seq, width))
+        self.begin = nn.Sequential(*([] if before else [nn.LayerNorm(width)]), nn.Dropout(0.1))
+        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, 4 * width, 0.1, gelu, batch_first=True,
+                                                               norm_first=before) for _ in range(layers))
+        self.unseen = torch.ones(seq, seq).triu(1).bool() if before else None
+        transform = [] if before else [nn.Linear(width, width), nn.GELU()]
+        self.end = nn.Sequential(*transform, nn.LayerNorm(width), nn.Linear(width, vocab))
+
+    def forward(self, tokens):
+        x = self.begin(self.words(tokens) + self.positions)
+        for block in self.blocks:
+            x = block(x, self.unseen)
+        return self.end(x).flatten(0, 1)
+
+
+def transformer(spec):
+    kind, *options = spec.split(",")
+    sizes = {key: int(value) for key, value in (option.split("=") for option in options)}
+    return Transformer(kind, **sizes), sizes
+
+
 MODELS = {"lenet5": lenet5, "alexnet": alexnet, "vgg16": vgg16, "vgg16,batch_norm=1": lambda: vgg16(True), "resnet": resnet,
           "resnet,blocks=3": lambda: resnet(3), "resnet,blocks=9": lambda: resnet(9)}
 
@@ -78,13 +107,19 @@ MODELS = {"lenet5": lenet5, "alexnet": alexnet, "vgg16": vgg16, "vgg16,batch_nor
 def main():
     given = sys.argv[1:] + ["vgg16", "64", "1", "9", "default"][len(sys.argv) - 1:]
     name, batch, threads, steps, layout = given[0], int(given[1]), int(given[2]), int(given[3]), given[4]
-    if name not in MODELS or layout not in ("default", "channels_last"):
+    tokens = name.split(",")[0] in ("bert48", "gpt2")
+    if not (tokens or name in MODELS) or layout not in ("default", "channels_last"):
         sys.exit(f"single_worker.py: known models: {', '.join(MODELS)}; formats: default, channels_last")
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    model, shape = MODELS[name]()
-    x, labels = torch.rand(batch, *shape) - 0.5, torch.arange(batch) % 10
-    if layout == "channels_last":
+    if tokens:
+        model, sizes = transformer(name)
+        labels = torch.arange(batch * sizes["seq"]) % sizes["vocab"]
+        x = labels.reshape(batch, -1)
+    else:
+        model, shape = MODELS[name]()
+        x, labels = torch.rand(batch, *shape) - 0.5, torch.arange(batch) % 10
+    if layout == "channels_last" and not tokens:
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     times = []
