@@ -302,6 +302,7 @@ struct ps_train_options {
     const char *device;    /* NULL: "cpu" */
     const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */
     int threads;           /* per worker; 0: 1 */
+    bool emulate;          /* this machine plays the cluster: workers are as slow, links take as long as it says */
     uint64_t seed;
     const char *out; /* run directory; NULL: nothing is written */
     bool trace;

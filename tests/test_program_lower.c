@@ -12,6 +12,7 @@
 
 static bool possible(const struct schedule *schedule, const struct weight_policy *policy, int workers, int micro_batches) {
     if (policy->needs_flush && !schedule->flush) return false;
+    if (schedule_replicas(schedule) > 1 && (workers % 2 == 1 || micro_batches < schedule_replicas(schedule))) return false;
     return !policy->group_of_workers || micro_batches >= schedule_stages(schedule, workers);
 }
 

@@ -62,7 +62,7 @@ static const char *refusal(const struct schedule *schedule, const struct weight_
     if (policy->needs_flush && !schedule->flush) return "flush";
     if (policy->group_of_workers && micro_batches < stages) return "micro-batches";
     if (most > 1 && !schedule->replicas) return schedule->name;
-    if (most > 1 && schedule->flush && micro_batches < most) return "micro_batches";
+    if (most > 1 && schedule->flush && micro_batches < most) return "micro-batches";
     return most > 1 && !schedule->flush && policy->group_of_workers ? "whole mini-batches" : NULL;
 }
 

@@ -74,6 +74,16 @@ static void test_sync_equals_one_worker(void **state) {
     }
 }
 
+/* The largest difference, as a share of the largest weight. */
+static double difference(const struct trained *a, const struct trained *b) {
+    double worst = 0, largest = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        worst = fmax(worst, fabs((double)a->values[i] - (double)b->values[i]));
+        largest = fmax(largest, fabs((double)b->values[i]));
+    }
+    return worst / largest;
+}
+
 /* Gradients of a mini-batch are grouped by replica: other sums of the same numbers. */
 static void test_sync_within_rounding(void **state) {
     (void)state;
@@ -81,13 +91,7 @@ static void test_sync_within_rounding(void **state) {
     for (size_t l = 0; l < sizeof uneven / sizeof *uneven; l++) {
         struct run_case one = {.schedule = "gpipe", .weights = "sync", .micro_batches = 8, .micro_batch = 2, .steps = 4};
         struct trained a = run_case_weights(with_layout(one, uneven[l])), b = run_case_weights(one);
-        double worst = 0, largest = 0;
-        for (size_t i = 0; i < a.count; i++) {
-            worst = fmax(worst, fabs((double)a.values[i] - (double)b.values[i]));
-            largest = fmax(largest, fabs((double)b.values[i]));
-        }
-        print_message("largest weight %g, largest difference %g\n", largest, worst);
-        assert_true(worst < 1e-6 * largest);
+        assert_true(difference(&a, &b) < 1e-6);
         trained_free(&a);
         trained_free(&b);
     }
@@ -102,6 +106,27 @@ static void test_rounds_are_larger_batches(void **state) {
         struct run_case larger = {.schedule = "1f1b", .weights = "sync", .micro_batches = r, .steps = 4};
         assert_same(rounds, larger);
     }
+}
+
+/* Two directions: the copies stay equal, the bits are those of the serial transport, and the sums those of one worker within rounding
+ * (to the bit where each direction has one micro-batch). */
+static void test_chimera(void **state) {
+    (void)state;
+    for (int P = 2; P <= 4; P += 2)
+        for (int M = 2; M <= 6; M += 2) {
+            struct run_case two = {.schedule = "chimera", .weights = "sync", .workers = P, .micro_batches = M, .micro_batch = 2,
+                                   .valid = "synthetic:images,samples=10", .evaluate_every = 2, .recompute = M == 4};
+            struct run_case serial = two, one = two;
+            serial.transport = "serial";
+            one.schedule = "1f1b";
+            one.workers = 1;
+            assert_same(two, serial);
+            struct trained a = run_case_weights(two), b = run_case_weights(one);
+            assert_true(M > 2 || trained_equal(&a, &b));
+            assert_true(difference(&a, &b) < 1e-6);
+            trained_free(&a);
+            trained_free(&b);
+        }
 }
 
 /* Running statistics: the mean of the replicas', the same on all. */
@@ -154,7 +179,7 @@ int main(void) {
         cmocka_unit_test(test_threads_equal_serial),      cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_sync_equals_one_worker),    cmocka_unit_test(test_sync_within_rounding),
         cmocka_unit_test(test_rounds_are_larger_batches), cmocka_unit_test(test_batch_normalization),
-        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_chimera),                   cmocka_unit_test(test_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,10 @@
  */
 #include "run_support.h"
 
-static void check_schedule(const char *schedule, const char *weights) {
+static void check_schedule(const char *schedule, int workers, const char *weights) {
     struct run_case base = {.schedule = schedule,
                             .weights = weights,
-                            .workers = 3,
+                            .workers = workers,
                             .micro_batch = 2,
                             .micro_batches = 6,
                             .steps = 8,
@@ -28,7 +28,7 @@ static void test_threads_and_serial_agree(void **state) {
     (void)state;
     static const char *const weights[] = {"stash", "2bw", "pipeoptim", "xpipe"};
     for (int s = 0; schedule_table[s]; s++)
-        for (int w = 0; w < 4; w++) check_schedule(schedule_table[s]->name, weights[w]);
+        for (int w = 0; w < 4; w++) check_schedule(schedule_table[s]->name, schedule_replicas(schedule_table[s]) > 1 ? 4 : 3, weights[w]);
 }
 
 int main(void) {

@@ -288,7 +288,7 @@ static void test_moments(void **state) {
  * the same period. */
 static void test_several_stages(void **state) {
     (void)state;
-    enum { WORKERS = 3, LAYERS = 12 };
+    enum { WORKERS = 4, LAYERS = 12 };
     for (int s = 0; schedule_table[s]; s++) {
         struct ps_profile *profile = random_profile(test_key(77), LAYERS);
         struct ps_cluster *cluster = make_cluster(WORKERS, 0, 1e9);

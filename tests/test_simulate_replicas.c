@@ -1,4 +1,5 @@
 /* Replicas in simulated time, in small cases computed by hand. Forward 1 s, backward 2 s, update 0.25 s. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,8 +126,65 @@ static void test_hybrid(void **state) {
     scene_free(&scene);
 }
 
+/* Chimera (Li and Hoefler, 2021, Table 2): with M a multiple of P and a forward as long as a backward a worker is idle for P-2 of
+ * 2 M + P - 2 slots; its parts hold P/2 micro-batches, those near the end of their direction fewer, which makes P/2 + 1 to P on a worker. */
+static void test_chimera(void **state) {
+    (void)state;
+    for (int P = 2; P <= 16; P += 2)
+        for (int times = 1; times <= 4; times++) {
+            int M = times * P;
+            struct ps_programs *programs;
+            struct ps_cluster *cluster;
+            struct ps_simulation *simulation;
+            struct stage_cost costs[16];
+            struct ps_cluster_options options = {.workers = P};
+            assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+            assert_ok(lower_straight("chimera", "sync", P, M, 1, false, &programs, &test_error));
+            for (int s = 0; s < P; s++)
+                costs[s] = (struct stage_cost){.time = {.forward_s = 1, .backward_input_s = 0.5, .backward_weight_s = 0.5}};
+            struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 1};
+            assert_ok(simulate_programs(&work, &simulation, &test_error));
+            assert_true(simulation->info.makespan_s == 2 * M + P - 2);
+            assert_true(fabs(simulation->info.bubble - (P - 2.0) / (2 * M + P - 2)) < 1e-12);
+            for (int w = 0; w < P; w++) {
+                int down = programs_part(programs, w, w), up = programs_part(programs, w, P - 1 - w), held = 0;
+                held = programs->slots[down].stash + programs->slots[up].stash;
+                int distance = w < P / 2 ? w : P - 1 - w;
+                assert_int_equal(held, P / 2 + distance + 1);
+                assert_int_equal(programs->slots[down].weights, 1);
+                assert_int_equal(programs->slots[up].weights, 1);
+            }
+            ps_simulation_destroy(simulation);
+            ps_programs_destroy(programs);
+            ps_cluster_destroy(cluster);
+        }
+}
+
+/* A stage's sum runs beside the computations of the worker's other stage. */
+static void test_chimera_hides_sums(void **state) {
+    (void)state;
+    struct ps_programs *programs;
+    struct ps_cluster *cluster;
+    struct ps_simulation *simulation;
+    struct stage_cost costs[4];
+    struct ps_cluster_options options = {.workers = 4, .bandwidth_bytes_per_s = WEIGHT_BYTES};
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(lower_straight("chimera", "sync", 4, 4, 1, false, &programs, &test_error));
+    for (int s = 0; s < 4; s++)
+        costs[s] = (struct stage_cost){.time = {.forward_s = 1, .backward_input_s = 0.5, .backward_weight_s = 0.5},
+                                       .size = {.parameter_bytes = s >= 2 ? WEIGHT_BYTES : 0}};
+    struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 1};
+    assert_ok(simulate_programs(&work, &simulation, &test_error));
+    /* The later stages are done with their backwards early; the first have no weights to add up. */
+    assert_true(simulation->info.makespan_s == 2 * 4 + 4 - 2);
+    ps_simulation_destroy(simulation);
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage), cmocka_unit_test(test_shared_links),
-                                       cmocka_unit_test(test_unlike_replicas), cmocka_unit_test(test_hybrid)};
+                                       cmocka_unit_test(test_unlike_replicas), cmocka_unit_test(test_hybrid),
+                                       cmocka_unit_test(test_chimera), cmocka_unit_test(test_chimera_hides_sums)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

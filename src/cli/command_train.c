@@ -158,6 +158,9 @@ static const struct argument where_rows[] = {
      .read = argument_read_integer,
      .low = 1,
      .high = 1024},
+    {.name = "emulate",
+     .help = "play the cluster that --cluster or --bandwidth describe: slower workers, links that take their time",
+     .offset = OF(options.emulate)},
     {.name = "seed",
      .value = "N",
      .help = "fixes everything random; 0 where nothing is said",
@@ -174,7 +177,7 @@ static const struct argument where_rows[] = {
      .offset = OF(options.trace)},
 };
 static const struct argument_group where_group = ARGUMENT_GROUP("Where", where_rows);
-const struct argument_group training_where_group = {NULL, where_rows, 4}; /* without what a run directory holds */
+const struct argument_group training_where_group = {NULL, where_rows, 5}; /* without what a run directory holds */
 
 void training_defaults(struct train_arguments *arguments) {
     ps_train_options_init(&arguments->options);

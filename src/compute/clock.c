@@ -14,6 +14,7 @@ struct clock_device {
     struct device device;
     double deadline; /* as clock_now counts */
     bool told;       /* when its work may start, by not_before */
+    double speed;
 };
 
 struct clock_kernel {
@@ -27,7 +28,7 @@ struct clock_kernel {
 static void spend(struct clock_device *device, double seconds) {
     double now = clock_now();
     bool behind = device->deadline < now && !device->told;
-    device->deadline = (behind ? now : device->deadline) + seconds;
+    device->deadline = (behind ? now : device->deadline) + seconds / device->speed;
 }
 
 static void not_before(struct device *device, double time) {
@@ -87,9 +88,9 @@ static const struct kernel_class clock_kernel = {
 };
 
 static enum ps_status open_device(const struct device_options *options, struct device **device, struct ps_error *error) {
-    (void)options;
     struct clock_device *made = calloc(1, sizeof *made);
     if (made == NULL) return error_memory(error, "a device", sizeof *made);
+    made->speed = options->speed > 0 ? options->speed : 1;
     *device = &made->device;
     return PS_OK;
 }

@@ -10,6 +10,7 @@
 
 struct device_options {
     int threads; /* that compute together; at least 1 */
+    double speed; /* of a clock: times of the profile are divided by it; 0: 1 */
 };
 
 struct device_class {

@@ -84,6 +84,15 @@ const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster
     return NULL;
 }
 
+bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to) {
+    if (from == other_from && to == other_to) return true;
+    const struct cluster_link *link = cluster_link_between(cluster, from, to);
+    const struct cluster_link *other_link = cluster_link_between(cluster, other_from, other_to);
+    if (!link || !other_link) return false;
+    if (from == other_to && to == other_from && (link->half_duplex || other_link->half_duplex)) return true;
+    return link->medium[0] && strcmp(link->medium, other_link->medium) == 0;
+}
+
 double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes) {
     const struct cluster_link *link = bytes == 0 ? NULL : cluster_link_between(cluster, from, to);
     if (!link) return 0;

@@ -31,6 +31,10 @@ struct ps_cluster {
 /* The link from one worker to another: the last that matches, or NULL where there is none or both are the same. */
 const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster, int from, int to);
 
+/* Do transfers between two pairs of workers take turns? Those from the same worker to the same do; opposite ones where either is half
+ * duplex; and all whose links name the same medium. */
+bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to);
+
 /* Seconds that `bytes` take from one worker to another; 0 within a worker. */
 double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes);
 /* A cluster from the text of its file, as another process sends it. */

@@ -96,21 +96,23 @@ enum ps_status lower_straight(const char *schedule, const char *policy, int work
     const struct schedule *found;
     TRY(schedule_find(schedule, &found, error));
     if (workers < 1 || workers > STAGES_MAX) return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", workers, STAGES_MAX);
-    int stages = schedule_stages(found, workers);
+    int stages = schedule_stages(found, workers), replicas = schedule_replicas(found), count = stages * replicas;
     bool *every = calloc((size_t)stages, sizeof *every);
-    struct part *parts = calloc((size_t)stages, sizeof *parts);
+    struct part *parts = calloc((size_t)count, sizeof *parts);
     enum ps_status status = PS_OK;
-    if (!every || !parts) status = error_memory(error, "stages", (size_t)stages * sizeof *parts);
-    for (int stage = 0; status == PS_OK && stage < stages; stage++) {
+    if (!every || !parts) status = error_memory(error, "stages", (size_t)count * sizeof *parts);
+    for (int p = 0; status == PS_OK && p < count; p++) {
+        int stage = p / replicas, replica = p % replicas;
         every[stage] = recompute;
-        parts[stage] = (struct part){.stage = stage,
-                                     .worker = schedule_worker_of(found, stage, stages, workers),
-                                     .forward = true,
-                                     .backward = true,
-                                     .replicas = 1};
+        parts[p] = (struct part){.stage = stage,
+                                 .worker = schedule_replica_worker(found, stage, replica, stages, workers),
+                                 .forward = true,
+                                 .backward = true,
+                                 .replica = replica,
+                                 .replicas = replicas};
     }
     struct lowering lowering = {.schedule = schedule, .policy = policy, .workers = workers, .stages = stages, .parts = parts,
-                                .part_count = stages, .recompute = every, .micro_batches = micro_batches, .batches = batches};
+                                .part_count = count, .recompute = every, .micro_batches = micro_batches, .batches = batches};
     if (status == PS_OK) status = lower(&lowering, programs, error);
     free(parts);
     free(every);

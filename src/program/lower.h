@@ -21,6 +21,8 @@ struct placement {
     int (*worker_of)(int stage, int stages, int workers);
     bool (*accepts)(int stages, int workers);
     const char *accepted; /* how many stages, in words, for messages */
+    int replicas;         /* that every stage has; 0: one */
+    int (*replica_worker)(int stage, int replica, int stages, int workers); /* where they are; of replica 0 as worker_of says */
 };
 
 struct schedule {
@@ -43,6 +45,9 @@ enum ps_status schedule_find(const char *name, const struct schedule **schedule,
 /* How many stages a schedule has on `workers` workers where nobody says, and which worker holds a stage. */
 int schedule_stages(const struct schedule *schedule, int workers);
 int schedule_worker_of(const struct schedule *schedule, int stage, int stages, int workers);
+/* Replicas that a schedule gives every stage, and who holds one of them. */
+int schedule_replicas(const struct schedule *schedule);
+int schedule_replica_worker(const struct schedule *schedule, int stage, int replica, int stages, int workers);
 /* PS_USAGE where the schedule cannot run so many stages on so many workers, has no replicas, or places the stages otherwise than the
  * programs' parts do (workers may be renamed). */
 enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error);

@@ -11,11 +11,51 @@ int schedule_worker_of(const struct schedule *schedule, int stage, int stages, i
     return schedule->placement ? schedule->placement->worker_of(stage, stages, workers) : stage;
 }
 
+int schedule_replicas(const struct schedule *schedule) {
+    return schedule->placement && schedule->placement->replicas > 0 ? schedule->placement->replicas : 1;
+}
+
+int schedule_replica_worker(const struct schedule *schedule, int stage, int replica, int stages, int workers) {
+    if (replica == 0) return schedule_worker_of(schedule, stage, stages, workers);
+    return schedule->placement->replica_worker(stage, replica, stages, workers);
+}
+
 static enum ps_status check_count(const struct schedule *schedule, int stages, int workers, struct ps_error *error) {
     const struct placement *placement = schedule->placement;
     if (placement ? placement->accepts(stages, workers) : stages == workers) return PS_OK;
     return error_set(error, PS_USAGE, "stages: %d on %d workers; schedule %s needs %s", stages, workers, schedule->name,
                      placement ? placement->accepted : "one on each worker");
+}
+
+/* Every stage has its replicas on the workers that the schedule says, if those of replica 0 bear their stage's number. */
+static enum ps_status check_mirrored(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error) {
+    int replicas = schedule_replicas(schedule), stages = programs->stages;
+    TRY(check_count(schedule, stages, stages, error));
+    for (int stage = 0; stage < stages; stage++) {
+        if (programs_replicas(programs, stage) != replicas)
+            return error_set(error, PS_USAGE, "stages[%d].forward: %d workers; schedule %s needs %d", stage,
+                             programs_replicas(programs, stage), schedule->name, replicas);
+        for (int r = 0; r < replicas; r++) {
+            int worker = programs->parts[programs->first_part[stage] + r].worker;
+            int wanted = programs_worker(programs, schedule_replica_worker(schedule, stage, r, stages, stages));
+            if (worker != wanted)
+                return error_set(error, PS_USAGE, "stages[%d].forward: replica %d on worker %d; schedule %s has it on worker %d", stage, r,
+                                 worker, schedule->name, wanted);
+        }
+        for (int other = 0; other < stage; other++)
+            if (programs_worker(programs, other) == programs_worker(programs, stage))
+                return error_set(error, PS_USAGE, "stages[%d].forward: worker %d has the first replica of stage %d", stage,
+                                 programs_worker(programs, stage), other);
+    }
+    return PS_OK;
+}
+
+static enum ps_status check_shares(const struct ps_programs *programs, struct ps_error *error) {
+    for (int stage = 0; stage < programs->stages && programs->flush; stage++)
+        if (programs->micro_batches < programs_replicas(programs, stage))
+            return error_set(error, PS_USAGE, "micro-batches: %d; the %d replicas of stage %d need at least one each",
+                             programs->micro_batches, programs_replicas(programs, stage), stage);
+    return PS_OK;
 }
 
 /* The workers that hold stages get the numbers 0, 1, ... by the first stage that the schedule would give to each. */
@@ -40,9 +80,6 @@ static enum ps_status check_replicas(const struct schedule *schedule, const stru
         if (one->replicas > 1 && !schedule->replicas)
             return error_set(error, PS_USAGE, "stages[%d].forward: %d workers; schedule %s has no replicas", one->stage, one->replicas,
                              schedule->name);
-        if (programs->flush && programs->micro_batches < one->replicas)
-            return error_set(error, PS_USAGE, "micro_batches: %d; the %d replicas of stage %d need at least one each",
-                             programs->micro_batches, one->replicas, one->stage);
         for (int other = 0; other < part; other++)
             if (programs->parts[other].worker == one->worker)
                 return error_set(error, PS_USAGE, "stages[%d].forward: worker %d holds stage %d as well; schedule %s needs one on each",
@@ -52,7 +89,10 @@ static enum ps_status check_replicas(const struct schedule *schedule, const stru
 }
 
 enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error) {
-    if (programs->part_count > programs->stages) return check_replicas(schedule, programs, error);
+    if (schedule_replicas(schedule) > 1 || programs->part_count > programs->stages) {
+        TRY((schedule_replicas(schedule) > 1 ? check_mirrored : check_replicas)(schedule, programs, error));
+        return check_shares(programs, error);
+    }
     int *holder = malloc((size_t)programs->stages * sizeof *holder), workers = 0;
     if (!holder) return error_memory(error, "stages", (size_t)programs->stages * sizeof *holder);
     for (int stage = 0; stage < programs->stages; stage++) {

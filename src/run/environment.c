@@ -143,7 +143,9 @@ static void finish(struct crew *crew, struct worker *worker) {
         clock_sleep(TRANSFERS_S);
         move_transfers(crew);
     }
-    if (worker->device->class->finish) worker->device->class->finish(worker->device);
+    if (device->finish) device->finish(worker->device);
+    double now = clock_now();
+    if (worker->slower > 1) clock_wait_until(worker->started_s + (now - worker->started_s) * worker->slower);
 }
 
 /* ----------------------------------------------------------------- computation */

@@ -234,8 +234,32 @@ enum ps_status job_complete(struct job *job, struct ps_error *error) {
     return take_sizes(job, error);
 }
 
+/* What an emulated cluster may not ask for here. */
+static enum ps_status check_emulation(const struct job *job, struct ps_error *error) {
+    const struct ps_cluster *cluster = job->cluster;
+    if (!job->options->emulate) return PS_OK;
+    if (!job->transport->own_threads)
+        return error_set(error, PS_USAGE, "--emulate: transport %s runs all workers in one thread; threads and mpi can emulate",
+                         job->transport->name);
+    if (!cluster->overlap || cluster->streaming)
+        return error_set(error, PS_USAGE, "--emulate: transfers run beside computation and begin when it is over");
+    for (int w = 0; w < cluster->workers && job->device->real; w++)
+        if (cluster->devices[w].speed > 1)
+            return error_set(error, PS_USAGE, "--emulate: worker %d has a speed of %g; a device can be slowed down, to less than 1",
+                             w, cluster->devices[w].speed);
+    for (int s = 0; s < job->plan->stage_count; s++)
+        if (job->plan->stages[s].forward_count > 1)
+            return error_set(error, PS_USAGE, "--emulate: the sum over the %d replicas of stage %d cannot be emulated",
+                             job->plan->stages[s].forward_count, s);
+    for (int l = 0; l < cluster->link_count && job->transport->processes; l++)
+        if (cluster->links[l].half_duplex || cluster->links[l].medium[0])
+            return error_set(error, PS_USAGE, "--emulate: links[%d] is shared, which only --transport threads can emulate", l);
+    return PS_OK;
+}
+
 enum ps_status job_plan(struct job *job, struct ps_error *error) {
     if (!job->plan) TRY(make_plan(job, error));
+    TRY(check_emulation(job, error));
     TRY(take_network(job, error));
     return take_sizes(job, error);
 }

@@ -39,13 +39,17 @@ enum ps_status predict_throughput(const struct job *job, const struct program_se
         return PS_OK;
     }
     struct ps_cluster_options options = {.workers = job->plan->workers, .cores = computing_at_once(job)};
-    struct ps_cluster *machine;
+    struct ps_cluster *machine, emulated;
     TRY(ps_cluster_uniform(&options, &machine, error));
+    if (job->options->emulate) {
+        emulated = *job->cluster;
+        emulated.cores = options.cores;
+    }
     double seconds = 0, samples = 0;
     enum ps_status status = PS_OK;
     for (int i = 0; status == PS_OK && i < set->count; i++) {
         double segment = 0;
-        status = segment_seconds(job, machine, set->entries[i].batches, &segment, error);
+        status = segment_seconds(job, job->options->emulate ? &emulated : machine, set->entries[i].batches, &segment, error);
         seconds += segment * (double)set->entries[i].uses;
         samples += (double)set->entries[i].uses * set->entries[i].batches * job->batch;
     }

@@ -38,7 +38,6 @@ struct processes_class {
     void (*message_start)(struct message *message, int peer, int tag, bool outgoing, void *block);
     /* Never blocks, and moves all messages along. */
     bool (*message_done)(struct message *message);
-    void (*progress)(void);
     /* What went wrong below, in words; NULL: nothing. */
     const char *(*trouble)(void);
 };

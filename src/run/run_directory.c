@@ -103,6 +103,7 @@ static enum ps_status write_config(const char *path, const struct job *job, cons
     set_text(config, "device", job->device->name);
     set_text(config, "transport", job->transport->name);
     set_integer(config, "threads", job->threads);
+    json_object_set_new(config, "emulate", json_boolean(options->emulate));
     set_text(config, "seed", seed);
     return json_write_file(config, file_join(place, path, "config.json"), error);
 }

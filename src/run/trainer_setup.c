@@ -107,6 +107,7 @@ struct worker_options trainer_worker_options(const struct trainer *trainer) {
         .programs = trainer->programs.entries[0].programs,
         .moments = trainer->rule.moments,
         .record = trainer->options->trace ? TRACE_COMPUTATIONS : 0,
+        .emulated = trainer->options->emulate ? job->cluster : NULL,
     };
 }
 

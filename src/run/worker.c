@@ -28,7 +28,10 @@ enum ps_status worker_create(const struct worker_options *options, struct worker
     worker.stages = calloc((size_t)options->plan->stage_count, sizeof *worker.stages);
     if (!worker.stages)
         return error_memory(error, "a worker's stages", (size_t)options->plan->stage_count * sizeof *worker.stages);
-    struct device_options device = {.threads = options->threads};
+    double speed = options->emulated ? options->emulated->devices[options->number].speed : 1;
+    struct device_options device = {.threads = options->threads, .speed = speed};
+    /* A clock keeps its own time. */
+    worker.slower = options->device->real ? 1 / speed : 1;
     enum ps_status status = device_open(options->device->name, &device, &worker.device, error);
     /* Kernels may be made for as many threads as the device will have. */
     if (status == PS_OK && options->device->attach) options->device->attach(worker.device);

@@ -63,6 +63,7 @@ struct worker {
     struct worker_data images[WORKER_DATA_KINDS], labels[WORKER_DATA_KINDS];
     double started_s; /* the instruction in execution */
     double busy_s;    /* in training segments */
+    double slower;    /* emulated: each computation takes so many times what it takes; 1: as it is */
     struct recorder recorder;
 };
 
@@ -78,6 +79,7 @@ struct worker_options {
     const struct ps_programs *programs; /* one of the run's: what parts there are */
     int moments;
     int record; /* computations to remember; 0: none */
+    const struct ps_cluster *emulated; /* whose speeds are emulated; NULL: none are */
 };
 
 /* Opens the device and makes the stages, without their memory. */

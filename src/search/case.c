@@ -26,9 +26,17 @@ struct trial {
     struct simulation_work work;
     struct stage_cost *costs; /* of the partition looked at */
     int *last;                /* likewise: its last layers */
-    int *worker;              /* per stage */
+    int *worker;              /* per stage: who holds it, or its first replica */
+    struct stage_slots *slots; /* per stage, likewise */
     double lower_bound_s;     /* of the methods tried; 0: none yet */
 };
+
+int search_replicas(const struct search_best *best) { return schedule_replicas(best->chosen.choice.schedule); }
+
+int search_replica_worker(const struct search_best *best, int stage, int replica) {
+    if (replica == 0) return best->worker[stage];
+    return schedule_replica_worker(best->chosen.choice.schedule, stage, replica, best->stages, best->chosen.workers);
+}
 
 static int first_layer(const int *last, int stage) { return stage > 0 ? last[stage - 1] + 1 : 0; }
 
@@ -75,6 +83,7 @@ double search_case_bound(const struct search *search, const struct search_case *
         total_s += layer_s;
         if (layer_s > largest_s) largest_s = layer_s;
     }
+    largest_s /= schedule_replicas(tried->choice.schedule); /* which share it */
     double least_s = total_s / speeds > largest_s / fastest ? total_s / speeds : largest_s / fastest;
     int samples = tried->costs->micro_batch > 0 ? tried->costs->micro_batch : 1;
     return least_s > 0 ? samples / least_s : 1e300;
@@ -96,7 +105,7 @@ static enum ps_status keep(struct trial *trial, const struct partitioner *method
     }
     memcpy(last, partition->last, stages * sizeof *last);
     memcpy(worker, trial->worker, stages * sizeof *worker);
-    memcpy(slots, trial->programs->slots, stages * sizeof *slots);
+    memcpy(slots, trial->slots, stages * sizeof *slots);
     for (size_t s = 0; s < stages; s++) recompute[s] = trial->tried->recompute;
     search_best_free(best);
     *best = (struct search_best){.chosen = *trial->tried,
@@ -167,11 +176,14 @@ static enum ps_status simulate_cut(const struct trial *trial, const int *last, s
     struct simulation_work work = trial->work;
     struct ps_programs *programs;
     struct ps_simulation *made;
-    if (!trial->tried->choice.schedule->in_flight) return simulate_programs(&work, simulation, error);
-    TRY(lower_cut(trial, last, &programs, error));
-    work.programs = programs;
+    bool lowers = trial->tried->choice.schedule->in_flight, mirrored = work.programs->part_count > work.programs->stages;
+    if (!lowers && !mirrored) return simulate_programs(&work, simulation, error);
+    if (lowers) {
+        TRY(lower_cut(trial, last, &programs, error));
+        work.programs = programs;
+    }
     enum ps_status status = simulate_programs(&work, &made, error);
-    ps_programs_destroy(programs);
+    if (lowers) ps_programs_destroy(programs);
     if (status != PS_OK) return status;
     status = check_memory(trial, made, error);
     if (status == PS_OK)
@@ -233,14 +245,18 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     trial->last = calloc(stages, sizeof *trial->last);
     trial->costs = calloc(stages, sizeof *trial->costs);
     trial->worker = calloc(stages, sizeof *trial->worker);
-    if (!trial->last || !trial->costs || !trial->worker) return error_memory(error, "a search", stages * sizeof *trial->costs);
-    for (int s = 0; s < trial->programs->stages; s++) trial->worker[s] = programs_worker(trial->programs, s);
+    trial->slots = calloc(stages, sizeof *trial->slots);
+    if (!trial->last || !trial->costs || !trial->worker || !trial->slots) return error_memory(error, "a search", stages * sizeof *trial->costs);
+    for (int s = 0; s < trial->programs->stages; s++) {
+        trial->worker[s] = programs_worker(trial->programs, s);
+        trial->slots[s] = trial->programs->slots[trial->programs->first_part[s]];
+    }
     trial->problem = (struct partition_problem){
         .costs = tried->costs,
         .cluster = trial->search->cluster,
         .worker = trial->worker,
         .stages = trial->programs->stages,
-        .slots = trial->programs->slots,
+        .slots = trial->slots,
         .moments = moments,
         .recompute = tried->recompute,
     };
@@ -261,6 +277,7 @@ enum ps_status search_case_try(const struct search *search, const struct search_
     if (status == PS_OK) status = try_methods(&trial, best, error);
     free(trial.last);
     free(trial.worker);
+    free(trial.slots);
     free(trial.costs);
     ps_programs_destroy(trial.programs);
     return status;
@@ -290,10 +307,22 @@ static void fill_prediction(const struct search *search, const struct search_bes
     for (int w = 0; w < best->chosen.workers; w++) prediction->memory[w] = best->simulation->memory[w];
     for (int s = 0; s < best->stages; s++) {
         struct partition_problem problem = search_case_problem(search, best, s);
-        prediction->load_s[best->worker[s]] += partition_load_s(&problem, s, first_layer(best->last, s), best->last[s]);
+        double load_s = partition_load_s(&problem, s, first_layer(best->last, s), best->last[s]) / search_replicas(best);
+        for (int r = 0; r < search_replicas(best); r++) prediction->load_s[search_replica_worker(best, s, r)] += load_s;
     }
     search_explain(search, best, prediction->limit, sizeof prediction->limit);
     prediction->solve_s = clock_now() - search->start_s;
+}
+
+static enum ps_status set_stage(const struct search_best *best, int s, struct ps_plan *plan, struct ps_error *error) {
+    enum { REPLICAS_MAX = 8 };
+    int workers[REPLICAS_MAX], replicas = search_replicas(best);
+    for (int r = 0; r < replicas && r < REPLICAS_MAX; r++) workers[r] = search_replica_worker(best, s, r);
+    TRY(plan_stage_workers(plan, s, workers, replicas, workers, replicas, error));
+    plan->stages[s].first = first_layer(best->last, s);
+    plan->stages[s].last = best->last[s];
+    plan->stages[s].recompute = best->recompute[s];
+    return PS_OK;
 }
 
 enum ps_status search_case_plan(const struct search *search, const struct search_best *best, struct ps_plan **plan,
@@ -311,8 +340,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     made->paper_prediction = search->options->paper_prediction;
     enum ps_status status = PS_OK;
     for (int s = 0; s < best->stages && status == PS_OK; s++) {
-        status = plan_stage_set(made, s, first_layer(best->last, s), best->last[s], best->worker[s], error);
-        made->stages[s].recompute = best->recompute[s];
+        status = set_stage(best, s, made, error);
     }
     if (status == PS_OK && chosen->choice.schedule->in_flight) {
         struct partition_problem problem = search_case_problem(search, best, 0);
@@ -329,14 +357,14 @@ enum ps_status search_case_plan(const struct search *search, const struct search
 }
 
 /* Marks the stages of the plan whose memory holds them without recomputation; false: there are none. */
-static bool mark_relaxed(const struct search *search, const struct search_best *best, const struct stage_slots *slots,
+static bool mark_relaxed(const struct search *search, const struct search_best *best, const struct ps_programs *bare,
                          struct ps_plan *plan) {
     bool any = false;
     for (int s = 0; s < plan->stage_count; s++) {
         const struct cluster_device *device = &search->cluster->devices[best->worker[s]];
         const struct cost_table *costs = cost_table_on(best->chosen.costs, device->type);
         struct stage_cost cost = stage_cost(costs, plan->stages[s].first, plan->stages[s].last);
-        struct worker_memory memory = stage_memory(&cost.size, &slots[s], best->moments);
+        struct worker_memory memory = stage_memory(&cost.size, &bare->slots[bare->first_part[s]], best->moments);
         int64_t limit = device->memory_bytes;
         if (limit > 0 && worker_memory_total(&memory) > limit) continue;
         plan->stages[s].recompute = false;
@@ -381,7 +409,7 @@ enum ps_status search_case_relax(const struct search *search, struct search_best
                            simulate_enough_batches(choice->schedule, best->chosen.workers, choice->micro_batches), false, &bare,
                            error));
     TRY_OUT(search_case_plan(search, best, &plan, error));
-    if (!mark_relaxed(search, best, bare->slots, plan)) goto out;
+    if (!mark_relaxed(search, best, bare, plan)) goto out;
     TRY_OUT(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
     take_relaxed(search, plan, simulation, best);
 out:

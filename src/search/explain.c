@@ -19,10 +19,12 @@ static int first_layer(const struct search_best *best, int stage) { return stage
 static double worker_share(const struct search *search, const struct search_best *best, int worker) {
     double busy_s = 0;
     for (int s = 0; s < best->stages; s++) {
-        if (best->worker[s] != worker) continue;
+        int held = 0;
+        for (int r = 0; r < search_replicas(best); r++) held += search_replica_worker(best, s, r) == worker;
+        if (held == 0) continue;
         struct partition_problem problem = search_case_problem(search, best, s);
         struct stage_cost cost = stage_cost(partition_costs(&problem, s), first_layer(best, s), best->last[s]);
-        double load_s = partition_load_s(&problem, s, first_layer(best, s), best->last[s]);
+        double load_s = partition_load_s(&problem, s, first_layer(best, s), best->last[s]) / search_replicas(best);
         busy_s += best->chosen.choice.micro_batches * load_s + cost.time.update_s / problem.cluster->devices[worker].speed;
     }
     return busy_s / best->simulation->info.period_s;

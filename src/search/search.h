@@ -94,6 +94,10 @@ enum ps_status search_case_plan(const struct search *search, const struct search
                                 struct ps_error *error);
 struct partition_problem search_case_problem(const struct search *search, const struct search_best *best, int stage);
 
+/* Replicas of each stage, and the workers that hold those of one. */
+int search_replicas(const struct search_best *best);
+int search_replica_worker(const struct search_best *best, int stage, int replica);
+
 /* What keeps the plan from being faster: a worker, a link, memory, or the schedule; a few words. */
 void search_explain(const struct search *search, const struct search_best *best, char *text, size_t size);
 

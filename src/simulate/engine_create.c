@@ -85,15 +85,8 @@ static void survey_slots(struct engine *engine) {
     }
 }
 
-/* Do two channels take turns? Those between the same two workers in the same direction do, in both directions where either is
- * half duplex, and all whose links name the same medium. */
 static bool share_link(const struct engine *engine, const struct engine_channel *one, const struct engine_channel *other) {
-    if (one->from == other->from && one->to == other->to) return true;
-    const struct cluster_link *link = cluster_link_between(engine->work->cluster, one->from, one->to);
-    const struct cluster_link *other_link = cluster_link_between(engine->work->cluster, other->from, other->to);
-    if (!link || !other_link) return false;
-    if (one->from == other->to && one->to == other->from && (link->half_duplex || other_link->half_duplex)) return true;
-    return link->medium[0] && strcmp(link->medium, other_link->medium) == 0;
+    return cluster_share_link(engine->work->cluster, one->from, one->to, other->from, other->to);
 }
 
 static void add_channel(struct engine *engine, int from, int to, int64_t bytes) {

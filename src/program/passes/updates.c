@@ -2,6 +2,9 @@
  * An update follows the backward that completes its gradients: the last of the part's backwards for it in program order. Where the
  * stage has replicas, their gradients are added up in between. In an incomplete round at the end of a segment replicas without a
  * mini-batch of their own take part in the sum with nothing.
+ *
+ * A worker that holds replicas of several stages makes its updates when it has done with the mini-batch: the sum of one stage runs
+ * beside the computations of the others.
  */
 #include <stdlib.h>
 
@@ -10,7 +13,15 @@
 struct updates_pass {
     int *done; /* by part: backwards for its next update */
     int *made; /* by part: updates */
+    bool *due; /* by part: its gradients are offered, the update is still to be made */
+    int due_count;
 };
+
+static bool alone(const struct ps_programs *programs, int part) {
+    for (int other = 0; other < programs->part_count; other++)
+        if (other != part && programs->parts[other].worker == programs->parts[part].worker) return false;
+    return true;
+}
 
 static enum ps_status append_update(struct updates_pass *pass, const struct ps_programs *programs, int part, struct program *out,
                                     struct ps_error *error) {
@@ -18,7 +29,22 @@ static enum ps_status append_update(struct updates_pass *pass, const struct ps_p
     struct instruction sum = instruction_make(OP_AR, stage, update), step = instruction_make(OP_U, stage, update);
     pass->done[part] = 0;
     if (programs->parts[part].replicas > 1) TRY(program_append(out, &sum, error));
-    return program_append(out, &step, error);
+    pass->due[part] = programs->flush && programs->parts[part].replicas > 1 && !alone(programs, part);
+    pass->due_count += pass->due[part];
+    return pass->due[part] ? PS_OK : program_append(out, &step, error);
+}
+
+/* The updates that the worker has put off, of mini-batches before `batch`. */
+static enum ps_status append_due(struct updates_pass *pass, const struct ps_programs *programs, int worker, int batch,
+                                 struct program *out, struct ps_error *error) {
+    for (int part = 0; pass->due_count > 0 && part < programs->part_count; part++) {
+        if (programs->parts[part].worker != worker || !pass->due[part] || pass->made[part] > batch) continue;
+        struct instruction step = instruction_make(OP_U, programs->parts[part].stage, pass->made[part] - 1);
+        TRY(program_append(out, &step, error));
+        pass->due[part] = false;
+        pass->due_count--;
+    }
+    return PS_OK;
 }
 
 /* Updates of the worker's parts that none of their backwards belongs to. */
@@ -29,13 +55,14 @@ static enum ps_status append_rest(struct updates_pass *pass, const struct ps_pro
         while (pass->made[part] < programs_updates(programs, programs->parts[part].stage))
             TRY(append_update(pass, programs, part, out, error));
     }
-    return PS_OK;
+    return append_due(pass, programs, worker, programs->batches, out, error);
 }
 
 static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
                             struct ps_error *error) {
     struct updates_pass *pass = context;
     const struct instruction *instruction = &programs->worker[worker].code[index];
+    TRY(append_due(pass, programs, worker, programs_batch(programs, instruction->micro_batch), out, error));
     TRY(program_append(out, instruction, error));
     if (!instruction_adds_gradients(instruction)) return PS_OK;
     int part = programs_part(programs, worker, instruction->stage);
@@ -47,12 +74,18 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
 static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
     size_t parts = (size_t)programs->part_count;
     int *block = calloc(2 * parts, sizeof *block);
-    if (!block) return error_memory(error, "update pass", 2 * parts * sizeof *block);
-    struct updates_pass pass = {.done = block, .made = block + parts};
+    bool *due = calloc(parts, sizeof *due);
+    struct updates_pass pass = {.done = block, .made = block + parts, .due = due};
+    if (!block || !due) {
+        free(block);
+        free(due);
+        return error_memory(error, "update pass", 2 * parts * sizeof *block);
+    }
     enum ps_status status = pass_rewrite(programs, visit, &pass, error);
     for (int worker = 0; status == PS_OK && worker < programs->workers; worker++)
         status = append_rest(&pass, programs, worker, &programs->worker[worker], error);
     free(block);
+    free(due);
     return status;
 }
 

@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "program/routes.h"
+#include "run/emulation.h"
 #include "run/transports/sum.h"
 
 enum { SENDER, RECEIVER };
@@ -19,7 +21,7 @@ struct place {
     struct channel *channel; /* it was last posted to; NULL: never. Its owner's alone; the rest is guarded by the channel's lock */
     float **block;           /* the poster's table entry */
     bool pending;
-    double when; /* it was posted; once settled, the later of both ends' */
+    double when; /* it was posted; once settled, the later of both ends', or when its emulated transfer is over */
 };
 
 struct channel {
@@ -55,6 +57,7 @@ struct attendance {
 struct channels {
     struct transport transport;
     struct routes routes;
+    struct emulation *emulation; /* NULL: none */
     struct channel *channel; /* per route */
     int started;             /* channels whose lock and condition exist */
     int part_count;
@@ -135,6 +138,9 @@ enum ps_status channels_create(const struct transport_class *class, const struct
     if (status == PS_OK) status = make_places(channels, options, error);
     for (int route = 0; status == PS_OK && route < channels->routes.count; route++)
         status = start_channel(channels, options, route, error);
+    if (status == PS_OK && options->emulated)
+        status = emulation_create(options->emulated, options->programs, &channels->routes, options->sizes, &channels->emulation,
+                                  error);
     if (status == PS_OK) status = make_meetings(channels, options->programs, error);
     if (status != PS_OK) {
         channels_destroy(&channels->transport);
@@ -164,17 +170,19 @@ void channels_destroy(struct transport *transport) {
     free(channels->attendances);
     free(channels->places);
     free(channels->channel);
+    emulation_destroy(channels->emulation);
     routes_free(&channels->routes);
     free(channels);
 }
 
 /* Under the lock: both ends have come. */
-static void hand_over(struct channel *channel, struct place *one, struct place *other) {
+static void hand_over(struct channels *channels, struct channel *channel, struct place *one, struct place *other) {
     float *block = *one->block;
     *one->block = *other->block;
     *other->block = block;
     one->pending = other->pending = false;
-    one->when = other->when = one->when > other->when ? one->when : other->when;
+    double met = one->when > other->when ? one->when : other->when;
+    one->when = other->when = emulation_carry(channels->emulation, (int)(channel - channels->channel), met);
     pthread_cond_broadcast(&channel->changed);
 }
 
@@ -191,12 +199,17 @@ void channels_post(struct transport *transport, int part, enum block_kind kind, 
         struct place *first = channel->queue[channel->first];
         channel->first = (channel->first + 1) % channel->capacity;
         channel->waiting--;
-        hand_over(channel, place, first);
+        hand_over(channels, channel, place, first);
     } else {
         channel->queued_end = end;
         channel->queue[(channel->first + channel->waiting++) % channel->capacity] = place;
     }
     pthread_mutex_unlock(&channel->lock);
+}
+
+/* Under the lock: has the block changed hands while its emulated transfer goes on? */
+static bool still_travels(const struct transport *transport, const struct place *place) {
+    return ((const struct channels *)transport)->emulation && place->when > clock_now();
 }
 
 void channels_reduce(struct transport *transport, int part, const struct transport_share *share, double when) {
@@ -234,7 +247,7 @@ bool channels_settled(struct transport *transport, int part, enum block_kind kin
     const struct place *place = place_of(transport, part, kind, slot);
     if (!place->channel) return true;
     pthread_mutex_lock(&place->channel->lock);
-    bool settled = !place->pending;
+    bool settled = !place->pending && !still_travels(transport, place);
     pthread_mutex_unlock(&place->channel->lock);
     return settled;
 }
@@ -257,7 +270,9 @@ bool channels_wait(struct transport *transport, int part, enum block_kind kind, 
     pthread_mutex_lock(&channel->lock);
     while (place->pending && !channel->stopped) pthread_cond_wait(&channel->changed, &channel->lock);
     bool settled = !place->pending;
+    double travels_until = settled && still_travels(transport, place) ? place->when : 0;
     pthread_mutex_unlock(&channel->lock);
+    if (travels_until > 0) clock_wait_until(travels_until);
     return settled;
 }
 

@@ -150,14 +150,6 @@ static bool message_done(struct message *message) {
     return all;
 }
 
-static void progress(void) {
-    int arrived;
-    pthread_mutex_lock(&mutex);
-    if (!atomic_load(&in_trouble))
-        note("MPI_Iprobe", MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator, &arrived, MPI_STATUS_IGNORE));
-    pthread_mutex_unlock(&mutex);
-}
-
 static const struct processes_class processes_mpi = {
     .name = "MPI",
     .start = start,
@@ -168,7 +160,6 @@ static const struct processes_class processes_mpi = {
     .message_destroy = message_destroy,
     .message_start = message_start,
     .message_done = message_done,
-    .progress = progress,
     .trouble = trouble,
 };
 

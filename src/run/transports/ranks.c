@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "program/routes.h"
+#include "run/emulation.h"
 #include "run/transports/channels.h"
 #include "run/worker.h"
 
@@ -25,8 +26,10 @@
 struct place {
     struct message *message;
     bool travels; /* it was last posted to another process */
-    bool pending;
-    double when;
+    bool pending; /* its message is under way */
+    int route;    /* that an incoming block takes; NO_ROUTE: it leaves */
+    double when;  /* the message was over, or would be by the emulated link */
+    struct place *next; /* of those that are pending */
 };
 
 struct ranks {
@@ -37,6 +40,8 @@ struct ranks {
     int *part_worker;
     int part_count;
     struct place *(*places)[BLOCK_KINDS]; /* by part, kind and slot; NULL of parts that are elsewhere */
+    struct place *pending;                /* all whose messages are under way */
+    struct emulation *emulation;          /* of the links that come here; NULL: none */
     atomic_bool stopped;
     double progressed_at;
 };
@@ -69,7 +74,8 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
         for (int kind = 0; kind < BLOCK_KINDS && ranks->part_worker[part] == ranks->processes->rank; kind++)
             TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
     }
-    return PS_OK;
+    if (!options->emulated) return PS_OK;
+    return emulation_create(options->emulated, options->programs, &ranks->routes, options->sizes, &ranks->emulation, error);
 }
 
 enum ps_status ranks_create(const struct transport_class *class, const struct transport_options *options,
@@ -101,6 +107,7 @@ void ranks_destroy(struct transport *transport) {
         for (int kind = 0; kind < BLOCK_KINDS; kind++) free_places(transport->class, ranks->places[part][kind]);
     free(ranks->places);
     free(ranks->part_worker);
+    emulation_destroy(ranks->emulation);
     routes_free(&ranks->routes);
     free(ranks);
 }
@@ -119,18 +126,35 @@ void ranks_post(struct transport *transport, int part, enum block_kind kind, int
     enum traffic traffic = kind == BLOCK_INPUT || kind == BLOCK_OUTPUT ? TRAFFIC_ACTIVATION : TRAFFIC_GRADIENT;
     int route = routes_find(&ranks->routes, outgoing ? part : other, outgoing ? other : part, traffic);
     assert(route != NO_ROUTE);
-    place->travels = place->pending = true;
+    *place = (struct place){.message = place->message,
+                            .travels = true,
+                            .pending = true,
+                            .route = outgoing ? NO_ROUTE : route,
+                            .next = ranks->pending};
+    ranks->pending = place;
     transport->class->processes->message_start(place->message, peer, route, outgoing, *block);
+}
+
+/* Notes which messages are over, and when that was seen. */
+static void look(struct ranks *ranks) {
+    for (struct place **next = &ranks->pending; *next;) {
+        struct place *place = *next;
+        if (!ranks->transport.class->processes->message_done(place->message)) {
+            next = &place->next;
+            continue;
+        }
+        *next = place->next;
+        place->pending = false;
+        place->when = clock_now();
+        if (place->route != NO_ROUTE) place->when = emulation_carry(ranks->emulation, place->route, place->when);
+    }
 }
 
 bool ranks_settled(struct transport *transport, int part, enum block_kind kind, int slot) {
     struct place *place = find(transport, part, kind, slot);
     if (!place || !place->travels) return channels_settled(((struct ranks *)transport)->inside, part, kind, slot);
-    if (!place->pending) return true;
-    if (!transport->class->processes->message_done(place->message)) return false;
-    place->pending = false;
-    place->when = clock_now();
-    return true;
+    if (place->pending) look((struct ranks *)transport);
+    return !place->pending && (!((struct ranks *)transport)->emulation || place->when <= clock_now());
 }
 
 double ranks_settled_at(struct transport *transport, int part, enum block_kind kind, int slot) {
@@ -165,5 +189,5 @@ void ranks_progress(struct transport *transport) {
     double now = clock_now();
     if (now - ranks->progressed_at < PROGRESS_S) return;
     ranks->progressed_at = now;
-    transport->class->processes->progress();
+    look(ranks);
 }

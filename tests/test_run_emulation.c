@@ -1,0 +1,120 @@
+/* Emulated clusters: when transfers are over by the rule of the links, that training computes the same, and what is refused. */
+#include "run/emulation.h"
+#include "run_support.h"
+
+static char directory[4096], cluster_path[4096];
+
+static int setup(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    file_join(cluster_path, directory, "cluster.json");
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+static void write_cluster(const char *text) { test_file_write(cluster_path, text, strlen(text)); }
+
+static double carry_between(struct emulation *emulation, const struct routes *routes, int from, int to, enum traffic traffic,
+                            double when) {
+    int route = routes_find(routes, from, to, traffic);
+    assert_int_not_equal(route, NO_ROUTE);
+    return emulation_carry(emulation, route, when);
+}
+
+static void test_links(void **state) {
+    (void)state;
+    struct ps_cluster *cluster;
+    struct ps_programs *programs;
+    struct routes routes;
+    struct emulation *emulation;
+    struct stage_sizes sizes[3] = {{.output_bytes = 1000}, {.input_bytes = 1000, .output_bytes = 500}, {.input_bytes = 500}};
+    write_cluster("{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}, "
+                  "{\"name\": \"c\"}], \"links\": [{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1000, "
+                  "\"latency_s\": 0.25}, {\"from\": 1, \"to\": 2, \"bandwidth_bytes_per_s\": 1000, \"duplex\": \"half\"}]}");
+    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    assert_ok(lower_straight("1f1b-async", "stash", 3, 1, 4, false, &programs, &test_error));
+    assert_ok(routes_create(programs, &routes, &test_error));
+    assert_ok(emulation_create(cluster, programs, &routes, sizes, &emulation, &test_error));
+    /* Latency and size over bandwidth; the next waits for the link, one that comes later does not. */
+    assert_float_equal(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 11.25, 1e-12);
+    assert_float_equal(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10.5), 12.5, 1e-12);
+    assert_float_equal(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 20), 21.25, 1e-12);
+    /* Full duplex: the other direction is free. */
+    assert_float_equal(carry_between(emulation, &routes, 1, 0, TRAFFIC_GRADIENT, 10), 11.25, 1e-12);
+    /* Half duplex: it is not. */
+    assert_float_equal(carry_between(emulation, &routes, 1, 2, TRAFFIC_ACTIVATION, 10), 10.5, 1e-12);
+    assert_float_equal(carry_between(emulation, &routes, 2, 1, TRAFFIC_GRADIENT, 10), 11.25, 1e-12);
+    assert_float_equal(emulation_carry(NULL, 0, 7), 7, 0);
+    emulation_destroy(emulation);
+    routes_free(&routes);
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+}
+
+static const char slow_second[] =
+    "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\", \"speed\": 0.5}], "
+    "\"links\": [{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1e8, \"latency_s\": 1e-4}]}";
+
+static struct ps_train_options small_job(void) {
+    struct ps_train_options options;
+    ps_train_options_init(&options);
+    options.model = "lenet5,input=16,classes=4";
+    options.plan.method = "uniform";
+    options.plan.schedule = "1f1b";
+    options.plan.micro_batches = 4;
+    options.data = "synthetic:images,samples=64";
+    options.batch = 16;
+    options.steps = 3;
+    options.device = "reference";
+    options.transport = "threads";
+    options.cluster_path = cluster_path;
+    return options;
+}
+
+static void test_same_loss(void **state) {
+    (void)state;
+    double loss[2];
+    write_cluster(slow_second);
+    for (int emulate = 0; emulate < 2; emulate++) {
+        struct ps_train_options options = small_job();
+        struct ps_run *run;
+        options.emulate = emulate;
+        assert_ok(ps_train(&options, &run, &test_error));
+        loss[emulate] = ps_run_info(run).loss;
+        ps_run_destroy(run);
+    }
+    assert_true(loss[0] == loss[1]);
+}
+
+static void refuse(const char *cluster, const char *transport, const char *message) {
+    struct ps_train_options options = small_job();
+    struct ps_run *run;
+    write_cluster(cluster);
+    options.emulate = true;
+    options.transport = transport;
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, message);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    refuse(slow_second, "serial", "one thread");
+    refuse("{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\", \"speed\": 2}, {\"name\": \"b\"}]}",
+           "threads", "worker 0 has a speed of 2");
+    refuse("{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}], "
+           "\"overlap\": false}",
+           "threads", "beside computation");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_same_loss),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
