@@ -1,5 +1,6 @@
 # What the benchmarks share; sourced from the repository's root.
 #   penstock   the program              median NAME...   the median of numbers, one a line, on standard input
+#   summary    mean and standard deviation of numbers, one a line
 #   field      a number from JSON on standard input, by its name (the first of that name)
 penstock=${PENSTOCK:-build/release/penstock}
 work=$(mktemp -d)
@@ -7,4 +8,5 @@ trap 'rm -rf "$work"' EXIT
 
 median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 field() { awk -F'[:,]' -v name="\"$1\"" '{ key = $1; gsub(/[ \t]/, "", key) } key == name { print $2 + 0; exit }'; }
+summary() { awk '{ s += $1; q += $1 * $1 } END { m = s / NR; print m, sqrt(NR > 1 ? (q - NR * m * m) / (NR - 1) : 0) }'; }
 machine() { awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || uname -m; }

@@ -1,6 +1,6 @@
 /*
- * How fast one worker trains: forward, backward and update (SGD with momentum) of a whole network on one device, through the same
- * stage that a pipeline runs. pytorch/single_worker.py measures the same in PyTorch; pytorch.sh puts both side by side.
+ * How fast one worker trains: forward, backward and update (SGD with momentum) of a whole network on one device, through the
+ * same stage that a pipeline runs. pytorch/single_worker.py measures the same in PyTorch; pytorch.sh puts both side by side.
  *
  *     single_worker [MODEL [BATCH [THREADS [STEPS [layers]]]]]
  *
@@ -25,7 +25,8 @@ struct worker {
     struct stage_blocks blocks;
     float *weights, *gradients, *momentum, *output_gradient;
     int32_t *labels;
-    int samples, label_count; /* labels: of all samples */
+    int samples;
+    int64_t label_count;
 };
 
 static void stop(const struct ps_error *error) {
@@ -44,9 +45,26 @@ static void fill(float *values, int64_t bytes) {
     for (int64_t i = 0; i < bytes / 4; i++) values[i] = random_uniform(key, (uint64_t)i) - 0.5f;
 }
 
+/* The values of the stage's first cut; what are tokens gets such, none of them padding. */
+static void fill_input(struct worker *w, const struct ps_model *model, int cut) {
+    const struct graph *graph = model->graph;
+    char *place = (char *)w->blocks.input;
+    for (int i = 0; i < graph_cut_count(graph, cut); i++) {
+        int root = graph_cut_values(graph, cut)[i];
+        int64_t count = w->samples * shape_elements(&graph->nodes[root].shape);
+        float *values = (float *)place;
+        fill(values, 4 * count);
+        for (int64_t e = 0; e < count && model->vocabulary > 0 && graph->nodes[root].data; e++) {
+            values[e] = (float)(1 + (int)((values[e] + 0.5f) * (float)(model->vocabulary - 1)));
+            if (values[e] >= (float)model->vocabulary) values[e] = 1;
+        }
+        place += memory_align((size_t)(4 * count));
+    }
+}
+
 static void take_memory(struct worker *w, struct ps_error *error) {
     struct stage_sizes s = stage_sizes(w->stage);
-    int64_t sizes[] = {3 * s.parameter_bytes, s.statistics_bytes, 2 * s.input_bytes,          2 * s.output_bytes,
+    int64_t sizes[] = {3 * s.parameter_bytes, s.statistics_bytes, 2 * s.input_bytes,      2 * s.output_bytes,
                        s.stash_bytes,         s.workspace_bytes,  4 * (int64_t)w->label_count};
     int64_t total = 16 * MEMORY_ALIGNMENT;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) total += sizes[i];
@@ -54,7 +72,7 @@ static void take_memory(struct worker *w, struct ps_error *error) {
     w->weights = carve(w, s.parameter_bytes);
     w->gradients = carve(w, s.parameter_bytes);
     w->momentum = carve(w, s.parameter_bytes);
-    w->labels = carve(w, 4 * (int64_t)w->label_count);
+    w->labels = carve(w, 4 * w->label_count);
     w->output_gradient = s.output_bytes > 0 ? carve(w, s.output_bytes) : NULL;
     w->blocks = (struct stage_blocks){
         .weights = w->weights,
@@ -68,18 +86,16 @@ static void take_memory(struct worker *w, struct ps_error *error) {
         .workspace = carve(w, s.workspace_bytes),
     };
     check(stage_initialize(w->stage, 0, w->weights, w->blocks.statistics, error), error);
-    fill(w->blocks.input, s.input_bytes);
     if (w->output_gradient != NULL) fill(w->output_gradient, s.output_bytes);
 }
 
 static struct worker start(struct device *device, const struct ps_model *model, int first, int last, int samples) {
     struct ps_error error = {0};
-    struct worker w = {.device = device, .samples = samples, .label_count = samples * model->labels};
+    struct worker w = {.device = device, .samples = samples, .label_count = samples * graph_labels(model->graph)};
     check(stage_create(device, model->graph, first, last, samples, &w.stage, &error), &error);
     take_memory(&w, &error);
-    for (int n = 0; n < w.label_count; n++) w.labels[n] = n % model->classes;
-    for (int64_t t = 0; t < stage_sizes(w.stage).input_bytes / 4 && first == 0 && model->vocabulary > 0; t++)
-        w.blocks.input[t] = (float)(1 + t % (model->vocabulary - 1)); /* tokens, none of them padding */
+    fill_input(&w, model, first);
+    for (int64_t n = 0; n < w.label_count; n++) w.labels[n] = (int32_t)(n % model->classes);
     if (first == 0) w.blocks.input_gradient = NULL;
     return w;
 }
@@ -115,7 +131,7 @@ static double train(struct worker *w, int64_t number, double seconds[PARTS]) {
     w->device->class->update(w->device, rule, &rule->defaults, &call, false, 0);
     double done = clock_now();
     seconds[0] = forward - begin, seconds[1] = backward - forward, seconds[2] = done - backward;
-    return result.loss / w->label_count;
+    return result.loss / (double)w->label_count;
 }
 
 static int ascending(const void *a, const void *b) {

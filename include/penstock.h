@@ -158,6 +158,10 @@ struct ps_profile_options {
  * for a board that is not at hand. */
 enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
+/* The same of the network split inside its layers where that evens out the work of so many workers (the rule of BaPipe): the
+ * profile's name says the splits, and plans for it train the split network. PS_USAGE where the name says splits already. */
+enum ps_status ps_profile_measure_split(const struct ps_model *model, const struct ps_profile_options *options, int workers,
+                                        struct ps_profile **profile, struct ps_error *error);
 /* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content.
  * Several paths with commas between them: the same network on several types of devices, of which a cluster's devices take
  * theirs. */
@@ -185,6 +189,17 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, stru
 enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *path, struct ps_error *error);
 char *ps_cluster_json(const struct ps_cluster *cluster);
+char *ps_cluster_table(const struct ps_cluster *cluster);
+
+struct ps_cluster_measure_options {
+    const char *device; /* NULL: "cpu" */
+    int threads;        /* per worker; 0: 1 */
+};
+
+/* Measures the machines of all processes that mpirun started (all of them call it, once): speed and memory of each worker, latency and
+ * bandwidth between hosts. The cluster is rank 0's; the others get NULL. Started alone, one worker is measured. */
+enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
+                                  struct ps_error *error);
 int ps_cluster_workers(const struct ps_cluster *cluster);
 void ps_cluster_destroy(struct ps_cluster *cluster);
 
@@ -298,6 +313,10 @@ struct ps_train_options {
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
     const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
     int warmup_steps;
+    bool lr_per_epoch;         /* the schedule moves between epochs only */
+    double clip;               /* greatest norm of a gradient; 0: any */
+    double label_smoothing;    /* of the loss in training; NaN: as the model says */
+    const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL: nothing */
     /* where */
     const char *device;    /* NULL: "cpu" */
     const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */
@@ -318,11 +337,22 @@ struct ps_run_info {
     double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
     double perplexity, valid_perplexity;               /* e to the loss; NaN but for labels that are tokens of a sequence */
     double wall_s, samples_per_s, predicted_samples_per_s;
+    double top5, valid_top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
 };
 
 struct ps_run_worker {
     int64_t planned_bytes, measured_bytes;
     double busy_s;
+    /* Where weights are predicted: |predicted - what came true| / |what came true| over the last segment, and the same of the
+     * newest weights at the time, which `latest` would have used. NaN: not predicted, or not measured. */
+    double prediction_error, newest_error;
+};
+
+/* After a segment. */
+struct ps_run_point {
+    int step, epoch;
+    double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
+    double training_s;                                 /* seconds of training alone until then */
 };
 
 /* Over MPI all processes call it, once, with the same options. What went wrong on any of them is the status of all; the message
@@ -330,6 +360,8 @@ struct ps_run_worker {
 enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error);
 struct ps_run_info ps_run_info(const struct ps_run *run);
 struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker);
+int ps_run_point_count(const struct ps_run *run);
+struct ps_run_point ps_run_point(const struct ps_run *run, int point);
 char *ps_run_json(const struct ps_run *run);
 char *ps_run_table(const struct ps_run *run);
 void ps_run_destroy(struct ps_run *run);
@@ -340,12 +372,16 @@ struct ps_evaluate_options {
     const char *data;
     const char *device;
     int batch, threads;
+    int beam;                 /* of a translation: hypotheses that are kept; 0: 1, greedy */
+    const char *translations; /* a file that gets them, a line each; may be NULL */
 };
 
 struct ps_evaluation {
     double loss, accuracy;
     double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
+    double bleu;       /* of translations, 0 to 100 as sacrebleu counts; else NaN */
     int64_t samples;
+    double top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
 };
 
 enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation, struct ps_error *error);
@@ -370,6 +406,9 @@ struct ps_compare_options {
     int bandwidth_count;
     struct ps_plan_options plan;
     struct ps_cluster_options cluster;
+    const char *cluster_path; /* a cluster file instead: its first workers, with memory and bandwidth of all changed where they are
+                                 listed; without a list of workers all of them */
+    double target; /* validation accuracy to time the way to; 0: the best that all rows reach */
 };
 
 struct ps_comparison_row {
@@ -388,6 +427,12 @@ struct ps_comparison_row {
     bool trained;         /* then instead of the above, from period_s on: */
     struct ps_run_info run;
     int64_t measured_bytes; /* of the worker that took most */
+    const struct ps_run_point *points; /* the way, as long as the comparison lives */
+    int point_count;
+    double best_valid_accuracy; /* NaN where nothing was validated */
+    int best_epoch;
+    double target_accuracy, target_s; /* seconds of training until validation first reached it; NaN: it did not */
+    int target_epoch;                 /* 0: it did not */
 };
 
 /* Plans and simulates every combination. Those without a plan are rows too. */
@@ -401,6 +446,8 @@ int ps_comparison_count(const struct ps_comparison *comparison);
 struct ps_comparison_row ps_comparison_row(const struct ps_comparison *comparison, int row);
 char *ps_comparison_json(const struct ps_comparison *comparison);
 char *ps_comparison_table(const struct ps_comparison *comparison);
+/* A line for each machine (workers, bandwidth, memory), a column for each method with period and speed-up. */
+char *ps_comparison_grid(const struct ps_comparison *comparison);
 void ps_comparison_destroy(struct ps_comparison *comparison);
 
 #ifdef __cplusplus

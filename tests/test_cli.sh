@@ -220,6 +220,12 @@ done_by compare --profile even.csv --workers 2,4,9 --methods uniform,auto,bipart
     --bandwidth 1MB/s,1GB/s --memory 1KiB,1MiB && says "^method .*schedule .*weights .*workers .*memory .*period" && says "9 workers" &&
     says "needs .* has 1.00 KiB"
 [ "$(grep -c '^uniform ' "$directory/out")" -eq 24 ] || complain "compare does not have 24 rows for uniform"
+done_by compare --profile even.csv --workers 2,4 --bandwidth 1MB/s,1GB/s --methods uniform,madpipe,auto --grid &&
+    says "^workers *bandwidth *memory *uniform *madpipe *auto" && says "^ *4 *1 GB/s *no limit .* x[34]\..* x[34]\..* x[34]\."
+printf '%s' '{ "format": "penstock-cluster", "version": 1, "devices": [ { "name": "a" }, { "name": "b", "speed": 0.5 } ] }' >two.json
+done_by compare --profile even.csv --cluster two.json --methods pipedream --memory 1MiB,1GiB && says "^pipedream .* 2 *1.00 GiB"
+refused 2 "the cluster has 2 workers, not 3" compare --profile even.csv --cluster two.json --workers 3
+refused 2 "--workers is missing" compare --profile even.csv
 done_by compare --profile even.csv --workers 4 --json -q && says_json compare && says '"method": "auto"' && says '"speedup": 3\.9'
 
 # ------------------------------------------------------------------ where the results go

@@ -342,7 +342,7 @@ struct problem {
 struct answer {
     float *output, *input_gradient[GRAPH_INPUTS_MAX], *gradient[GRAPH_PARAMETERS_MAX], *statistic[GRAPH_PARAMETERS_MAX];
     double loss;
-    int64_t correct;
+    int64_t correct, correct5;
 };
 
 static float *new_floats(int64_t count) {
@@ -449,7 +449,7 @@ struct bench {
     int block_count;
     float *gradient[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout */
     double loss;
-    int64_t correct;
+    int64_t correct, correct5;
 };
 
 static float *take(struct bench *bench, int64_t bytes) {
@@ -497,6 +497,7 @@ static void set_up(struct bench *bench, struct device *device, const struct prob
     call->key = p->key;
     call->loss = &bench->loss;
     call->correct = &bench->correct;
+    call->correct5 = &bench->correct5;
 }
 
 static void tear_down(struct bench *bench) {
@@ -518,6 +519,7 @@ static void run_forward(struct bench *bench, const struct problem *p, struct ans
     }
     answer->loss = bench->loss;
     answer->correct = bench->correct;
+    answer->correct5 = bench->correct5;
 }
 
 /* Takes away what the operator says that its backward does not read, as a stage does. */
@@ -594,6 +596,8 @@ static void compare(const char *name, uint64_t number, const struct problem *p, 
                     const struct answer *got) {
     assert_close("output", name, number, wanted->output, got->output, p->output, 2e-5);
     assert_int_equal(got->correct, wanted->correct);
+    assert_int_equal(got->correct5, wanted->correct5);
+    assert_true(got->correct5 >= got->correct);
     assert_true(fabs(got->loss - wanted->loss) <= 1e-5 * (1 + fabs(wanted->loss)));
     for (int i = 0; i < p->node->parameter_count; i++) {
         if (p->statistic[i])

@@ -155,7 +155,10 @@ static struct stage_result run_two(struct chain *chain) {
     struct stage_result first = chain_forward(chain, 0, &steps[0]), second = chain_forward(chain, 1, &steps[1]);
     chain_backward(chain, 0, &steps[0]);
     chain_backward(chain, 1, &steps[1]);
-    return (struct stage_result){first.loss + second.loss, first.correct + second.correct, first.counted + second.counted};
+    return (struct stage_result){.loss = first.loss + second.loss,
+                                 .correct = first.correct + second.correct,
+                                 .correct5 = first.correct5 + second.correct5,
+                                 .counted = first.counted + second.counted};
 }
 
 static float *exported(struct chain *chain, const struct parameter *parameter) {

@@ -129,6 +129,49 @@ static void the_network_must_fit(void **state) {
     assert_status(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "input=32,channels=3");
 }
 
+/* The image moved by (down, right) over black, and mirrored or not. */
+static bool is_moved(const float *got, const float *image, const float black[3], int down, int right, bool flip) {
+    for (int i = 0; i < AREA; i++) {
+        const int row = i / 32 + down, x = flip ? 31 - i % 32 : i % 32, column = x + right;
+        const bool inside = row >= 0 && row < 32 && column >= 0 && column < 32;
+        const float *wanted = inside ? image + (row * 32 + column) * 3 : black;
+        if (memcmp(got + (ptrdiff_t)i * 3, wanted, 3 * sizeof *got) != 0) return false;
+    }
+    return true;
+}
+
+static void training_moves_and_mirrors(void **state) {
+    (void)state;
+    char spec[8192];
+    struct samples samples;
+    write_records("data_batch_1.bin", 1, 0, 2, 0, 0);
+    snprintf(spec, sizeof spec, "cifar10:%s,pad=2,flip=1", directory);
+    const struct dataset_shape wanted = {.channels = 3, .height = 32, .width = 32, .classes = 10};
+    assert_ok(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &test_error));
+    const struct dataset *dataset = samples.dataset;
+    float image[IMAGE], got[IMAGE];
+    int32_t label;
+    assert_ok(dataset->class->read(dataset, 1, image, &label, &test_error));
+    const float black[] = {(0 - 0.4914f) / 0.2470f, (0 - 0.4822f) / 0.2435f, (0 - 0.4465f) / 0.2616f};
+    bool seen[50] = {false};
+    for (uint64_t epoch = 0; epoch < 500; epoch++) {
+        const struct random_key key = random_key(3, RANDOM_AUGMENT, epoch, 1);
+        assert_ok(dataset->class->read_augmented(dataset, 1, key, got, &label, &test_error));
+        assert_int_equal(label, 1);
+        int matches = 0;
+        for (int m = 0; m < 50; m++) {
+            if (!is_moved(got, image, black, m / 10 - 2, m / 2 % 5 - 2, m % 2 == 1)) continue;
+            seen[m] = true;
+            matches++;
+        }
+        assert_int_equal(matches, 1);
+    }
+    for (int m = 0; m < 50; m++) assert_true(seen[m]);
+    samples_close(&samples);
+    snprintf(spec, sizeof spec, "cifar10:%s,pda=2", directory);
+    assert_status(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "did you mean 'pad'");
+}
+
 /* The real images are a balanced sample, so that normalised they have a mean near 0 and a deviation near 1. */
 static void cifar10(void **state) {
     (void)state;
@@ -175,6 +218,7 @@ int main(void) {
         TEST(cifar100_has_fine_labels),
         TEST(damage_is_told),
         TEST(the_network_must_fit),
+        TEST(training_moves_and_mirrors),
         cmocka_unit_test(cifar10),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

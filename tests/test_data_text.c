@@ -1,4 +1,4 @@
-/* Datasets of text: samples and labels of reviews and of pairs, vocabularies that are shared, what is wrong with damaged files. */
+/* Datasets of text: samples and labels of reviews and of pairs, shared vocabularies, what is wrong with damaged files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -32,6 +32,7 @@ static void test_parameter_counts(void **state) {
         {"alexnet,lrn=1", 23272266, 11},
         {"vgg19,input=224,classes=1000", 143667240, 24},
         {"vgg16,input=32,form=imagenet,classes=1000", 138357544, 22},
+        {"vgg16,shrink=64", 3918, 21},
         {"resnet50", 25557032, 72},
         {"resnet50,input=1000", 25557032, 72},
         {"resnet101", 44549160, 140},

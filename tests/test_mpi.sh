@@ -45,18 +45,30 @@ model=lenet5,input=16,classes=4
 data="--data synthetic:images,samples=96 --valid synthetic:images,samples=20"
 "$PENSTOCK" profile --model $model --micro-batch 4 -q -o profile.json >/dev/null 2>err || complain "no profile"
 
+replicas() { # SCHEDULE WEIGHTS MICRO-BATCHES: a plan whose first stage has two replicas
+    cat >"replicas-$1.json" <<X
+{ "format": "penstock-plan", "version": 1, "model": "$model", "workers": 4, "micro_batch": 4, "micro_batches": $3, "method": "uniform",
+  "optimizer": "adam", "schedule": "$1", "weights": "$2", "stages": [ {"layers": [1, 3], "forward": [0, 2], "backward": [0, 2]},
+  {"layers": [4, 5], "forward": 1, "backward": 1}, {"layers": [6, 7], "forward": 3, "backward": 3} ] }
+X
+}
+
 # plan NAME RANKS SCHEDULE WEIGHTS: a plan and the weights that threads train by it, once for all MPI libraries.
 plan() {
     [ ! -e "$1.json" ] || return 0
-    "$PENSTOCK" plan --profile profile.json --workers "$2" --method uniform --schedule "$3" --weights "$4" --micro-batches 4 \
-        --optimizer adam -q -o "$1.json" >/dev/null 2>err || complain "no plan $1"
+    if [ -e "replicas-$3.json" ] && [ "${1%-replicated}" != "$1" ]; then
+        cp "replicas-$3.json" "$1.json"
+    else
+        "$PENSTOCK" plan --profile profile.json --workers "$2" --method uniform --schedule "$3" --weights "$4" \
+            --micro-batches 4 --optimizer adam -q -o "$1.json" >/dev/null 2>err || complain "no plan $1"
+    fi
     # shellcheck disable=SC2086
     "$PENSTOCK" train --plan "$1.json" $data --epochs 2 --transport threads --out "$1" -q >/dev/null 2>err &&
         "$PENSTOCK" export --run "$1" -o "$1.safetensors" -q >/dev/null 2>err || complain "threads: $1"
 }
 
-same() { # RANKS SCHEDULE WEIGHTS
-    name=$2-$3-$1
+same() { # RANKS SCHEDULE WEIGHTS [-replicated]
+    name=$2-$3-$1${4:-}
     plan "$name" "$1" "$2" "$3"
     rm -rf run
     # shellcheck disable=SC2086
@@ -69,12 +81,16 @@ same() { # RANKS SCHEDULE WEIGHTS
     diff "log-of-$name" log-of-run >err || complain "$mpirun $name: another log"
 }
 
+replicas 1f1b sync 4
+replicas 1f1b-async stash 1
 first=1
 for pair in $PENSTOCK_MPIS; do
     mpirun=${pair%%=*} program=${pair#*=}
     same 4 1f1b-async pipeoptim
     same 2 interleaved sync
     same 3 1f1b sync
+    same 4 1f1b sync -replicated
+    same 4 1f1b-async stash -replicated
     if [ $first -eq 1 ]; then
         for schedule in naive gpipe 1f1b-so; do same 4 $schedule sync; done
         same 2 hanayo sync
@@ -96,6 +112,9 @@ for pair in $PENSTOCK_MPIS; do
     refused 4 "needs .* has 1.00 KiB" 2 train --model $model --data synthetic:images,samples=96 --memory 1KiB
     # Only the last rank can see this.
     refused 1 "loss became" 3 train --plan 1f1b-sync-3.json $data --epochs 50 --lr 100000 -q --optimizer sgd
+    over 2 cluster -o cluster.json -q
+    [ $status -eq 0 ] && "$PENSTOCK" plan --profile profile.json --cluster cluster.json -q >/dev/null 2>>err ||
+        complain "$mpirun: penstock cluster, status $status"
     over 2 models
     [ $status -eq 0 ] || complain "$mpirun models: status $status"
 done

@@ -8,7 +8,7 @@
 
 #include "plan/planners/bipartition.h"
 
-extern const struct planner planner_bipartition, planner_bipartition_paper;
+extern const struct planner planner_bipartition, planner_bipartition_order, planner_bipartition_paper;
 
 struct instance {
     struct ps_profile *profile;
@@ -232,8 +232,65 @@ static void published(void **state) {
     }
 }
 
+/* The least objective over all orders of the devices from `place` on; infinity where nothing fits. */
+static double best_order(struct instance *instance, int place) {
+    struct cluster_device *devices = instance->cluster->devices;
+    double best = INFINITY;
+    if (place == instance->problem.workers) {
+        struct planner_answer answer = {0};
+        struct ps_error refusal = {0};
+        if (planner_bipartition.solve(&instance->problem, &answer, &refusal) == PS_OK) best = answer.objective_s;
+        planner_answer_free(&answer);
+    }
+    for (int w = place; w < instance->problem.workers; w++) {
+        struct cluster_device kept = devices[place];
+        devices[place] = devices[w];
+        devices[w] = kept;
+        best = fmin(best, best_order(instance, place + 1));
+        devices[w] = devices[place];
+        devices[place] = kept;
+    }
+    return best;
+}
+
+/* The best of all orders; and the workers that the plan names do no more than it says. */
+static void orders(void **state) {
+    (void)state;
+    int shorter = 0, plans = 0;
+    for (uint64_t number = 0; number < 300; number++) {
+        struct instance instance;
+        struct planner_answer answer = {0}, given = {0};
+        struct ps_error refusal = {0};
+        make_instance(&instance, 90000 + number);
+        double best = best_order(&instance, 0);
+        enum ps_status status = planner_bipartition_order.solve(&instance.problem, &answer, &test_error);
+        if (isinf(best)) {
+            assert_status(status, PS_NO_PLAN, "no bi-partition");
+        } else {
+            double load_s[8] = {0};
+            assert_ok(status);
+            assert_true(answer.objective_s == best);
+            for (int s = 0; s < answer.stage_count; s++) {
+                const struct planned_stage *stage = &answer.stages[s];
+                struct layer_times time = stage_cost(instance.problem.costs, stage->first, stage->last).time;
+                load_s[stage->forward] += time.forward_s;
+                load_s[stage->backward] += time.backward_input_s + time.backward_weight_s;
+            }
+            for (int w = 0; w < instance.problem.workers; w++)
+                assert_true(load_s[w] / instance.cluster->devices[w].speed <= best * (1 + 1e-9));
+            plans++;
+            shorter += planner_bipartition.solve(&instance.problem, &given, &refusal) != PS_OK || given.objective_s > best;
+        }
+        planner_answer_free(&answer);
+        planner_answer_free(&given);
+        free_instance(&instance);
+    }
+    assert_true(plans > 150 && shorter > 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(orders),
         cmocka_unit_test(against_brute_force), cmocka_unit_test(layer_wise_memory), cmocka_unit_test(worked_example),
         cmocka_unit_test(published_algorithm), cmocka_unit_test(published),
     };

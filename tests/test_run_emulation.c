@@ -103,8 +103,9 @@ static void refuse(const char *cluster, const char *transport, const char *messa
 static void test_refusals(void **state) {
     (void)state;
     refuse(slow_second, "serial", "one thread");
-    refuse("{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\", \"speed\": 2}, {\"name\": \"b\"}]}",
-           "threads", "worker 0 has a speed of 2");
+    refuse(
+        "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\", \"speed\": 2}, {\"name\": \"b\"}]}",
+        "threads", "worker 0 has a speed of 2");
     refuse("{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}], "
            "\"overlap\": false}",
            "threads", "beside computation");

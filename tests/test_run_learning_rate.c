@@ -49,6 +49,23 @@ static void test_falling(void **state) {
     assert_near(learning_rate_at(&poly, 50), 0);
 }
 
+/* Steps with an s; and a rate that stays through each epoch. */
+static void test_steps_and_epochs(void **state) {
+    (void)state;
+    struct learning_rate rate;
+    assert_ok(learning_rate_parse("step:7s,2:0.1", 1, 0, 40, 10, &rate, &test_error));
+    assert_near(learning_rate_at(&rate, 6), 1);
+    assert_near(learning_rate_at(&rate, 7), 0.1);
+    assert_near(learning_rate_at(&rate, 19), 0.1);
+    assert_near(learning_rate_at(&rate, 20), 0.01);
+    assert_ok(learning_rate_parse("step:7s:0.1", 1, 0, 40, 0, &rate, &test_error));
+    assert_near(learning_rate_at(&rate, 7), 0.1);
+    assert_ok(learning_rate_parse("cosine", 1, 0, 40, 10, &rate, &test_error));
+    rate.by_epoch = true;
+    for (int64_t u = 0; u < 40; u++)
+        assert_near(learning_rate_at(&rate, u), 0.5 * (1 + cos(3.14159265358979323846 * (double)(u / 10) / 4)));
+}
+
 static void test_refusals(void **state) {
     (void)state;
     static const struct {
@@ -86,6 +103,7 @@ int main(void) {
         cmocka_unit_test(test_step),
         cmocka_unit_test(test_falling),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_steps_and_epochs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ struct request {
     struct optimizer_call call;
     bool predict_only;
 };
-static struct request requests[4];
+static struct request requests[8];
 static int request_count;
 
 static void note(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
@@ -167,6 +167,81 @@ static void test_adam_beside(void **state) {
     assert_near(requests[2].call.ahead.lr_sum, 0.2);
 }
 
+/* Stretches of parameters go to the device one by one, those without decay with none. */
+static void test_decay_exclusion(void **state) {
+    (void)state;
+    struct device device = {.class = &noting};
+    float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
+    struct update_span spans[] = {{5, true}, {3, false}};
+    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 1, .step = 1, .round = 1, .spans = spans, .span_count = 2};
+    struct update_rule rule = choose("adamw", "pipeoptim", false);
+    request_count = 0;
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 3);
+    assert_int_equal(request_count, 2);
+    assert_int_equal(requests[0].call.count, 5);
+    assert_near(requests[0].settings.weight_decay, 0.5);
+    assert_near(requests[0].call.ahead.decay_product, (1 - 0.05) * (1 - 0.005) * (1 - 0.005));
+    assert_int_equal(requests[1].call.count, 3);
+    assert_near(requests[1].settings.weight_decay, 0);
+    assert_near(requests[1].call.ahead.decay_product, 1);
+    assert_near(requests[1].call.ahead.lr_sum, 0.1 + 0.01 + 0.01);
+    assert_ptr_equal(requests[1].call.weights, weights + 5);
+    assert_ptr_equal(requests[1].call.updated, weights + 5);
+    assert_ptr_equal(requests[1].call.gradient, gradient + 5);
+    assert_ptr_equal(requests[1].call.predicted, predicted + 5);
+    assert_ptr_equal(requests[1].call.moment[1], moment[1] + 5);
+    unsigned excluded = 7;
+    assert_ok(decay_exclusion_parse(NULL, &excluded, &test_error));
+    assert_int_equal(excluded, 0);
+    assert_ok(decay_exclusion_parse("norms,biases", &excluded, &test_error));
+    assert_int_equal(excluded, WITHOUT_BIASES | WITHOUT_NORMS);
+    assert_status(decay_exclusion_parse("norm", &excluded, &test_error), PS_USAGE, "did you mean 'norms'");
+}
+
+static const struct device_class counting = {.name = "counting", .real = true, .update = note};
+
+/* A gradient that is too long is shortened to the norm; with half of the parameters, to the root of half of it. */
+static void test_clipping(void **state) {
+    (void)state;
+    struct device device = {.class = &counting};
+    float weights[COUNT] = {0}, gradient[COUNT] = {3, 0, 0, 0, 0, 0, 0, 4}, moment[COUNT] = {0};
+    struct update_state stage = {.count = COUNT, .moment = {moment}, .round = 1, .share = 1};
+    struct update_rule rule = choose("sgdm", "sync", false);
+    rule.clip = 6;
+    request_count = 0;
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, NULL, 0);
+    assert_true(gradient[0] == 3 && gradient[7] == 4);
+    rule.clip = 2.5;
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, NULL, 0);
+    assert_float_equal(gradient[0], 1.5, 1e-6);
+    assert_float_equal(gradient[7], 2, 1e-6);
+    stage.share = 0.5;
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, NULL, 0);
+    assert_float_equal(gradient[0] * gradient[0] + gradient[7] * gradient[7], 2.5 * 2.5 / 2, 1e-5);
+}
+
+/* The prediction made after update 4 for 2 updates on is held against the weights after update 6; others wait for it. */
+static void test_watch(void **state) {
+    (void)state;
+    static struct prediction_watch watch;
+    static float newest[3000], predicted[3000], came[3000];
+    for (int i = 0; i < 3000; i++) newest[i] = 1, predicted[i] = 1.9f, came[i] = 2;
+    prediction_watch_note(&watch, 3000, newest, predicted, 4, 0);
+    assert_false(watch.pending);
+    prediction_watch_note(&watch, 3000, newest, predicted, 4, 2);
+    prediction_watch_check(&watch, 3000, newest, 5);
+    prediction_watch_note(&watch, 3000, newest, newest, 5, 2);
+    assert_true(watch.size == 0);
+    prediction_watch_check(&watch, 3000, came, 6);
+    assert_false(watch.pending);
+    assert_true(fabs(watch.size / WATCH_FLOATS - 4) < 1e-6);
+    assert_true(fabs(watch.predicted_off / WATCH_FLOATS - 0.01) < 1e-6);
+    assert_true(fabs(watch.newest_off / WATCH_FLOATS - 1) < 1e-6);
+    prediction_watch_note(&watch, 7, newest, predicted, 6, 1);
+    prediction_watch_check(&watch, 7, came, 7);
+    assert_true(fabs(watch.size - 4 * (WATCH_FLOATS + 7)) < 1e-3);
+}
+
 static void test_plain_sgd(void **state) {
     (void)state;
     struct update_rule rule = choose("sgd", "pipeoptim", false);
@@ -179,8 +254,10 @@ static void test_plain_sgd(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_look_ahead), cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_paper),    cmocka_unit_test(test_adam_beside), cmocka_unit_test(test_plain_sgd),
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_look_ahead),
+        cmocka_unit_test(test_paper),           cmocka_unit_test(test_adam_beside), cmocka_unit_test(test_plain_sgd),
+        cmocka_unit_test(test_decay_exclusion), cmocka_unit_test(test_clipping),    cmocka_unit_test(test_watch),
+        cmocka_unit_test(test_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

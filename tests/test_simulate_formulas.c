@@ -108,13 +108,25 @@ static void test_interleaved_any_number(void **state) {
         }
 }
 
-/* With M = P Hanayo's waves have a smaller bubble than 1F1B's (P-1)/(2P-1). */
+/* With M = P Hanayo's waves have a smaller bubble than 1F1B's (P-1)/(2P-1); with more, at most that of interleaved 1F1B where
+ * P divides M, and for every M at most 1F1B's. */
 static void test_hanayo(void **state) {
     (void)state;
     for (int workers = 2; workers <= 8; workers++) {
         struct ps_simulation *simulation = simulate_balanced("hanayo", "sync", workers, workers, 1);
         assert_true(ps_simulation_info(simulation).bubble < 0.85 * (workers - 1.0) / (2 * workers - 1.0));
         ps_simulation_destroy(simulation);
+        for (int m = 1; m <= 3 * workers; m++) {
+            simulation = simulate_balanced("hanayo", "sync", workers, m, 1);
+            assert_true(ps_simulation_info(simulation).makespan_s <= (m + workers - 1) * (FORWARD_S + BACKWARD_S));
+            ps_simulation_destroy(simulation);
+        }
+        for (int m = 2 * workers; m <= 6 * workers; m += workers) {
+            simulation = simulate_balanced("hanayo", "sync", workers, m, 1);
+            double interleaved_s = (m + (workers - 1.0) / 2) * (FORWARD_S + BACKWARD_S);
+            assert_true(ps_simulation_info(simulation).makespan_s <= interleaved_s);
+            ps_simulation_destroy(simulation);
+        }
     }
 }
 

@@ -8,7 +8,6 @@ cd "$(dirname "$0")/../.."
 directory=${1:-${PENSTOCK_DATA:?names a directory with fashion_mnist, or give an IDX directory}/fashion_mnist}
 seeds=${SEEDS:-5}
 echo "LeNet-5, $(basename "$directory"), 4 workers, Adam 1e-3, batch 64, one epoch, $seeds seeds: validation accuracy in %"
-summary() { awk '{ s += $1; q += $1 * $1 } END { m = s / NR; print m, sqrt(NR > 1 ? (q - NR * m * m) / (NR - 1) : 0) }'; }
 printf '%-12s %8s %8s\n' policy mean spread
 for weights in sync latest stash 2bw xpipe pipeoptim; do
     seed=0

@@ -3,7 +3,6 @@
 
     single_worker.py [MODEL [BATCH [THREADS [STEPS [FORMAT]]]]]
 
-MODEL may also be bert48 or gpt2 with layers=, width=, heads=, seq= and vocab=, as in Penstock.
 FORMAT: default (N, C, H, W) or channels_last. Prints the median of a step in milliseconds. Debian: apt install python3-torch.
 """
 import statistics
@@ -72,54 +71,120 @@ def resnet(blocks=1):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)), (3, 32, 32)
 
 
-class Transformer(nn.Module):
-    """PyTorch's own layers: of BERT normalised behind each half, of GPT-2 before it and causal."""
-
-    def __init__(self, kind, layers=2, width=768, heads=12, seq=128, vocab=1000):
+class Bottleneck(nn.Module):
+    def __init__(self, i, width, stride):
         super().__init__()
-        before = kind == "gpt2"
-        gelu = (lambda x: nn.functional.gelu(x, approximate="tanh")) if before else nn.functional.gelu
-        self.words, self.positions = nn.Embedding(vocab, width), nn.Parameter(torch.randn(seq, width))
-        self.begin = nn.Sequential(*([] if before else [nn.LayerNorm(width)]), nn.Dropout(0.1))
-        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, 4 * width, 0.1, gelu, batch_first=True,
-                                                               norm_first=before) for _ in range(layers))
-        self.unseen = torch.ones(seq, seq).triu(1).bool() if before else None
-        transform = [] if before else [nn.Linear(width, width), nn.GELU()]
-        self.end = nn.Sequential(*transform, nn.LayerNorm(width), nn.Linear(width, vocab))
+        steps = []
+        for before, after, kernel, step in ((i, width, 1, 1), (width, width, 3, stride), (width, 4 * width, 1, 1)):
+            steps += [nn.Conv2d(before, after, kernel, step, kernel // 2, bias=False), nn.BatchNorm2d(after),
+                      nn.ReLU(inplace=True)]
+        self.body, self.shortcut = nn.Sequential(*steps[:-1]), nn.Sequential()
+        if i != 4 * width or stride != 1:
+            self.shortcut = nn.Sequential(nn.Conv2d(i, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+
+    def forward(self, x):
+        return torch.relu_(self.body(x) + self.shortcut(x))
+
+
+def resnet50(pixels=224):
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    for group, blocks in enumerate((3, 4, 6, 3)):
+        for block in range(blocks):
+            layers.append(Bottleneck(channels, 64 << group, 2 if group > 0 and block == 0 else 1))
+            channels = 4 * (64 << group)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000)), (3, pixels, pixels)
+
+
+class Residual(nn.Module):
+    def __init__(self, hidden):
+        super().__init__()
+        self.lstm, self.projection = nn.LSTM(hidden, hidden, batch_first=True), nn.Linear(hidden, hidden)
+
+    def forward(self, x):
+        return x + self.projection(self.lstm(x)[0])
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean(1)
+
+
+def residual_lstm(positions=200, vocabulary=10000, hidden=128, layers=4):
+    blocks = [Residual(hidden) for _ in range(layers)]
+    return nn.Sequential(nn.Embedding(vocabulary, hidden), *blocks, Mean(), nn.Linear(hidden, 2)), (positions, vocabulary, 2)
+
+
+class Gnmt(nn.Module):
+    """MLPerf's GNMT with an embedding for each language; its time-major layout."""
+
+    def __init__(self, positions, vocabulary, hidden, layers, dropout=0.2):
+        super().__init__()
+        self.positions, half = positions, layers // 2
+        self.embed = nn.ModuleList(nn.Embedding(vocabulary, hidden, padding_idx=0) for _ in range(2))
+        sizes = [hidden, 2 * hidden] + [hidden] * (half - 2)
+        self.encoder = nn.ModuleList(nn.LSTM(size, hidden, bidirectional=n == 0) for n, size in enumerate(sizes))
+        self.first, self.dropout = nn.LSTM(hidden, hidden), nn.Dropout(dropout)
+        self.decoder = nn.ModuleList(nn.LSTM(2 * hidden, hidden) for _ in range(half - 1))
+        self.query, self.key = nn.Linear(hidden, hidden, bias=False), nn.Linear(hidden, hidden, bias=False)
+        self.att, self.bias = nn.Parameter(torch.rand(hidden) - 0.5), nn.Parameter(torch.zeros(hidden))
+        self.scalar, self.classifier = nn.Parameter(torch.ones(1)), nn.Linear(hidden, vocabulary)
+
+    def attend(self, query, encoded, padding):
+        sums = self.query(query).transpose(0, 1)[:, :, None] + self.key(encoded).transpose(0, 1)[:, None] + self.bias
+        scores = torch.tanh(sums) @ (self.att / self.att.norm() * self.scalar)
+        weights = scores.masked_fill(padding[:, None], -65504.0).softmax(-1)
+        return torch.bmm(weights, encoded.transpose(0, 1)).transpose(0, 1)
 
     def forward(self, tokens):
-        x = self.begin(self.words(tokens) + self.positions)
-        for block in self.blocks:
-            x = block(x, self.unseen)
-        return self.end(x).flatten(0, 1)
+        source, target = tokens[:, : self.positions], tokens[:, self.positions :]
+        packed = nn.utils.rnn.pack_padded_sequence(self.embed[0](source.t()), (source != 0).sum(1))
+        x = nn.utils.rnn.pad_packed_sequence(self.encoder[0](packed)[0], total_length=self.positions)[0]
+        x = self.encoder[1](self.dropout(x))[0]
+        for lstm in self.encoder[2:]:
+            x = x + lstm(self.dropout(x))[0]
+        y = self.first(self.embed[1](target.t()))[0]
+        answer = self.attend(y, x, source == 0)
+        for number, lstm in enumerate(self.decoder):
+            z = lstm(torch.cat((self.dropout(y), answer), 2))[0]
+            y = z + y if number > 0 else z
+        return self.classifier(y).permute(1, 2, 0)
 
 
-def transformer(spec):
-    kind, *options = spec.split(",")
-    sizes = {key: int(value) for key, value in (option.split("=") for option in options)}
-    return Transformer(kind, **sizes), sizes
+def gnmt8(positions=50, vocabulary=32320, hidden=1024):
+    return Gnmt(positions, vocabulary, hidden, 8), (positions, vocabulary, positions)
 
+
+def given_sizes(name, names):
+    """The network and its options: "gnmt8,seq=20,vocab=8000"."""
+    network, *options = name.split(",")
+    return {names[option.split("=")[0]]: int(option.split("=")[1]) for option in options} if network in SEQUENCES else None
+
+
+SEQUENCES = {"residual_lstm": residual_lstm, "gnmt8": gnmt8}
+SIZES = {"seq": "positions", "vocab": "vocabulary", "hidden": "hidden", "layers": "layers"}
 
 MODELS = {"lenet5": lenet5, "alexnet": alexnet, "vgg16": vgg16, "vgg16,batch_norm=1": lambda: vgg16(True), "resnet": resnet,
-          "resnet,blocks=3": lambda: resnet(3), "resnet,blocks=9": lambda: resnet(9)}
+          "resnet,blocks=3": lambda: resnet(3), "resnet,blocks=9": lambda: resnet(9), "resnet50": resnet50, "resnet50,input=64": lambda: resnet50(64)}
 
 
 def main():
     given = sys.argv[1:] + ["vgg16", "64", "1", "9", "default"][len(sys.argv) - 1:]
     name, batch, threads, steps, layout = given[0], int(given[1]), int(given[2]), int(given[3]), given[4]
-    tokens = name.split(",")[0] in ("bert48", "gpt2")
-    if not (tokens or name in MODELS) or layout not in ("default", "channels_last"):
-        sys.exit(f"single_worker.py: known models: {', '.join(MODELS)}; formats: default, channels_last")
+    network = name.split(",")[0]
+    if (name not in MODELS and network not in SEQUENCES) or layout not in ("default", "channels_last"):
+        sys.exit(f"single_worker.py: known models: {', '.join([*MODELS, *SEQUENCES])}; formats: default, channels_last")
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    if tokens:
-        model, sizes = transformer(name)
-        labels = torch.arange(batch * sizes["seq"]) % sizes["vocab"]
-        x = labels.reshape(batch, -1)
+    if network in SEQUENCES:
+        model, (positions, vocabulary, labels) = SEQUENCES[network](**given_sizes(name, SIZES))
+        length = positions if network == "residual_lstm" else 2 * positions
+        x = torch.randint(1, vocabulary, (batch, length))
+        labels = torch.arange(batch) % 2 if labels == 2 else torch.randint(1, vocabulary, (batch, labels))
     else:
         model, shape = MODELS[name]()
         x, labels = torch.rand(batch, *shape) - 0.5, torch.arange(batch) % 10
-    if layout == "channels_last" and not tokens:
+    if layout == "channels_last" and network not in SEQUENCES:
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     times = []

@@ -67,3 +67,14 @@ VECTOR_CLONES float vector_distance(size_t count, const float *x, float centre) 
     }
     return add_lanes(&sums);
 }
+
+VECTOR_CLONES double vector_squares(size_t count, const float *x) {
+    double lane[LANES] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        for (size_t l = 0; l < LANES; l++) lane[l] += (double)x[i + l] * (double)x[i + l];
+    }
+    for (size_t l = 0; i + l < count; l++) lane[l] += (double)x[i + l] * (double)x[i + l];
+    for (size_t l = 0; l < LANES; l++) sum += lane[l];
+    return sum;
+}

@@ -7,8 +7,9 @@
 
 struct compare_arguments {
     struct common_arguments common;
-    const char *profile, *model;
-    bool train;
+    const char *profile, *model, *cluster_path;
+    bool train, grid;
+    double target;
     struct names methods, schedules, weights;
     struct integers workers;
     struct sizes memory;
@@ -29,6 +30,13 @@ static const struct argument rows[] = {
      .offset = OF(profile),
      .read = argument_read_text},
     {.name = "train", .help = "train every combination instead of simulating it", .offset = OF(train)},
+    {.name = "target",
+     .value = "ACCURACY",
+     .help = "with --train: time the way to this validation accuracy (0 to 1); without it, to the best that all reach",
+     .offset = OF(target),
+     .read = argument_read_number,
+     .low = 0,
+     .high = 1},
     {.name = "model",
      .letter = 'm',
      .value = "NAME[,key=value...]",
@@ -59,12 +67,11 @@ static const struct argument rows[] = {
     {.name = "workers",
      .letter = 'w',
      .value = "P[,P...]",
-     .help = "workers in the pipeline",
+     .help = "workers in the pipeline; with --cluster its first ones, all where nothing is said",
      .offset = OF(workers),
      .read = argument_read_integers,
      .low = 1,
-     .high = 1024,
-     .required = true},
+     .high = 1024},
     {.name = "memory",
      .value = "SIZE[,SIZE...]",
      .help = "memory of each worker, as in 512MiB; without it there is no limit",
@@ -77,6 +84,12 @@ static const struct argument rows[] = {
      .help = "of every link, as in 100Mbit/s or 12GB/s; without it transfers take no time",
      .offset = OF(bandwidth),
      .read = argument_read_rates},
+    {.name = "cluster",
+     .value = "FILE",
+     .help = "workers and links from a cluster file, with --memory and --bandwidth in place of what it says",
+     .offset = OF(cluster_path),
+     .read = argument_read_text},
+    {.name = "grid", .help = "a line for each machine and a column for each method", .offset = OF(grid)},
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
@@ -119,14 +132,21 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         .bandwidth_count = arguments->bandwidth.count,
         .plan = arguments->options,
         .cluster = arguments->cluster.options,
+        .cluster_path = arguments->cluster_path,
+        .target = arguments->target,
     };
+    if (arguments->cluster_path == NULL && arguments->workers.count == 0)
+        return message_set(error, PS_USAGE, "--workers is missing; give --workers P[,P...], or --cluster FILE");
     struct ps_comparison *comparison;
     if (arguments->train)
         CHECK(train(arguments, &options, &comparison, error));
     else
         CHECK(simulate(arguments, &options, &comparison, error));
-    enum ps_status status =
-        output_text(arguments->common.json ? ps_comparison_json(comparison) : ps_comparison_table(comparison), error);
+    bool grid = arguments->grid && !arguments->train;
+    enum ps_status status = output_text(arguments->common.json ? ps_comparison_json(comparison)
+                                        : grid                 ? ps_comparison_grid(comparison)
+                                                               : ps_comparison_table(comparison),
+                                        error);
     ps_comparison_destroy(comparison);
     return status;
 }
@@ -134,7 +154,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
 const struct command command_compare = {
     .name = "compare",
     .summary = "runs several methods on the same work and tabulates them",
-    .usage = "(--profile FILE | --train --model NAME --data SPEC) --workers P[,P...] [options]",
+    .usage = "(--profile FILE | --train --model NAME --data SPEC) (--workers P[,P...] | --cluster FILE) [options]",
     .description = "Plans and simulates every combination of methods, schedules, weights, workers, memory and bandwidth, and\n"
                    "puts them side by side. Combinations without a plan are rows too, with the reason. With --train they are\n"
                    "trained instead, from the same seed: loss, accuracy, speed and memory as measured.",

@@ -47,6 +47,18 @@ static const struct argument rows[] = {
      .read = argument_read_integer,
      .low = 1,
      .high = 1 << 20},
+    {.name = "beam",
+     .value = "N",
+     .help = "of translations: hypotheses that are kept for each sentence; 1, the default, is greedy",
+     .offset = OF(beam),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1000},
+    {.name = "translations",
+     .value = "FILE",
+     .help = "of translations: gets them, a line each",
+     .offset = OF(translations),
+     .read = argument_read_text},
     {.name = "device",
      .value = "NAME",
      .help = "what computes",
@@ -72,13 +84,23 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         output_json_number(evaluation.loss);
         printf(", \"accuracy\": ");
         output_json_number(evaluation.accuracy);
+        if (isfinite(evaluation.top5)) {
+            printf(", \"top5\": ");
+            output_json_number(evaluation.top5);
+        }
         if (isfinite(evaluation.perplexity)) {
             printf(", \"perplexity\": ");
             output_json_number(evaluation.perplexity);
         }
+        if (!isnan(evaluation.bleu)) {
+            printf(", \"bleu\": ");
+            output_json_number(evaluation.bleu);
+        }
         printf(", \"samples\": %" PRId64 "}\n", evaluation.samples);
     } else {
+        if (!isnan(evaluation.bleu)) printf("BLEU %.2f, ", evaluation.bleu);
         printf("loss %.4f, accuracy %.2f%%", evaluation.loss, 100 * evaluation.accuracy);
+        if (isfinite(evaluation.top5)) printf(", top 5 %.2f%%", 100 * evaluation.top5);
         if (isfinite(evaluation.perplexity)) printf(", perplexity %.2f", evaluation.perplexity);
         printf(" on %" PRId64 " samples\n", evaluation.samples);
     }
@@ -89,7 +111,9 @@ const struct command command_evaluate = {
     .name = "evaluate",
     .summary = "loss and accuracy of a trained network",
     .usage = "(--run RUN_DIR | --weights FILE --model NAME) --data SPEC",
-    .description = "Evaluates the weights of a run, or of a safetensors file, on data.",
+    .description =
+        "Evaluates the weights of a run, or of a safetensors file, on data. Pairs of sentences are also translated, and the\n"
+        "translations held against the pairs' (BLEU as sacrebleu counts it, tokens 13a).",
     .example = "  penstock evaluate --run runs/lenet5 --data idx:data/fashion_mnist",
     .size = sizeof(struct evaluate_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},

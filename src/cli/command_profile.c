@@ -8,6 +8,7 @@ struct profile_arguments {
     struct common_arguments common;
     const char *model, *output;
     struct integers micro_batches;
+    int split_for;
     struct ps_profile_options options;
 };
 
@@ -48,6 +49,13 @@ static const struct argument rows[] = {
      .read = argument_read_integer,
      .low = 1,
      .high = 10000},
+    {.name = "split-for",
+     .value = "P",
+     .help = "split layers inside, where that evens out the work of P workers",
+     .offset = OF(split_for),
+     .read = argument_read_integer,
+     .low = 2,
+     .high = 1024},
     {.name = "output",
      .letter = 'o',
      .value = "FILE",
@@ -76,7 +84,9 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     struct ps_model *model;
     CHECK(ps_model_create(arguments->model, &model, error));
     struct ps_profile *profile;
-    enum ps_status status = ps_profile_measure(model, &options, &profile, error);
+    enum ps_status status = arguments->split_for > 0
+                                ? ps_profile_measure_split(model, &options, arguments->split_for, &profile, error)
+                                : ps_profile_measure(model, &options, &profile, error);
     ps_model_destroy(model);
     if (status != PS_OK) return status;
     status = put_profile(arguments, profile, error);

@@ -11,12 +11,12 @@
 #include "cli/output.h"
 
 extern const struct command command_models, command_profile, command_plan, command_program, command_simulate, command_train,
-    command_evaluate, command_compare, command_export;
+    command_evaluate, command_compare, command_export, command_cluster;
 
 static const struct command *const commands[] = {
     &command_models,   &command_profile, &command_plan,     &command_program,
     &command_simulate, &command_train,   &command_evaluate, &command_compare,
-    &command_export,
+    &command_export, &command_cluster,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

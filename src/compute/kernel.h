@@ -35,6 +35,7 @@ struct kernel_call {
                                    random_uniform(key, i) >= rate, and multiplies it by 1 / (1 - rate) */
     double *loss;               /* loss only: sum over counted labels is added here */
     int64_t *correct;           /* loss only: hits of the top guess are added here */
+    int64_t *correct5;          /* loss only: labels of which fewer than five classes are guessed higher */
 };
 
 struct kernel {

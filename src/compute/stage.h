@@ -51,6 +51,7 @@ struct stage_step {
 struct stage_result {
     double loss;     /* sum over counted labels */
     int64_t correct; /* top-1 hits */
+    int64_t correct5; /* top-5 hits */
     int64_t counted; /* labels */
 };
 
@@ -69,6 +70,9 @@ enum ps_status stage_layer_sizes(struct device *device, const struct graph *grap
  * is 0 but for the network's last stage. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error);
+/* After a forward of the network's last stage: what its loss made of it, the probabilities of the classes (samples, positions,
+ * classes); it lies in `blocks`. */
+const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks);
 /* What of the backward runs, as bits of an action. */
 enum stage_half {
     STAGE_INPUT = 1,
@@ -91,6 +95,9 @@ enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weigh
 /* Parameters and statistics by name, in canonical order, for files. `parameter` counts from 0 over both. */
 int stage_parameter_count(const struct stage *stage);
 const struct parameter *stage_parameter(const struct stage *stage, int parameter);
+/* Of which kind of node it is, and where it begins in the weights (in floats; a statistic: -1). */
+const struct operator *stage_parameter_operator(const struct stage *stage, int parameter);
+int64_t stage_parameter_offset(const struct stage *stage, int parameter);
 enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
                             struct ps_error *error);
 enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, float *weights, float *statistics,

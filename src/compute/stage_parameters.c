@@ -32,6 +32,16 @@ const struct parameter *stage_parameter(const struct stage *stage, int parameter
     return parameter_of(stage, node, parameter);
 }
 
+const struct operator *stage_parameter_operator(const struct stage *stage, int parameter) {
+    return operator_get(find_node(stage, &parameter)->node->id);
+}
+
+int64_t stage_parameter_offset(const struct stage *stage, int parameter) {
+    const struct stage_node *node = find_node(stage, &parameter);
+    const struct place *place = &node->weights[parameter];
+    return place->block == PLACE_WEIGHTS ? place->offset / (int64_t)sizeof(float) : -1;
+}
+
 static size_t canonical_bytes(const struct parameter *parameter) {
     return (size_t)shape_elements(&parameter->shape) * sizeof(float);
 }

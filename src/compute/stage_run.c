@@ -35,6 +35,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
         .update_statistics = step->update_statistics,
         .loss = &run->result->loss,
         .correct = &run->result->correct,
+        .correct5 = &run->result->correct5,
     };
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.weights[p] = at(run, node->weights[p]);
@@ -172,4 +173,11 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
     struct stage_result unused = {0};
     struct stage_run run = start(stage, blocks, step, &unused);
     return run_list(&run, &stage->backward, half, error);
+}
+
+const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks) {
+    struct stage_run run = start(stage, blocks, NULL, NULL);
+    const struct stage_node *end = &stage->nodes[stage->node_count - 1];
+    assert(operator_get(end->node->id)->flags & OPERATOR_LOSS);
+    return at(&run, end->output);
 }

@@ -41,8 +41,8 @@ struct loader {
     struct slot *slots;
     uint32_t *order; /* of the samples in epoch order_epoch; NULL: in order */
     int64_t order_epoch;
-    float *scratch; /* an image that nobody wants */
-    int32_t *ignored; /* labels that nobody wants */
+    float *scratch;   /* an image that nobody wants; then one thread reads */
+    int32_t *ignored; /* a mini-batch's labels that nobody wants */
 
     int64_t released, asked, read;
     /* mini-batch `read`: whether its order is known, samples claimed and done, the threads that read, the first sample that
@@ -77,7 +77,7 @@ static enum ps_status read_sample(struct loader *loader, struct slot *slot, int 
                                   struct ps_error *error) {
     const struct dataset *dataset = loader->options.samples->dataset;
     const struct dataset_class *class = dataset->class;
-    int32_t *label = slot->labels ? slot->labels + (size_t)i * loader->label_count : loader->ignored;
+    int32_t *label = (slot->labels ? slot->labels : loader->ignored) + (size_t)i * loader->label_count;
     if (!slot->images && class->label) return class->label(dataset, index, label, error);
     float *image = slot->images ? slot->images + (size_t)i * loader->image_floats : loader->scratch;
     if (!loader->options.shuffle || !class->read_augmented) return class->read(dataset, index, image, label, error);
@@ -249,7 +249,7 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
     loader->image_floats = (size_t)(shape->channels * shape->height * shape->width);
     loader->label_count = (size_t)dataset_labels(shape);
     const size_t image = loader->image_floats * sizeof(float), batch = (size_t)options->batch;
-    const size_t sample_labels = loader->label_count * sizeof(int32_t), ignored = options->labels ? 0 : sample_labels;
+    const size_t sample_labels = loader->label_count * sizeof(int32_t), ignored = options->labels ? 0 : sample_labels * batch;
     size_t labels = 0;
     const size_t order = options->shuffle ? (size_t)options->samples->count * sizeof(uint32_t) : 0;
     const size_t scratch = !options->images && !dataset->class->label ? image : 0;
@@ -274,10 +274,9 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
 
 static int thread_count(const struct loader_options *options) {
     if (options->serial) return 0;
+    if (!options->images) return 1; /* labels alone are mostly had without reading the images */
     if (options->threads > 0) return options->threads < THREADS_MAX ? options->threads : THREADS_MAX;
-    /* Labels alone are had without reading the images. */
-    const struct dataset_class *class = options->samples->dataset->class;
-    if (!class->several_readers || (!options->images && class->label)) return 1;
+    if (!options->samples->dataset->class->several_readers) return 1;
     cpu_set_t cores;
     CPU_ZERO(&cores);
     const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;

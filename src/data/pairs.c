@@ -4,8 +4,8 @@
  * files that hold subwords already: there "@@" at the end of a token joins it to the next.
  *
  * A sample is S tokens of the source, its end </s> included, and T of the target as the decoder reads it, beginning with <s>;
- * its labels are the T tokens that should come next, ending with </s>. What is longer is cut off, what is shorter padded: S and T
- * are the network's, one for all samples, since a plan's blocks have one size.
+ * its labels are the T tokens that should come next, ending with </s>. What is longer is cut off, what is shorter padded: S and
+ * T are the network's, one for all samples, since a plan's blocks have one size.
  */
 #include "data/pairs.h"
 

@@ -1,6 +1,6 @@
 /*
- * Texts with a class each: "FILE[,vocab=FILE]", a line "label<TAB>text". Words are those of words_plain. A sample is the first T
- * words, T being what the network takes, and padding behind.
+ * Texts with a class each: "FILE[,vocab=FILE]", a line "label<TAB>text". Words are those of words_plain. A sample is the first
+ * T words, T being what the network takes, and padding behind.
  */
 #include <errno.h>
 #include <stdlib.h>

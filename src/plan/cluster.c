@@ -33,7 +33,7 @@ void ps_cluster_destroy(struct ps_cluster *cluster) {
     free(cluster);
 }
 
-static enum ps_status create(int workers, int links, struct ps_cluster **cluster, struct ps_error *error) {
+enum ps_status cluster_create(int workers, int links, struct ps_cluster **cluster, struct ps_error *error) {
     struct ps_cluster *made = calloc(1, sizeof *made);
     if (!made) return error_memory(error, "a cluster", sizeof *made);
     *made = (struct ps_cluster){.workers = workers, .link_count = links, .overlap = true};
@@ -61,7 +61,7 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, stru
         return error_set(error, PS_USAGE, "latency: %g s are not from 0 to %g", options->latency_s, LATENCY_MAX);
     if (options->cores < 0) return error_set(error, PS_USAGE, "cores: %d is negative", options->cores);
     bool links = options->bandwidth_bytes_per_s > 0 || options->latency_s > 0;
-    TRY(create(options->workers, links, cluster, error));
+    TRY(cluster_create(options->workers, links, cluster, error));
     for (int w = 0; w < options->workers; w++) {
         struct cluster_device *device = &(*cluster)->devices[w];
         *device = (struct cluster_device){.type = "", .speed = 1, .memory_bytes = options->memory_bytes};
@@ -202,7 +202,7 @@ static enum ps_status read_document(const struct json_place *root, struct ps_clu
     if (workers < 1 || workers > PLAN_WORKERS_MAX)
         return json_error(&devices, error, "%zu devices; 1 to %d are accepted", workers, PLAN_WORKERS_MAX);
     if (link_count > (size_t)1 << 24) return json_error(&links, error, "%zu links are too many", link_count);
-    TRY(create((int)workers, (int)link_count, &made, error));
+    TRY(cluster_create((int)workers, (int)link_count, &made, error));
     for (size_t w = 0; w < workers; w++) {
         TRY_OUT(json_item(&devices, w, &item, error));
         TRY_OUT(read_device(&item, made, (int)w, error));

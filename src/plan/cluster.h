@@ -28,11 +28,14 @@ struct ps_cluster {
     int cores;      /* workers that can compute at the same moment; 0: all */
 };
 
+/* Devices without names, of no speed, and room for links that match no pair; transfers overlap. */
+enum ps_status cluster_create(int workers, int links, struct ps_cluster **cluster, struct ps_error *error);
+
 /* The link from one worker to another: the last that matches, or NULL where there is none or both are the same. */
 const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster, int from, int to);
 
-/* Do transfers between two pairs of workers take turns? Those from the same worker to the same do; opposite ones where either is half
- * duplex; and all whose links name the same medium. */
+/* Do transfers between two pairs of workers take turns? Those from the same worker to the same do; opposite ones where either
+ * is half duplex; and all whose links name the same medium. */
 bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to);
 
 /* Seconds that `bytes` take from one worker to another; 0 within a worker. */

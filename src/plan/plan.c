@@ -203,8 +203,7 @@ enum ps_status plan_check_order(const struct ps_plan *plan, const struct cost_ta
     for (int l = 0; l < plan->order_count; l++)
         if (l >= costs->layer_count || strcmp(plan->order[l], costs->layers[l].name) != 0)
             return error_set(error, PS_USAGE,
-                             "order[%d]: '%s' stands where the profile has '%s'; a plan in another order can be neither simulated "
-                             "nor run",
+                             "order[%d]: '%s' stands where the profile has '%s'; another order needs a profile with a graph",
                              l, plan->order[l], l < costs->layer_count ? costs->layers[l].name : "nothing");
     return PS_OK;
 }

@@ -71,7 +71,8 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
 bool plan_has_replicas(const struct ps_plan *plan);
 /* A plan from the text of its file, as another process sends it. */
 enum ps_status plan_parse(const char *text, size_t size, struct ps_plan **plan, struct ps_error *error);
-/* PS_USAGE where the plan cuts the graph along another order than the table's layers: such plans are for comparison only. */
+/* PS_USAGE where the plan cuts the graph along another order than the table's layers: such plans can be simulated with
+ * the graph's costs (simulate/simulate.h), but not trained. */
 enum ps_status plan_check_order(const struct ps_plan *plan, const struct cost_table *costs, struct ps_error *error);
 
 #endif

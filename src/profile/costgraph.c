@@ -213,3 +213,40 @@ enum ps_status costgraph_profile(struct costgraph *graph, struct ps_profile **pr
     *profile = made;
     return PS_OK;
 }
+
+static enum ps_status place_nodes(const struct costgraph *graph, const int *place, struct costgraph_node *nodes,
+                                  struct ps_error *error) {
+    for (int n = 0; n < graph->node_count; n++) {
+        nodes[n] = graph->nodes[n];
+        bool timed = nodes[n].forward_s + nodes[n].backward_s > 0;
+        if (!nodes[n].input) nodes[n].layer = timed ? place[nodes[n].layer] : 0;
+    }
+    /* Nodes stand in topological order: all that a node reads is placed before it is. */
+    for (int n = 0; n < graph->node_count; n++)
+        for (int e = graph->edge_first[n]; e < graph->edge_first[n + 1]; e++) {
+            struct costgraph_node *reader = &nodes[graph->edges[e].to];
+            if (reader->input || reader->layer >= nodes[n].layer) continue;
+            if (reader->forward_s + reader->backward_s > 0)
+                return error_set(error, PS_USAGE, "order: '%s' stands before '%s', from which it reads", reader->name, nodes[n].name);
+            reader->layer = nodes[n].layer;
+        }
+    return PS_OK;
+}
+
+enum ps_status costgraph_reorder(const struct costgraph *graph, const int *place, struct ps_profile **profile,
+                                 struct ps_error *error) {
+    struct ps_profile *made;
+    struct costgraph placed = *graph;
+    TRY(profile_create(1, graph->layer_count, &made, error));
+    placed.nodes = malloc((size_t)graph->node_count * sizeof *placed.nodes);
+    enum ps_status status = placed.nodes ? place_nodes(graph, place, placed.nodes, error)
+                                         : error_memory(error, "a graph of costs", (size_t)graph->node_count * sizeof *placed.nodes);
+    if (status == PS_OK) {
+        fill_table(&placed, &made->tables[0]);
+        *profile = made;
+    } else {
+        ps_profile_destroy(made);
+    }
+    free(placed.nodes);
+    return status;
+}

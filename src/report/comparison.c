@@ -6,10 +6,12 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "report/parts.h"
 
-static const char *limit_text(int64_t bytes, char out[32]) { return bytes > 0 ? text_bytes(bytes, out) : "no limit"; }
+const char *comparison_limit(int64_t bytes, char out[32]) { return bytes > 0 ? text_bytes(bytes, out) : "no limit"; }
 
-static const char *rate_text(double bytes_per_s, char out[32]) {
+const char *comparison_rate(double bytes_per_s, char out[32]) {
+    if (bytes_per_s <= 0) return "no limit";
     static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s"};
     int unit = 0;
     for (; unit < 3 && bytes_per_s >= 1000; unit++) bytes_per_s /= 1000;
@@ -21,8 +23,8 @@ static void add_row(struct text *rows, const struct ps_comparison_row *row) {
     char a[32], b[32];
     bool other = row->chosen && strcmp(row->chosen, row->method) != 0;
     text_add(rows, "%s%s%s%s\t%s\t%s\t%d\t%s\t", row->method, other ? " (" : "", other ? row->chosen : "", other ? ")" : "",
-             row->schedule, row->weights, row->workers, limit_text(row->memory_limit_bytes, a));
-    text_add(rows, "%s\t", row->bandwidth_bytes_per_s > 0 ? rate_text(row->bandwidth_bytes_per_s, b) : "no limit");
+             row->schedule, row->weights, row->workers, comparison_limit(row->memory_limit_bytes, a));
+    text_add(rows, "%s\t", comparison_rate(row->bandwidth_bytes_per_s, b));
     if (row->reason) {
         text_add(rows, "-\t-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
         return;
@@ -48,16 +50,66 @@ static void add_trained_row(struct text *rows, const struct ps_comparison_row *r
     char text[32];
     text_add(rows, "%s\t%s\t%s\t%d\t", row->method, row->schedule, row->weights, row->workers);
     if (row->reason) {
-        text_add(rows, "-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
+        text_add(rows, "-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
         return;
     }
     add_number(rows, "%.4f", row->run.loss);
     add_number(rows, "%.4f", row->run.accuracy);
     add_number(rows, "%.4f", row->run.valid_loss);
     add_number(rows, "%.4f", row->run.valid_accuracy);
+    add_number(rows, "%.4f", row->best_valid_accuracy);
+    if (isfinite(row->best_valid_accuracy))
+        text_add(rows, "%d\t", row->best_epoch);
+    else
+        text_add(rows, "-\t");
     add_number(rows, "%.1f", row->run.samples_per_s);
     add_number(rows, "%.1f", row->run.predicted_samples_per_s);
-    text_add(rows, "%s\t\n", text_bytes(row->measured_bytes, text));
+    text_add(rows, "%s\t", text_bytes(row->measured_bytes, text));
+    text_add(rows, "%s\t\n", isfinite(row->target_s) ? text_seconds(row->target_s, text) : "-");
+}
+
+/* Validation accuracy along the way: a column for an epoch (for a segment, where those are not epochs), at most so many. */
+enum { WAY_COLUMNS = 12 };
+
+static int way_length(const struct ps_comparison *comparison) {
+    int longest = 0;
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        if (row.trained && isfinite(row.best_valid_accuracy) && row.point_count > longest) longest = row.point_count;
+    }
+    return longest;
+}
+
+/* The point that column `column` of `columns` shows. */
+static int way_point(int column, int columns, int length) { return (column + 1) * length / columns - 1; }
+
+static void add_way_head(struct text *rows, const struct ps_comparison_row *longest, int columns) {
+    text_add(rows, "method\tschedule\tweights\tworkers");
+    for (int c = 0; c < columns; c++) {
+        const struct ps_run_point *point = &longest->points[way_point(c, columns, longest->point_count)];
+        text_add(rows, "\tepoch %d", point->epoch);
+    }
+    text_add(rows, "\n");
+}
+
+/* The table of the ways, "" where nothing was validated; NULL: no memory. */
+static char *way_table(const struct ps_comparison *comparison) {
+    struct text rows = {0};
+    const int length = way_length(comparison), columns = length < WAY_COLUMNS ? length : WAY_COLUMNS;
+    bool head = false;
+    if (length < 2) return calloc(1, 1);
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        if (!row.trained || row.point_count != length) continue;
+        if (!head) add_way_head(&rows, &row, columns);
+        head = true;
+        text_add(&rows, "%s\t%s\t%s\t%d", row.method, row.schedule, row.weights, row.workers);
+        for (int c = 0; c < columns; c++) text_add(&rows, "\t%.4f", row.points[way_point(c, columns, length)].valid_accuracy);
+        text_add(&rows, "\n");
+    }
+    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
+    free(source);
+    return table;
 }
 
 static bool is_trained(const struct ps_comparison *comparison) {
@@ -67,16 +119,24 @@ static bool is_trained(const struct ps_comparison *comparison) {
 }
 
 static char *trained_table(const struct ps_comparison *comparison) {
-    struct text rows = {0};
-    text_add(&rows, "method\tschedule\tweights\tworkers\tloss\taccuracy\tvalid loss\tvalid accuracy\tsamples/s\tpredicted\t"
-                    "largest\tnote\n");
+    struct text rows = {0}, out = {0};
+    text_add(&rows, "method\tschedule\tweights\tworkers\tloss\taccuracy\tvalid loss\tvalid accuracy\tbest\tin epoch\t"
+                    "samples/s\tpredicted\tlargest\tto target\tnote\n");
+    double target = 0;
     for (int r = 0; r < ps_comparison_count(comparison); r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         add_trained_row(&rows, &row);
+        target = row.target_accuracy;
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
+    char *source = text_take(&rows), *table = source ? text_table(source) : NULL, *way = way_table(comparison);
+    text_add(&out, "%s", table ? table : "");
+    if (target > 0) text_add(&out, "\ntarget: validation accuracy %.4f\n", target);
+    if (way && *way) text_add(&out, "\nvalidation accuracy\n\n%s", way);
+    if (!table || !way) out.failed = true;
     free(source);
-    return table;
+    free(table);
+    free(way);
+    return text_take(&out);
 }
 
 char *ps_comparison_table(const struct ps_comparison *comparison) {
@@ -114,6 +174,25 @@ static void set_run(json_t *object, const struct ps_comparison_row *row) {
     set_number(object, "predicted_samples_per_s", row->run.predicted_samples_per_s);
     set_number(object, "wall_s", row->run.wall_s);
     json_object_set_new(object, "measured_bytes", json_integer(row->measured_bytes));
+    set_number(object, "top5", row->run.top5);
+    set_number(object, "valid_top5", row->run.valid_top5);
+    set_number(object, "best_valid_accuracy", row->best_valid_accuracy);
+    if (row->best_epoch > 0) json_object_set_new(object, "best_epoch", json_integer(row->best_epoch));
+    if (row->target_accuracy > 0) set_number(object, "target_accuracy", row->target_accuracy);
+    set_number(object, "target_s", row->target_s);
+    if (row->target_epoch > 0) json_object_set_new(object, "target_epoch", json_integer(row->target_epoch));
+    json_t *points = json_array();
+    for (int i = 0; i < row->point_count; i++) {
+        const struct ps_run_point *point = &row->points[i];
+        json_t *entry = json_pack("{s:i, s:i}", "step", point->step, "epoch", point->epoch);
+        set_number(entry, "loss", point->loss);
+        set_number(entry, "accuracy", point->accuracy);
+        set_number(entry, "valid_loss", point->valid_loss);
+        set_number(entry, "valid_accuracy", point->valid_accuracy);
+        set_number(entry, "training_s", point->training_s);
+        json_array_append_new(points, entry);
+    }
+    json_object_set_new(object, "points", points);
 }
 
 static json_t *row_json(const struct ps_comparison_row *row) {

@@ -10,6 +10,10 @@
 /* Adds an empty line and the rows (text_table's cells) as a table; frees them. */
 void report_add_table(struct text *text, struct text *rows);
 
+/* comparison.c: "no limit" for 0 */
+const char *comparison_limit(int64_t bytes, char out[32]);
+const char *comparison_rate(double bytes_per_s, char out[32]);
+
 /* explain.c */
 void report_explain_table(const struct ps_simulation *simulation, struct text *text);
 void report_explain_json(const struct ps_simulation *simulation, json_t *root);

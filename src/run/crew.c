@@ -47,6 +47,7 @@ struct step_record crew_step(const struct crew *crew, int step) {
         const struct step_record *record = &crew->records[r].steps[step];
         sum.loss += record->loss;
         sum.correct += record->correct;
+        sum.correct5 += record->correct5;
         sum.counted += record->counted;
         if (record->done_at > sum.done_at) sum.done_at = record->done_at;
     }
@@ -58,6 +59,7 @@ struct stage_result crew_evaluation(const struct crew *crew) {
     for (int r = 0; r < crew->record_count; r++) {
         sum.loss += crew->records[r].evaluation.loss;
         sum.correct += crew->records[r].evaluation.correct;
+        sum.correct5 += crew->records[r].evaluation.correct5;
         sum.counted += crew->records[r].evaluation.counted;
     }
     return sum;
@@ -153,6 +155,7 @@ static void run_on_own_thread(struct crew *crew, int number) {
         int part = programs_part(crew->segment.programs, number, interpreter->program->code[interpreter->next].stage);
         if (!crew->transport_class->wait(crew->transport, part, interpreter->waiting_kind, interpreter->waiting_slot)) return;
     }
+    if (crew->transport_class->drain) crew->transport_class->drain(crew->transport);
 }
 
 static void *thread_main(void *argument) {

@@ -25,7 +25,7 @@ struct segment {
 /* What the last stage saw of one mini-batch. */
 struct step_record {
     double loss; /* sum over its counted labels */
-    int64_t correct, counted;
+    int64_t correct, correct5, counted;
     double done_at; /* its update was over, as clock_now counts */
 };
 

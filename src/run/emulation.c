@@ -25,15 +25,16 @@ static void lay_out(struct emulation *emulation, const struct ps_cluster *cluste
     const struct part *parts = programs->parts;
     const struct route *route = &routes->list[index];
     int from = parts[route->from].worker, to = parts[route->to].worker, other = 0;
-    while (other < index && !cluster_share_link(cluster, from, to, parts[routes->list[other].from].worker,
-                                                parts[routes->list[other].to].worker))
+    while (other < index &&
+           !cluster_share_link(cluster, from, to, parts[routes->list[other].from].worker, parts[routes->list[other].to].worker))
         other++;
     emulation->link[index] = other < index ? emulation->link[other] : index;
     emulation->duration[index] = cluster_transfer_s(cluster, from, to, route_bytes(programs, route, sizes));
 }
 
-enum ps_status emulation_create(const struct ps_cluster *cluster, const struct ps_programs *programs, const struct routes *routes,
-                                const struct stage_sizes *sizes, struct emulation **out, struct ps_error *error) {
+enum ps_status emulation_create(const struct ps_cluster *cluster, const struct ps_programs *programs,
+                                const struct routes *routes, const struct stage_sizes *sizes, struct emulation **out,
+                                struct ps_error *error) {
     struct emulation *emulation = calloc(1, sizeof *emulation);
     size_t count = (size_t)routes->count + 1;
     if (!emulation) return error_memory(error, "emulated links", sizeof *emulation);

@@ -157,12 +157,14 @@ static enum ps_status record_loss(struct crew *crew, const struct worker_stage *
     if (!crew->segment.training) {
         seen->evaluation.loss += result->loss;
         seen->evaluation.correct += result->correct;
+        seen->evaluation.correct5 += result->correct5;
         seen->evaluation.counted += result->counted;
         return PS_OK;
     }
     struct step_record *record = &seen->steps[programs_batch(crew->segment.programs, instruction->micro_batch)];
     record->loss += result->loss;
     record->correct += result->correct;
+    record->correct5 += result->correct5;
     record->counted += result->counted;
     if (isfinite(record->loss)) return PS_OK;
     error_set(error, PS_FAILED, "step %lld: the loss became %s", (long long)batch_number(crew, instruction->micro_batch) + 1,
@@ -248,6 +250,15 @@ static enum ps_status backward_weight(void *context, int number, const struct in
     return run_backward(context, number, instruction, STAGE_WEIGHTS_APART, error);
 }
 
+/* Where numbers are computed by this machine's processor: the blocks of others may not be readable. */
+static void watch_prediction(const struct crew *crew, struct worker_stage *stage, int newest, int predicted, int ahead) {
+    struct update_state *state = &stage->update;
+    if (!crew->real) return;
+    prediction_watch_check(&state->watch, state->count, stage->weights[newest], state->done);
+    if (predicted == NO_SLOT) return;
+    prediction_watch_note(&state->watch, state->count, stage->weights[newest], stage->weights[predicted], state->done, ahead);
+}
+
 /* The mini-batches that an update of the last stage has taken are over. */
 static void record_update(struct crew *crew, const struct worker_stage *stage, int update) {
     const struct ps_programs *programs = crew->segment.programs;
@@ -269,6 +280,7 @@ static enum ps_status update(void *context, int number, const struct instruction
     update_rule_apply(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                       stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
     finish(crew, worker);
+    watch_prediction(crew, stage, instruction->to, instruction->predict_to, instruction->ahead);
     stage->newest = instruction->to;
     stage->accumulating = false;
     if (instruction->stage == crew->segment.programs->stages - 1) record_update(crew, stage, instruction->micro_batch);
@@ -283,6 +295,7 @@ static enum ps_status predict(void *context, int number, const struct instructio
     update_rule_predict(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                         stage->weights[instruction->predict_to], instruction->ahead);
     finish(crew, worker);
+    watch_prediction(crew, stage, instruction->slot, instruction->predict_to, instruction->ahead);
     return PS_OK;
 }
 

@@ -1,14 +1,17 @@
 /* Loss and accuracy of trained weights: the whole network as one stage on one worker (ps_evaluate). */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "data/loader.h"
+#include "data/pairs.h"
 #include "data/vocabulary.h"
 #include "run/checkpoint.h"
 #include "run/job.h"
+#include "run/translate.h"
 
 enum { BATCH_DEFAULT = 64, BATCHES_AHEAD = 2 };
 
@@ -33,6 +36,7 @@ static enum ps_status check(const struct ps_evaluate_options *options, struct ps
     if (options->weights && !options->model)
         return error_set(error, PS_USAGE, "--model: what %s belongs to must be said", options->weights);
     if (!options->data) return error_set(error, PS_USAGE, "--data: what to evaluate on must be said");
+    if (options->beam < 0) return error_set(error, PS_USAGE, "--beam: %d is less than 1", options->beam);
     if (options->batch < 0) return error_set(error, PS_USAGE, "--batch: %d is less than 1", options->batch);
     return PS_OK;
 }
@@ -102,12 +106,46 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
     sum->correct += result.correct;
+    sum->correct5 += result.correct5;
     sum->counted += result.counted;
     return PS_OK;
 }
 
+/* Translates what is a translation; `bleu` stays NaN for other data. */
+static enum ps_status run_translation(struct evaluator *evaluator, double *bleu, struct ps_error *error) {
+    const struct ps_evaluate_options *options = evaluator->options;
+    if (!dataset_has_pairs(evaluator->samples.dataset)) return PS_OK;
+    struct translation_options translation = {.stage = evaluator->stage,
+                                              .blocks = evaluator->blocks,
+                                              .rows = evaluator->batch,
+                                              .beam = options->beam > 0 ? options->beam : 1,
+                                              .samples = &evaluator->samples};
+    struct bleu counts = {0};
+    struct text sentences = {0};
+    if (options->translations) translation.sentences = &sentences;
+    enum ps_status status = translate(&translation, &counts, error);
+    char *text = text_take(&sentences);
+    if (status == PS_OK && !text) status = error_memory(error, "translations", 0);
+    if (status == PS_OK && options->translations) status = file_write(options->translations, text, strlen(text), error);
+    free(text);
+    if (status == PS_OK) *bleu = bleu_score(&counts);
+    return status;
+}
+
+static enum ps_status check_translation(const struct evaluator *evaluator, struct ps_error *error) {
+    const struct ps_evaluate_options *options = evaluator->options;
+    if (options->beam > evaluator->batch) {
+        return error_set(error, PS_USAGE, "--beam: %d hypotheses need a --batch of at least as many, and it is %d",
+                         options->beam, evaluator->batch);
+    }
+    if (dataset_has_pairs(evaluator->samples.dataset) || (options->beam == 0 && !options->translations)) return PS_OK;
+    return error_set(error, PS_USAGE, "%s: %s are no pairs of sentences", options->beam > 0 ? "--beam" : "--translations",
+                     options->data);
+}
+
 static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *evaluation, struct ps_error *error) {
     TRY(open_inputs(evaluator, error));
+    TRY(check_translation(evaluator, error));
     TRY(make_stage(evaluator, error));
     int64_t batches = loader_batches(evaluator->loader);
     struct stage_result sum = {0};
@@ -120,9 +158,13 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
         return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
     *evaluation = (struct ps_evaluation){
-        .loss = sum.loss / labels, .accuracy = (double)sum.correct / labels, .samples = evaluator->samples.count};
+        .loss = sum.loss / labels,
+        .accuracy = (double)sum.correct / labels,
+        .top5 = evaluator->model->classes > 5 ? (double)sum.correct5 / labels : NAN,
+        .bleu = NAN,
+        .samples = evaluator->samples.count};
     evaluation->perplexity = job_perplexity(evaluator->model, evaluation->loss);
-    return PS_OK;
+    return run_translation(evaluator, &evaluation->bleu, error);
 }
 
 enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,

@@ -20,8 +20,8 @@ static size_t travelling_floats(const struct worker_stage *stage, int moments) {
     return all + (size_t)moments * trained;
 }
 
-/* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL: parameters
- * alone. Returns the end of what was packed. */
+/* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL:
+ * parameters alone. Returns the end of what was packed. */
 static enum ps_status convert(struct worker_stage *stage, bool pack, float *weights, float *statistics, float **place,
                               struct ps_error *error) {
     for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
@@ -48,8 +48,7 @@ static enum ps_status move_stage(struct crew *crew, struct worker_stage *stage, 
     float *block = malloc((floats + 1) * sizeof *block);
     if (!block) return error_memory(error, "weights on their way", floats * sizeof *block);
     enum ps_status status = gives ? convert_all(stage, moments, true, block, error) : PS_OK;
-    if (status == PS_OK)
-        status = processes_move(crew->processes, peer, GHOST_TAG, gives, block, floats * sizeof *block, error);
+    if (status == PS_OK) status = processes_move(crew->processes, peer, GHOST_TAG, gives, block, floats * sizeof *block, error);
     if (status == PS_OK && !gives) status = convert_all(stage, moments, false, block, error);
     free(block);
     return status;
@@ -92,8 +91,7 @@ static enum ps_status fetch_from(struct crew *crew, const struct worker_options 
     for (int i = 0; i < ghost->stage_count && size == (size_t)ghost->stage_count * sizeof(int64_t); i++)
         memcpy(&ghost->stages[i].update.done, (char *)counts + (size_t)i * sizeof(int64_t), sizeof(int64_t));
     free(counts);
-    for (int i = 0; i < ghost->stage_count; i++)
-        TRY(move_stage(crew, &ghost->stages[i], rank, options->moments, error));
+    for (int i = 0; i < ghost->stage_count; i++) TRY(move_stage(crew, &ghost->stages[i], rank, options->moments, error));
     return PS_OK;
 }
 

@@ -1,8 +1,8 @@
 /*
  * Ghosts: at rank 0, what stands for the workers of other processes when weights are written: their stages with weights,
  * statistics and moments, and nothing to run them with. Whoever writes a checkpoint finds all stages in the crew, wherever they
- * were trained. They are made on the `reference` device, whose parameters lie in canonical order: what travels is independent of
- * the layout that each host's kernels like.
+ * were trained. They are made on the `reference` device, whose parameters lie in canonical order: what travels is independent
+ * of the layout that each host's kernels like.
  */
 #ifndef PENSTOCK_RUN_GHOSTS_H
 #define PENSTOCK_RUN_GHOSTS_H

@@ -75,6 +75,8 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
                          : options->epochs < 0       ? "--epochs"
                          : options->warmup_steps < 0 ? "--warmup"
                                                      : "--evaluate-every");
+    if (!(options->clip >= 0))
+        return error_set(error, PS_USAGE, "--clip: %g is not a norm above 0", options->clip);
     if (options->threads < 0) return error_set(error, PS_USAGE, "--threads: %d is less than 1", options->threads);
     return PS_OK;
 }
@@ -83,7 +85,10 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
 
 static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
-    if (options->cluster_path) {
+    if (job->cluster) { /* as it was measured */
+        for (int w = 0; w < job->cluster->workers && options->cluster.memory_bytes > 0; w++)
+            job->cluster->devices[w].memory_bytes = options->cluster.memory_bytes;
+    } else if (options->cluster_path) {
         TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
     } else {
         struct ps_cluster_options uniform = options->cluster;
@@ -113,12 +118,28 @@ static enum ps_status read_plan(struct job *job, struct ps_error *error) {
     return open_cluster(job, plan->workers, error);
 }
 
-/* Measures the model at the micro-batch size that the run will have. */
-static enum ps_status measure(struct job *job, int micro_batch, struct ps_error *error) {
+/* Measures the model at the sizes of micro-batch that the run may have. */
+static enum ps_status measure(struct job *job, const int *sizes, int count, struct ps_error *error) {
     struct ps_profile_options options = {
-        .device = job->device->name, .threads = job->threads, .micro_batches = &micro_batch, .micro_batch_count = 1};
-    log_info("profiling %s: micro-batch of %d on %s", job->options->model, micro_batch, job->device->name);
+        .device = job->device->name, .threads = job->threads, .micro_batches = sizes, .micro_batch_count = count};
+    log_info("profiling %s: micro-batch of %d%s on %s", job->options->model, sizes[0], count > 1 ? " and more" : "",
+             job->device->name);
     return ps_profile_measure(job->model, &options, &job->profile, error);
+}
+
+/* Who says `auto` and nothing of micro-batches leaves their size to the search: half and twice the usual number are tried. */
+static int open_sizes(const struct ps_plan_options *wishes, int batch, int usual, int least, int sizes[3]) {
+    int count = 0;
+    if (!wishes->method || !search_is_auto(wishes->method) || wishes->micro_batch > 0 || wishes->micro_batches > 0) return 0;
+    for (int number = 2 * usual; number >= 1 && number >= usual / 2; number /= 2)
+        if (number >= least && batch % number == 0) sizes[count++] = batch / number;
+    return count;
+}
+
+static bool any_divides(const struct ps_profile *profile, int batch) {
+    for (int t = 0; t < profile->table_count; t++)
+        if (profile->tables[t].micro_batch > 0 && batch % profile->tables[t].micro_batch == 0) return true;
+    return false;
 }
 
 static enum ps_status make_plan(struct job *job, struct ps_error *error) {
@@ -127,16 +148,22 @@ static enum ps_status make_plan(struct job *job, struct ps_error *error) {
     TRY(open_cluster(job, 0, error));
     struct search_choice choice;
     TRY(search_choose(&wishes, job->cluster->workers, &choice, error));
-    int batch = options->batch > 0 ? options->batch : BATCH_DEFAULT;
+    int batch = options->batch > 0 ? options->batch : BATCH_DEFAULT, sizes[3];
     int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
-    TRY(job_cut_batch(batch, choice.micro_batches, least, &wishes.micro_batches, &wishes.micro_batch, error));
-    if (!job->profile) TRY(measure(job, wishes.micro_batch, error));
-    /* Costs that do not say for how many samples they are hold for any micro-batch. */
-    if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
+    int open = open_sizes(&wishes, batch, choice.micro_batches, least, sizes);
+    if (open > 0 && !job->profile) TRY(measure(job, sizes, open, error));
+    if (open > 0 && any_divides(job->profile, batch)) {
+        wishes.batch = batch;
+    } else {
+        TRY(job_cut_batch(batch, choice.micro_batches, least, &wishes.micro_batches, &wishes.micro_batch, error));
+        if (!job->profile) TRY(measure(job, &wishes.micro_batch, 1, error));
+        /* Costs that do not say for how many samples they are hold for any micro-batch. */
+        if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
+    }
     TRY(ps_plan_find(job->profile, job->cluster, &wishes, &job->plan, error));
     log_info("plan: %s cuts %s into %d stages; schedule %s, weights %s, %d micro-batches of %d samples", job->plan->method,
              job->plan->model, job->plan->stage_count, job->plan->schedule, job->plan->weights, job->plan->micro_batches,
-             wishes.micro_batch);
+             job->plan->micro_batch);
     return PS_OK;
 }
 
@@ -212,11 +239,23 @@ enum ps_status job_begin(const struct ps_train_options *options, struct job *job
     return PS_OK;
 }
 
+/* Puts the label smoothing that is asked for on the network's loss. */
+static enum ps_status smooth_labels(struct job *job, struct ps_error *error) {
+    double smoothing = job->options->label_smoothing;
+    if (!job->model || isnan(smoothing)) return PS_OK;
+    if (!(smoothing >= 0 && smoothing < 1))
+        return error_set(error, PS_USAGE, "--label-smoothing: %g is not from 0 and below 1", smoothing);
+    struct graph *graph = job->model->graph;
+    graph->nodes[graph->node_count - 1].attributes.smoothing = (float)smoothing;
+    return PS_OK;
+}
+
 static enum ps_status open_model(struct job *job, struct ps_error *error) {
     const char *given = job->options->model;
     if (!job->device->real) return PS_OK;
     const char *model = given ? given : job->plan ? job->plan->model : job->profile->model;
-    return ps_model_create(model, &job->model, error);
+    TRY(ps_model_create(model, &job->model, error));
+    return smooth_labels(job, error);
 }
 
 enum ps_status job_open(struct job *job, struct ps_error *error) {

@@ -15,6 +15,7 @@ struct learning_rate {
     int64_t warmup;          /* updates over which the rate rises to what it would be without */
     int64_t total;           /* updates in the run */
     int64_t steps_per_epoch; /* 0 where there are no epochs */
+    bool by_epoch;           /* the rate changes between epochs only; a warm-up still grows step by step */
     /* parameters of the class */
     int64_t at[LEARNING_RATE_STEPS_MAX]; /* step: updates at which the factor is applied, ascending */
     int at_count;

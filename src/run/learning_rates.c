@@ -48,24 +48,38 @@ static enum ps_status poly_parse(const char *rest, struct learning_rate *rate, s
     return error_set(error, PS_USAGE, WHAT ": '%s' after 'poly:' is not a power above 0, as in 'poly:1'", rest ? rest : "");
 }
 
+/* Epochs as a number, or steps with an "s" behind it, up to `end`; gives the update at which they are over. */
+static bool parse_time(const char **text, const char *end, const struct learning_rate *rate, int64_t *update) {
+    char *rest;
+    double value = strtod(*text, &rest);
+    bool steps = rest != *text && *rest == 's';
+    if (rest == *text || !isfinite(value) || value <= 0 || value > 1e9) return false;
+    rest += steps;
+    if (rest > end || (*rest != ',' && rest != end)) return false;
+    *text = rest < end ? rest + 1 : rest;
+    *update = (int64_t)llround(steps ? value : value * (double)rate->steps_per_epoch);
+    return steps || rate->steps_per_epoch > 0;
+}
+
 static enum ps_status step_parse(const char *rest, struct learning_rate *rate, struct ps_error *error) {
     const char *colon = rest ? strchr(rest, ':') : NULL;
     const char *factor = colon ? colon + 1 : NULL;
-    bool good = colon && parse_number(&factor, '\0', 0, &rate->factor);
-    double before = 0;
+    bool good = colon && parse_number(&factor, '\0', 0, &rate->factor) && rest < colon;
+    bool epochs = good && memchr(rest, 's', (size_t)(colon - rest)) == NULL;
+    if (epochs && rate->steps_per_epoch == 0)
+        return error_set(error, PS_USAGE, WHAT ": 'step' counts epochs, and this run has none; steps are written as 4000s");
+    int64_t before = 0;
     while (good && rest < colon) {
         if (rate->at_count == LEARNING_RATE_STEPS_MAX)
             return error_set(error, PS_USAGE, WHAT ": 'step' takes at most %d epochs", LEARNING_RATE_STEPS_MAX);
-        double epoch;
-        char stop = memchr(rest, ',', (size_t)(colon - rest)) ? ',' : ':';
-        good = parse_number(&rest, stop, before, &epoch) && epoch <= 1e9 && rest != colon;
-        if (good) rate->at[rate->at_count++] = (int64_t)llround(epoch * (double)rate->steps_per_epoch);
-        before = epoch;
+        int64_t *at = &rate->at[rate->at_count++];
+        good = parse_time(&rest, colon, rate, at) && *at >= before && rest[-1] != ':';
+        if (good && rest == colon && rest[-1] == ',') good = false;
+        before = *at + 1;
     }
-    if (!good || rate->at_count == 0)
-        return error_set(error, PS_USAGE, WHAT ": 'step' wants ascending epochs and a factor above 0, as in 'step:40,60:0.1'");
-    if (rate->steps_per_epoch == 0) return error_set(error, PS_USAGE, WHAT ": 'step' counts epochs, and this run has none");
-    return PS_OK;
+    if (good) return PS_OK;
+    return error_set(error, PS_USAGE,
+                     WHAT ": 'step' wants ascending epochs (or steps, as 4000s) and a factor above 0, as in 'step:40,60:0.1'");
 }
 
 static double step_factor(const struct learning_rate *rate, int64_t update, double progress) {
@@ -84,7 +98,7 @@ static const struct learning_rate_class constant = {
 
 static const struct learning_rate_class step = {
     .name = "step",
-    .summary = "step:AT[,AT...]:FACTOR multiplies the rate by FACTOR when epoch AT is over",
+    .summary = "step:AT[,AT...]:FACTOR multiplies the rate by FACTOR when epoch (4000s: step) AT is over",
     .parse = step_parse,
     .factor = step_factor,
 };
@@ -121,8 +135,9 @@ enum ps_status learning_rate_parse(const char *spec, double base, int64_t warmup
 }
 
 double learning_rate_at(const struct learning_rate *rate, int64_t update) {
-    int64_t falling = rate->total - rate->warmup, done = update - rate->warmup;
+    int64_t from = rate->by_epoch ? update - update % rate->steps_per_epoch : update;
+    int64_t falling = rate->total - rate->warmup, done = from - rate->warmup;
     double progress = done > 0 && falling > 0 ? (double)done / (double)falling : 0;
-    double value = rate->base * rate->class->factor(rate, update, progress < 1 ? progress : 1);
+    double value = rate->base * rate->class->factor(rate, from, progress < 1 ? progress : 1);
     return update < rate->warmup ? value * (double)(update + 1) / (double)rate->warmup : value;
 }

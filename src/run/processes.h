@@ -45,9 +45,9 @@ struct processes_class {
 /* What a process tells of itself when it joins. */
 struct process_info {
     char host[64], cpu[64];
-    int cores;                 /* usable by it */
-    int64_t memory_bytes;      /* of its host */
-    uint64_t machine;          /* processes with the same number share a host */
+    int cores;            /* usable by it */
+    int64_t memory_bytes; /* of its host */
+    uint64_t machine;     /* processes with the same number share a host */
 };
 
 /* Where a worker is in its program: for messages about those that are lost. */

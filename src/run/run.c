@@ -22,14 +22,34 @@ enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *err
                                       .perplexity = NAN,
                                       .valid_perplexity = NAN,
                                       .samples_per_s = NAN,
-                                      .predicted_samples_per_s = NAN};
+                                      .predicted_samples_per_s = NAN,
+                                      .top5 = NAN,
+                                      .valid_top5 = NAN};
+    for (int w = 0; w < workers; w++) made->worker[w].prediction_error = made->worker[w].newest_error = NAN;
     *run = made;
     return PS_OK;
 }
 
+enum ps_status run_add_point(struct ps_run *run, const struct ps_run_point *point, struct ps_error *error) {
+    if (run->point_count == run->point_capacity) {
+        int wanted = 2 * run->point_capacity + 16;
+        struct ps_run_point *grown = realloc(run->points, (size_t)wanted * sizeof *grown);
+        if (!grown) return error_memory(error, "a run's figures", (size_t)wanted * sizeof *grown);
+        run->points = grown;
+        run->point_capacity = wanted;
+    }
+    run->points[run->point_count++] = *point;
+    return PS_OK;
+}
+
+int ps_run_point_count(const struct ps_run *run) { return run->point_count; }
+
+struct ps_run_point ps_run_point(const struct ps_run *run, int point) { return run->points[point]; }
+
 void ps_run_destroy(struct ps_run *run) {
     if (!run) return;
     free(run->worker);
+    free(run->points);
     free(run);
 }
 
@@ -52,6 +72,8 @@ json_t *run_document(const struct ps_run *run) {
         json_array_append_new(workers, json_pack("{s:I, s:I, s:f}", "predicted_memory_bytes",
                                                  (json_int_t)run->worker[w].planned_bytes, "memory_bytes",
                                                  (json_int_t)run->worker[w].measured_bytes, "busy_s", run->worker[w].busy_s));
+    for (int w = 0; w < info->workers; w++)
+        run_set_number(json_array_get(workers, (size_t)w), "prediction_error", run->worker[w].prediction_error);
     json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "format", "penstock-summary",
                              "version", 1, "model", run->model, "schedule", run->schedule, "weights", run->weights, "optimizer",
                              run->optimizer, "device", run->device, "transport", run->transport, "batch", run->batch,
@@ -62,8 +84,10 @@ json_t *run_document(const struct ps_run *run) {
     }
     run_set_number(root, "loss", info->loss);
     run_set_number(root, "accuracy", info->accuracy);
+    run_set_number(root, "top5", info->top5);
     run_set_number(root, "valid_loss", info->valid_loss);
     run_set_number(root, "valid_accuracy", info->valid_accuracy);
+    run_set_number(root, "valid_top5", info->valid_top5);
     run_set_number(root, "perplexity", info->perplexity);
     run_set_number(root, "valid_perplexity", info->valid_perplexity);
     run_set_number(root, "lr", run->lr);
@@ -92,17 +116,18 @@ static const char *shown(double number, const char *format, double factor, char 
 static void add_learning(const struct ps_run_info *info, struct text *text) {
     const struct {
         const char *data;
-        double loss, accuracy, perplexity;
-    } figures[] = {{"training, last epoch", info->loss, info->accuracy, info->perplexity},
-                   {"validation", info->valid_loss, info->valid_accuracy, info->valid_perplexity}};
-    bool perplexity = isfinite(info->perplexity);
-    char a[32], b[32], c[32];
+        double loss, accuracy, top5, perplexity;
+    } figures[] = {{"training, last epoch", info->loss, info->accuracy, info->top5, info->perplexity},
+                   {"validation", info->valid_loss, info->valid_accuracy, info->valid_top5, info->valid_perplexity}};
+    bool top5 = isfinite(info->top5), perplexity = isfinite(info->perplexity);
+    char a[32], b[32];
     struct text rows = {0};
-    text_add(&rows, "\tloss\taccuracy%s\n", perplexity ? "\tperplexity" : "");
+    text_add(&rows, "\tloss\taccuracy%s%s\n", top5 ? "\ttop 5" : "", perplexity ? "\tperplexity" : "");
     for (int f = 0; f < 2; f++) {
         text_add(&rows, "%s\t%s\t%s", figures[f].data, shown(figures[f].loss, "%.4f", 1, a),
                  shown(figures[f].accuracy, "%.2f%%", 100, b));
-        if (perplexity) text_add(&rows, "\t%s", shown(figures[f].perplexity, "%.2f", 1, c));
+        if (top5) text_add(&rows, "\t%s", shown(figures[f].top5, "%.2f%%", 100, a));
+        if (perplexity) text_add(&rows, "\t%s", shown(figures[f].perplexity, "%.2f", 1, a));
         text_add(&rows, "\n");
     }
     char *source = text_take(&rows), *table = source ? text_table(source) : NULL;

@@ -78,6 +78,10 @@ static void set_rule(json_t *config, const struct update_rule *rule, const struc
     }
     set_text(config, "lr_schedule", options->lr_schedule ? options->lr_schedule : "constant");
     set_integer(config, "warmup_steps", options->warmup_steps);
+    json_object_set_new(config, "lr_per_epoch", json_boolean(options->lr_per_epoch));
+    if (rule->clip > 0) run_set_number(config, "clip", rule->clip);
+    run_set_number(config, "label_smoothing", options->label_smoothing);
+    set_text(config, "decay_exclude", options->decay_exclude);
 }
 
 static enum ps_status write_config(const char *path, const struct job *job, const struct update_rule *rule, int64_t steps,
@@ -128,6 +132,17 @@ enum ps_status run_directory_start(const char *path, const struct job *job, cons
     return directory->log ? PS_OK : cannot_write_log(directory, error);
 }
 
+/* A list with one number for each worker. */
+static void set_list(json_t *line, const char *field, const struct log_entry *entry, size_t offset) {
+    json_t *list = json_array();
+    for (int w = 0; w < entry->workers; w++) {
+        double number;
+        memcpy(&number, (const char *)&entry->predicted[w] + offset, sizeof number);
+        json_array_append_new(list, isfinite(number) ? json_real(number) : json_null());
+    }
+    json_object_set_new(line, field, list);
+}
+
 enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
                                          struct ps_error *error) {
     char place[PATH_SIZE];
@@ -140,13 +155,19 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
     json_t *line = json_pack("{s:I, s:I}", "step", (json_int_t)entry->step, "epoch", (json_int_t)entry->epoch);
     run_set_number(line, "loss", entry->loss);
     run_set_number(line, "accuracy", entry->accuracy);
+    run_set_number(line, "top5", entry->top5);
     run_set_number(line, "perplexity", entry->perplexity);
     run_set_number(line, "valid_loss", entry->valid_loss);
     run_set_number(line, "valid_accuracy", entry->valid_accuracy);
+    run_set_number(line, "valid_top5", entry->valid_top5);
     run_set_number(line, "valid_perplexity", entry->valid_perplexity);
     run_set_number(line, "lr", entry->lr);
     run_set_number(line, "samples_per_s", entry->samples_per_s);
     run_set_number(line, "elapsed_s", entry->elapsed_s);
+    if (entry->predicted) {
+        set_list(line, "prediction_error", entry, offsetof(struct ps_run_worker, prediction_error));
+        set_list(line, "newest_error", entry, offsetof(struct ps_run_worker, newest_error));
+    }
     char *text = json_dumps(line, JSON_REAL_PRECISION(9));
     json_decref(line);
     if (!text) return error_memory(error, "a log line", 256);

@@ -32,6 +32,7 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
         return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options->valid);
     entry->valid_loss = sum.loss / (double)sum.counted;
     entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
+    if (trainer_counts_top5(trainer)) entry->valid_top5 = (double)sum.correct5 / (double)sum.counted;
     entry->valid_perplexity = job_perplexity(trainer->job.model, entry->valid_loss);
     if (isfinite(entry->valid_loss)) return PS_OK;
     return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
@@ -60,11 +61,46 @@ static void note_figures(struct trainer *trainer, const struct log_entry *entry)
     info->accuracy = entry->accuracy;
     info->valid_loss = entry->valid_loss;
     info->valid_accuracy = entry->valid_accuracy;
+    info->top5 = entry->top5;
+    info->valid_top5 = entry->valid_top5;
     info->perplexity = entry->perplexity;
     info->valid_perplexity = entry->valid_perplexity;
     info->wall_s = entry->elapsed_s;
     info->samples_per_s = (double)entry->step * trainer->job.batch / trainer->training_s;
     trainer->run->lr = entry->lr;
+}
+
+/* Takes in what was seen of the predictions since the last segment, worker by worker. */
+static bool take_prediction_errors(struct trainer *trainer) {
+    bool any = false;
+    for (int number = 0; number < trainer->crew->worker_count; number++) {
+        struct worker *worker = &trainer->crew->workers[number];
+        struct ps_run_worker *figures = &trainer->run->worker[number];
+        double predicted_off = 0, newest_off = 0, size = 0;
+        for (int i = 0; i < worker->stage_count; i++) {
+            struct prediction_watch *watch = &worker->stages[i].update.watch;
+            predicted_off += watch->predicted_off;
+            newest_off += watch->newest_off;
+            size += watch->size;
+            watch->predicted_off = watch->newest_off = watch->size = 0;
+        }
+        figures->prediction_error = size > 0 ? sqrt(predicted_off / size) : NAN;
+        figures->newest_error = size > 0 ? sqrt(newest_off / size) : NAN;
+        any = any || size > 0;
+    }
+    return any;
+}
+
+static enum ps_status note_point(struct trainer *trainer, const struct log_entry *entry, struct ps_error *error) {
+    return run_add_point(trainer->run,
+                         &(struct ps_run_point){.step = (int)entry->step,
+                                                .epoch = (int)entry->epoch,
+                                                .loss = entry->loss,
+                                                .accuracy = entry->accuracy,
+                                                .valid_loss = entry->valid_loss,
+                                                .valid_accuracy = entry->valid_accuracy,
+                                                .training_s = trainer->training_s},
+                         error);
 }
 
 static enum ps_status run_segment(struct trainer *trainer, struct ps_error *error) {
@@ -84,6 +120,11 @@ static enum ps_status run_segment(struct trainer *trainer, struct ps_error *erro
     TRY(evaluate(trainer, &entry, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     entry.elapsed_s = clock_now() - trainer->started_s;
+    if (take_prediction_errors(trainer)) {
+        entry.predicted = trainer->run->worker;
+        entry.workers = trainer->crew->worker_count;
+    }
+    TRY(note_point(trainer, &entry, error));
     TRY(run_directory_log(&trainer->directory, &entry, error));
     tell_segment(trainer, &entry);
     note_figures(trainer, &entry);
@@ -172,5 +213,6 @@ void ps_train_options_init(struct ps_train_options *options) {
         .beta1 = NAN,
         .beta2 = NAN,
         .eps = NAN,
+        .label_smoothing = NAN,
     };
 }

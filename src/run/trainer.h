@@ -14,7 +14,7 @@ enum { TRACE_COMPUTATIONS = 1024 };
 /* What was seen of some steps. */
 struct step_sum {
     double loss;
-    int64_t correct, counted, steps; /* counted: labels */
+    int64_t correct, correct5, counted, steps; /* counted: labels */
 };
 
 struct trainer {
@@ -51,6 +51,11 @@ void trainer_free(struct trainer *trainer);
 enum ps_status trainer_watch(void *context, struct ps_error *error);
 /* Is this the process that plans, keeps the log and writes? */
 static inline bool trainer_coordinates(const struct trainer *trainer) { return trainer->processes->rank == 0; }
+
+/* The five best of five classes say nothing. */
+static inline bool trainer_counts_top5(const struct trainer *trainer) {
+    return trainer->job.model && trainer->job.model->classes > 5;
+}
 
 /* Figures of the epoch so far; the evaluation's are not known yet. */
 struct log_entry trainer_epoch_entry(const struct trainer *trainer, double samples_per_s);

@@ -104,7 +104,8 @@ void trainer_explain_loss(struct trainer *trainer, struct ps_error *error) {
     else
         text_add(&text, "ended before the run did");
     if (program)
-        text_add(&text, ", last seen %s %s", state.waiting ? "waiting at" : "at", place_text(&program->code[state.next], place));
+        text_add(&text, ", last seen %s %s", state.waiting ? "waiting at" : "at",
+                 place_text(&program->code[state.next], place));
     add_waiting(trainer, loss.rank, &text);
     char *message = text_take(&text);
     if (message) error_set(error, PS_WORKER_LOST, "%s", message);

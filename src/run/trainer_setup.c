@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "run/predict.h"
+#include "run/survey.h"
 #include "run/trainer_share.h"
 
 enum { BATCHES_AHEAD = 4 };
@@ -24,12 +25,18 @@ static enum ps_status open_data(struct trainer *trainer, struct ps_error *error)
     return options->valid ? samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error) : PS_OK;
 }
 
+static bool runs_forward(const struct plan_stage *stage, int worker) {
+    for (int r = 0; r < stage->forward_count; r++)
+        if (stage->forward[r] == worker) return true;
+    return false;
+}
+
 /* Workers of the first and the last stage read; in other processes nothing is opened. Those that do must find what rank 0 has
  * found. */
 static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error) {
     const struct ps_plan *plan = trainer->job.plan;
     int rank = trainer->processes->rank;
-    bool reads = plan->stages[0].forward[0] == rank || plan->stages[plan->stage_count - 1].forward[0] == rank;
+    bool reads = runs_forward(&plan->stages[0], rank) || runs_forward(&plan->stages[plan->stage_count - 1], rank);
     if (trainer->processes->count == 1 || !trainer->job.device->real) return PS_OK;
     int64_t samples = trainer->data.count, valid = trainer->valid.count;
     if (reads)
@@ -81,8 +88,14 @@ static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *erro
                      .eps = options->eps},
     };
     TRY(update_rule_choose(&wishes, plan->weights, plan->paper_prediction, &trainer->rule, error));
-    return learning_rate_parse(options->lr_schedule, trainer->rule.settings.lr, options->warmup_steps, trainer->lengths.steps,
-                               trainer->lengths.epoch, &trainer->rule.rate, error);
+    trainer->rule.clip = options->clip;
+    TRY(decay_exclusion_parse(options->decay_exclude, &trainer->rule.without_decay, error));
+    TRY(learning_rate_parse(options->lr_schedule, trainer->rule.settings.lr, options->warmup_steps, trainer->lengths.steps,
+                               trainer->lengths.epoch, &trainer->rule.rate, error));
+    trainer->rule.rate.by_epoch = options->lr_per_epoch;
+    if (options->lr_per_epoch && trainer->lengths.epoch == 0)
+        return error_set(error, PS_USAGE, "--lr-per-epoch: this run has no epochs");
+    return PS_OK;
 }
 
 static enum ps_status lower_programs(struct trainer *trainer, struct ps_error *error) {
@@ -106,6 +119,7 @@ struct worker_options trainer_worker_options(const struct trainer *trainer) {
         .slots = trainer->programs.slots,
         .programs = trainer->programs.entries[0].programs,
         .moments = trainer->rule.moments,
+        .without_decay = trainer->rule.without_decay,
         .record = trainer->options->trace ? TRACE_COMPUTATIONS : 0,
         .emulated = trainer->options->emulate ? job->cluster : NULL,
     };
@@ -247,6 +261,13 @@ static enum ps_status plan_run(struct trainer *trainer, struct ps_error *error) 
     return error_set(error, PS_USAGE, "--workers: %d workers need as many processes, and there are %d", workers, processes);
 }
 
+/* Where the run is to be planned for several hosts of which nobody says what they are like, that is found out. */
+static bool surveys(const struct trainer *trainer) {
+    const struct ps_train_options *options = trainer->options;
+    bool described = options->cluster_path || options->cluster.bandwidth_bytes_per_s > 0 || options->cluster.latency_s > 0;
+    return !described && !options->plan_path && trainer->job.device->real && !survey_one_host(trainer->processes);
+}
+
 enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = trainer->options;
     if (options->trace && !options->out)
@@ -254,6 +275,9 @@ enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
     TRY(job_begin(options, &trainer->job, error));
     TRY(processes_join(trainer->job.transport->processes, &trainer->processes, error));
     trainer->job.processes = trainer->processes->count;
+    if (surveys(trainer)) {
+        TRY(survey_machines(trainer->processes, trainer->job.device->name, trainer->job.threads, &trainer->job.cluster, error));
+    }
     if (trainer_coordinates(trainer)) TRY(plan_run(trainer, error));
     TRY(trainer_share_job(trainer, error));
     TRY(keep_data(trainer, error));

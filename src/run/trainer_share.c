@@ -202,8 +202,8 @@ static enum ps_status give_figures(const struct trainer *trainer, struct ps_erro
 
 /* The other worker's computations as if they had been seen here. Clocks of one host are the same; of two hosts, segments are
  * taken to have begun together. */
-static enum ps_status take_events(struct trainer *trainer, int rank, const struct figures *figures, const char *ring, size_t size,
-                                  struct ps_error *error) {
+static enum ps_status take_events(struct trainer *trainer, int rank, const struct figures *figures, const char *ring,
+                                  size_t size, struct ps_error *error) {
     struct recorder *recorder = &trainer->crew->workers[rank].recorder;
     if (size == 0) return PS_OK;
     recorder->events = malloc(size);

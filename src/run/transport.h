@@ -69,6 +69,9 @@ struct transport_class {
     void (*stop)(struct transport *transport);
     /* Moves transfers along; called by the worker now and then while it computes. NULL: they move by themselves. */
     void (*progress)(struct transport *transport);
+    /* Blocks, asleep, until all that the worker has posted is over; called when it has come to its program's end. False: the transport
+     * was stopped. NULL where progress is. */
+    bool (*drain)(struct transport *transport);
 };
 
 /* Transports extend this as their first member. */

@@ -2,8 +2,10 @@
 #include "run/update_rule.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/vector.h"
 #include "program/moments.h"
 #include "simulate/simulate.h"
 
@@ -86,6 +88,25 @@ enum ps_status update_rule_choose(const struct update_wishes *wishes, const char
     return PS_OK;
 }
 
+enum ps_status decay_exclusion_parse(const char *text, unsigned *out, struct ps_error *error) {
+    static const char *const names[] = {"biases", "norms"};
+    unsigned excluded = 0;
+    while (text && *text) {
+        const size_t length = strcspn(text, ",");
+        int which = 0;
+        while (which < 2 && (strlen(names[which]) != length || strncmp(names[which], text, length) != 0)) which++;
+        if (which == 2) {
+            char word[64];
+            snprintf(word, sizeof word, "%.*s", (int)(length < 60 ? length : 60), text);
+            return error_unknown(error, PS_USAGE, "--decay-exclude", word, names, 2);
+        }
+        excluded |= 1u << which;
+        text += length + (text[length] == ',');
+    }
+    *out = excluded;
+    return PS_OK;
+}
+
 static bool predictor_beside(const struct update_rule *rule) { return rule->predictor != rule->optimizer; }
 
 /* How far the next `ahead` updates move the weights. The papers' formula knows only the rate of the update that was done last. */
@@ -102,6 +123,37 @@ static struct optimizer_ahead look_ahead(const struct update_rule *rule, const s
         sum.decay_product *= 1 - lr * rule->predictor_settings.weight_decay;
     }
     return sum;
+}
+
+/* Runs a rule on the device, stretch by stretch where some parameters do not decay. */
+static void run_rule(const struct update_state *state, struct device *device, const struct optimizer *rule,
+                     const struct optimizer_settings *settings, const struct optimizer_call *whole, bool predict_only,
+                     double seconds) {
+    struct optimizer_call call = *whole;
+    struct optimizer_settings still = *settings;
+    still.weight_decay = 0;
+    for (int i = 0; i < state->span_count; i++) {
+        const struct update_span *span = &state->spans[i];
+        call.count = span->count;
+        call.ahead.decay_product = span->decays ? whole->ahead.decay_product : 1;
+        device->class->update(device, rule, span->decays ? settings : &still, &call, predict_only, i == 0 ? seconds : 0);
+        call.weights += span->count;
+        if (call.updated) call.updated += span->count;
+        if (call.gradient) call.gradient += span->count;
+        if (call.predicted) call.predicted += span->count;
+        for (int m = 0; m < OPTIMIZER_MOMENTS_MAX; m++)
+            if (call.moment[m]) call.moment[m] += span->count;
+    }
+    if (state->span_count == 0) device->class->update(device, rule, settings, &call, predict_only, seconds);
+}
+
+/* Shortens the gradient to the stage's part of the norm that is allowed. */
+static void clip(const struct update_rule *rule, const struct device *device, const struct update_state *state,
+                 float *gradient) {
+    if (rule->clip == 0 || !device->class->real) return;
+    const double limit = rule->clip * sqrt(state->share > 0 ? state->share : 1);
+    const double norm = sqrt(vector_squares(state->count, gradient));
+    if (norm > limit) vector_scale(state->count, gradient, (float)(limit / norm));
 }
 
 /* The predictor's blocks of the state. */
@@ -121,7 +173,7 @@ static void predict(const struct update_rule *rule, struct device *device, const
         .ahead = look_ahead(rule, state, ahead),
     };
     predictor_moments(rule, state, &call);
-    device->class->update(device, rule->predictor, &rule->predictor_settings, &call, true, seconds);
+    run_rule(state, device, rule->predictor, &rule->predictor_settings, &call, true, seconds);
 }
 
 void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
@@ -130,7 +182,8 @@ void update_rule_predict(const struct update_rule *rule, struct device *device, 
 }
 
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
-                       float *updated, const float *gradient, float *predicted, int ahead) {
+                       float *updated, float *gradient, float *predicted, int ahead) {
+    clip(rule, device, state, gradient);
     struct optimizer_call call = {
         .count = state->count,
         .weights = weights,
@@ -143,7 +196,7 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
     if (beside) {
         /* First, since the update may write over the weights that this reads. */
         predictor_moments(rule, state, &call);
-        device->class->update(device, &rule->observer, &rule->predictor_settings, &call, false, 0);
+        run_rule(state, device, &rule->observer, &rule->predictor_settings, &call, false, 0);
     }
     for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++) call.moment[i] = i < rule->optimizer->moments ? state->moment[i] : NULL;
     state->done++;
@@ -153,6 +206,6 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
         call.ahead = look_ahead(rule, state, ahead);
     }
     double seconds = state->seconds * (predicted ? SIMULATE_UPDATE_PREDICT_COST : 1);
-    device->class->update(device, rule->optimizer, &rule->settings, &call, false, seconds);
+    run_rule(state, device, rule->optimizer, &rule->settings, &call, false, seconds);
     if (predicted && beside) predict(rule, device, state, updated, predicted, ahead, 0);
 }

@@ -9,6 +9,7 @@
 #include "compute/device.h"
 #include "program/lower.h"
 #include "run/learning_rate.h"
+#include "run/prediction_watch.h"
 
 enum { UPDATE_MOMENTS_MAX = 2 * OPTIMIZER_MOMENTS_MAX };
 
@@ -21,6 +22,19 @@ struct update_rule {
     int moments;               /* blocks: the optimizer's, then a predictor's beside it */
     bool paper_prediction;
     struct learning_rate rate;
+    double clip;               /* greatest norm of a mini-batch's gradient over the whole network; 0: any */
+    unsigned without_decay;    /* enum decay_exclusion */
+};
+
+/* What weight decay leaves alone. */
+enum decay_exclusion { WITHOUT_BIASES = 1, WITHOUT_NORMS = 2 };
+/* Reads "biases", "norms" or both with a comma; NULL: neither. */
+enum ps_status decay_exclusion_parse(const char *text, unsigned *out, struct ps_error *error);
+
+/* A stretch of a stage's parameters that decay alike. */
+struct update_span {
+    size_t count;
+    bool decays;
 };
 
 /* One stage's state under the rule. */
@@ -31,6 +45,10 @@ struct update_state {
     int64_t step;   /* mini-batches trained before the next update: its learning rate is that of this step */
     int round;      /* mini-batches that an update takes together */
     double seconds; /* one update on a clock device */
+    struct update_span *spans; /* from the first float on, owned; NULL: all decay */
+    int span_count;
+    double share;   /* of the network's parameters that the stage has: its part of the squared norm that is allowed; 0: all */
+    struct prediction_watch watch;
 };
 
 /* Settings as the user gave them: NaN where he did not. */
@@ -46,9 +64,9 @@ enum ps_status update_rule_choose(const struct update_wishes *wishes, const char
                                   struct update_rule *rule, struct ps_error *error);
 
 /* updated = weights after the next update with `gradient` (may be == weights); predicted (NULL: none) = updated moved `ahead`
- * updates on. */
+ * updates on. A gradient that is too long is shortened where it lies. */
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
-                       float *updated, const float *gradient, float *predicted, int ahead);
+                       float *updated, float *gradient, float *predicted, int ahead);
 /* predicted = weights moved `ahead` updates on, a copy before the first update. */
 void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
                          const float *weights, float *predicted, int ahead);

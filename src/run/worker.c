@@ -4,6 +4,52 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Does weight decay work on the stage's parameter? */
+static bool decays(const struct stage *stage, int parameter, unsigned without) {
+    const char *name = strrchr(stage_parameter(stage, parameter)->name, '.');
+    const char *kind = stage_parameter_operator(stage, parameter)->name, *norm = strstr(kind, "norm");
+    if ((without & WITHOUT_BIASES) && name && strncmp(name, ".bias", 5) == 0) return false;
+    return !((without & WITHOUT_NORMS) && norm && strcmp(norm, "norm") == 0);
+}
+
+/* Cuts the stage's parameters into stretches that decay alike. */
+static enum ps_status make_spans(struct worker_stage *stage, unsigned without, struct ps_error *error) {
+    const int parameters = stage_parameter_count(stage->stage);
+    struct update_state *state = &stage->update;
+    if (without == 0) return PS_OK;
+    state->spans = calloc((size_t)parameters + 1, sizeof *state->spans);
+    if (!state->spans) return error_memory(error, "what decays", (size_t)parameters * sizeof *state->spans);
+    int64_t begun = 0;
+    for (int p = 0; p < parameters; p++) {
+        const int64_t offset = stage_parameter_offset(stage->stage, p);
+        if (offset < 0) continue;
+        const bool own = decays(stage->stage, p, without);
+        struct update_span *last = &state->spans[state->span_count - (state->span_count > 0)];
+        if (state->span_count > 0 && last->decays == own) continue;
+        if (state->span_count > 0) last->count = (size_t)(offset - begun);
+        state->spans[state->span_count++].decays = own;
+        begun = offset;
+    }
+    if (state->span_count > 0) state->spans[state->span_count - 1].count = state->count - (size_t)begun;
+    return PS_OK;
+}
+
+/* The share of the network's trained numbers that layers first..last have. */
+static double parameter_share(const struct graph *graph, int first, int last) {
+    double own = 0, all = 0;
+    for (int n = 0; n < graph->node_count; n++) {
+        const struct node *node = &graph->nodes[n];
+        for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
+            if (graph->parameters[p].statistic) continue;
+            const double elements = (double)shape_elements(&graph->parameters[p].shape);
+            all += elements;
+            if (node->layer >= first && node->layer <= last) own += elements;
+        }
+    }
+    return all > 0 ? own / all : 0;
+}
 
 static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int part,
                                    struct ps_error *error) {
@@ -18,8 +64,9 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->slots = options->slots[part];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
     stage->update.seconds = stage_update_seconds(stage->stage);
+    stage->update.share = parameter_share(options->graph, plan->first, plan->last);
     worker->stage_count++;
-    return PS_OK;
+    return make_spans(stage, options->without_decay, error);
 }
 
 enum ps_status worker_create(const struct worker_options *options, struct worker *out, struct ps_error *error) {
@@ -132,6 +179,7 @@ void worker_destroy(struct worker *worker) {
         if (stage->labels) free(stage->labels[0]);
         free(stage->labels);
         free(stage->label_scale);
+        free(stage->update.spans);
         free(stage->weights);
         stage_destroy(stage->stage);
     }

@@ -80,6 +80,7 @@ struct worker_options {
     int moments;
     int record; /* computations to remember; 0: none */
     const struct ps_cluster *emulated; /* whose speeds are emulated; NULL: none are */
+    unsigned without_decay;             /* enum decay_exclusion */
 };
 
 /* Opens the device and makes the stages, without their memory. */

@@ -18,7 +18,8 @@ enum { ROWS_MAX = 100000 };
 /* The options with every list filled in. */
 struct grid {
     struct ps_compare_options lists;
-    const char **runnable; /* "auto" and the partitioners, where no methods are named */
+    const char **runnable; /* "auto", the partitioners and the planners with schedules of their own, where no methods are named */
+    int workers;           /* of the cluster file, or as the options say */
 };
 
 static enum ps_status check_names(const struct ps_compare_options *lists, struct ps_error *error) {
@@ -37,25 +38,36 @@ static enum ps_status check_names(const struct ps_compare_options *lists, struct
 
 static enum ps_status fill_grid(const struct ps_compare_options *options, struct grid *grid, struct ps_error *error) {
     struct ps_compare_options *lists = &grid->lists;
-    int methods = 0;
-    while (partitioner_table[methods]) methods++;
-    grid->runnable = calloc((size_t)methods + 1, sizeof *grid->runnable);
-    if (!grid->runnable) return error_memory(error, "a comparison", (size_t)methods * sizeof *grid->runnable);
-    grid->runnable[0] = "auto";
-    for (int m = 0; m < methods; m++) grid->runnable[m + 1] = partitioner_table[m]->name;
+    int partitioners = 0, planners = 0, methods = 0;
+    while (partitioner_table[partitioners]) partitioners++;
+    while (planner_table[planners]) planners++;
+    size_t room = (size_t)partitioners + (size_t)planners + 1;
+    grid->runnable = calloc(room, sizeof *grid->runnable);
+    if (!grid->runnable) return error_memory(error, "a comparison", room * sizeof *grid->runnable);
+    grid->runnable[methods++] = "auto";
+    for (int m = 0; m < partitioners; m++) grid->runnable[methods++] = partitioner_table[m]->name;
+    for (int p = 0; p < planners; p++)
+        if (planner_table[p]->own_schedule && !planner_table[p]->yardstick) grid->runnable[methods++] = planner_table[p]->name;
+    grid->workers = options->cluster.workers;
+    if (options->cluster_path) {
+        struct ps_cluster *cluster;
+        TRY(ps_cluster_read(options->cluster_path, &cluster, error));
+        grid->workers = cluster->workers;
+        ps_cluster_destroy(cluster);
+    }
     *lists = *options;
 #define FILL(list, count, one)                                                                                                 \
     if (options->count == 0) lists->list = &(one), lists->count = 1
     FILL(schedules, schedule_count, options->plan.schedule);
     FILL(weights, weights_count, options->plan.weights);
-    FILL(workers, worker_count, options->cluster.workers);
+    FILL(workers, worker_count, grid->workers);
     FILL(memory_bytes, memory_count, options->cluster.memory_bytes);
     FILL(bandwidth_bytes_per_s, bandwidth_count, options->cluster.bandwidth_bytes_per_s);
     if (options->plan.method) FILL(methods, method_count, options->plan.method);
 #undef FILL
     if (lists->method_count == 0) {
         lists->methods = grid->runnable;
-        lists->method_count = methods + 1;
+        lists->method_count = methods;
     }
     return PS_OK;
 }
@@ -99,17 +111,48 @@ static enum ps_status fill_row(const struct ps_plan *plan, const struct ps_profi
     return PS_OK;
 }
 
+/* The first workers of a cluster file, with what is listed in place of what it says. */
+static enum ps_status take_workers(const struct ps_cluster_options *machines, struct ps_cluster *cluster, struct ps_error *error) {
+    if (machines->workers > cluster->workers)
+        return error_set(error, PS_USAGE, "the cluster has %d workers, not %d", cluster->workers, machines->workers);
+    cluster->workers = machines->workers;
+    for (int w = 0; machines->memory_bytes > 0 && w < cluster->workers; w++)
+        cluster->devices[w].memory_bytes = machines->memory_bytes;
+    for (int l = 0; machines->bandwidth_bytes_per_s > 0 && l < cluster->link_count; l++)
+        cluster->links[l].bandwidth_bytes_per_s = machines->bandwidth_bytes_per_s;
+    return PS_OK;
+}
+
+/* What plans are made for. */
+struct setting {
+    const struct ps_profile *profile;
+    const char *cluster_path; /* NULL: uniform */
+};
+
+static enum ps_status open_cluster(const struct setting *setting, const struct ps_cluster_options *machines,
+                                   struct ps_cluster **cluster, struct ps_error *error) {
+    if (!setting->cluster_path) return ps_cluster_uniform(machines, cluster, error);
+    struct ps_cluster *made;
+    TRY(ps_cluster_read(setting->cluster_path, &made, error));
+    enum ps_status status = take_workers(machines, made, error);
+    if (status == PS_OK)
+        *cluster = made;
+    else
+        ps_cluster_destroy(made);
+    return status;
+}
+
 /* Where nothing fits or a combination contradicts itself, the row says so. */
 static enum ps_status plan_row(const void *context, const struct ps_plan_options *options,
                                const struct ps_cluster_options *machines, struct comparison_row *out, struct ps_error *error) {
-    const struct ps_profile *profile = context;
+    const struct setting *setting = context;
     struct ps_cluster *cluster;
     struct ps_plan *plan = NULL;
     struct ps_error refusal = {0};
-    TRY(ps_cluster_uniform(machines, &cluster, error));
-    enum ps_status status = ps_plan_find(profile, cluster, options, &plan, &refusal);
+    TRY(open_cluster(setting, machines, &cluster, error));
+    enum ps_status status = ps_plan_find(setting->profile, cluster, options, &plan, &refusal);
     if (status == PS_OK) {
-        status = fill_row(plan, profile, cluster, out, error);
+        status = fill_row(plan, setting->profile, cluster, out, error);
     } else if (status == PS_NO_PLAN || status == PS_USAGE) {
         snprintf(out->reason, sizeof out->reason, "%s", refusal.message);
         status = PS_OK;
@@ -182,7 +225,8 @@ out:
 
 enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
                           struct ps_comparison **comparison, struct ps_error *error) {
-    return comparison_create(options, profile->model, plan_row, profile, comparison, error);
+    const struct setting setting = {.profile = profile, .cluster_path = options->cluster_path};
+    return comparison_create(options, profile->model, plan_row, &setting, comparison, error);
 }
 
 const char *ps_comparison_model(const struct ps_comparison *comparison) { return comparison->model; }
@@ -202,6 +246,7 @@ struct ps_comparison_row ps_comparison_row(const struct ps_comparison *compariso
 
 void ps_comparison_destroy(struct ps_comparison *comparison) {
     if (!comparison) return;
+    for (int r = 0; r < comparison->row_count; r++) free(comparison->rows[r].points);
     free(comparison->rows);
     free(comparison);
 }

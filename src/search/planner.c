@@ -119,7 +119,7 @@ static bool can_run(const struct ps_plan *plan) {
         for (int t = 0; t < s && plan->pattern_count == 0; t++)
             if (plan->stages[t].forward[0] == stage->forward[0]) return false;
     }
-    return !plan->order;
+    return true;
 }
 
 /* How far the worker that needs most is above its limit. */
@@ -138,6 +138,17 @@ static enum ps_status count_paper_memory(const struct planner_problem *problem, 
     enum ps_status status = periodic_paper_memory(problem, plan, programs, plan->predicted.memory, error);
     ps_programs_destroy(programs);
     return status;
+}
+
+static enum ps_status explain(const struct search *search, struct ps_plan *plan, struct ps_error *error) {
+    const struct schedule *schedule;
+    const struct cost_table *costs;
+    struct ps_profile *reordered;
+    TRY(schedule_find(plan->schedule, &schedule, error));
+    TRY(simulate_costs(plan, search->profile, &costs, &reordered, error));
+    search_explain_plan(search, costs, schedule->flush, plan);
+    ps_profile_destroy(reordered);
+    return PS_OK;
 }
 
 /* Only what its workers can hold counts as simulated: a method may rely on a schedule of its own that needs less memory. Memory
@@ -159,10 +170,7 @@ static enum ps_status simulate(const struct search *search, const struct planner
     if (periodic && problem->paper_cost && search_has_limit(search->cluster, plan->workers))
         TRY(count_paper_memory(problem, plan, error));
     predicted->simulated = find_excess(search, plan) == 0;
-    const struct schedule *schedule;
-    TRY(schedule_find(plan->schedule, &schedule, error));
-    search_explain_plan(search, problem->costs, schedule->flush, plan);
-    return PS_OK;
+    return explain(search, plan, error);
 }
 
 static bool plan_is_periodic(const struct planner_answer *answer) {

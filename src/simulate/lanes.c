@@ -1,13 +1,13 @@
 /*
- * Workers with two lanes (BaPipe's FBP): forwards run beside backwards on one device. Here each lane is a worker of its own, whose
- * program is what is its lane's of the worker's list: forwards and the transfers of activations, or all the rest.
+ * Workers with two lanes (BaPipe's FBP): forwards run beside backwards on one device. Here each lane is a worker of its own,
+ * whose program is what is its lane's of the worker's list: forwards and the transfers of activations, or all the rest.
  *
  * An instruction waits for the last one before it in the list that is of the other lane and touches a block that it touches,
- * or that updates the weights that it reads: so a forward waits for the backward that gives back its stash, a backward for its
- * forward. Of all else the list says, nothing is kept.
+ * or that updates the weights that it reads: so a forward waits for the backward that gives back its stash, a backward for
+ * its forward. Of all else the list says, nothing is kept.
  *
- * A lane that computes alone has the whole device. Two share it in proportion to the time that each computation takes alone, so
- * that a forward and a backward of F and B that begin together end together, F + B later.
+ * A lane that computes alone has the whole device. Two share it in proportion to the time that each computation takes alone,
+ * so that a forward and a backward of F and B that begin together end together, F + B later.
  */
 #include <math.h>
 #include <stdlib.h>

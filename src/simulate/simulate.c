@@ -236,16 +236,18 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
 enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
                            int batches, struct ps_simulation **simulation, struct ps_error *error) {
     const struct cost_table *table;
-    struct lowered lowered;
+    struct ps_profile *reordered;
+    struct lowered lowered = {0};
     TRY(profile_table(profile, plan->micro_batch, &table, error));
     TRY(plan_check(plan, table->layer_count, error));
-    TRY(plan_check_order(plan, table, error));
     TRY(cluster_check_types(cluster, table, error));
+    TRY(simulate_costs(plan, profile, &table, &reordered, error));
     if (strcmp(plan->model, profile->model) != 0)
         log_warn("the plan is for %s, the profile of %s", plan->model, profile->model);
-    TRY(lower(plan, batches, &lowered, error));
-    enum ps_status status = simulate_lowered(plan, &lowered, table, cluster, simulation, error);
+    enum ps_status status = lower(plan, batches, &lowered, error);
+    if (status == PS_OK) status = simulate_lowered(plan, &lowered, table, cluster, simulation, error);
     lowered_free(&lowered);
+    ps_profile_destroy(reordered);
     return status;
 }
 

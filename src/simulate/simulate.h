@@ -90,6 +90,11 @@ struct simulation_work {
  * the verifier then) come to a standstill. */
 enum ps_status simulate_programs(const struct simulation_work *work, struct ps_simulation **simulation, struct ps_error *error);
 
+/* The costs that a plan's layers are numbered by: the profile's, or where the plan has an order of its own those of the profile's
+ * graph in it, in `reordered` (NULL otherwise; the caller frees it). PS_USAGE where there is no such order. */
+enum ps_status simulate_costs(const struct ps_plan *plan, const struct ps_profile *profile, const struct cost_table **table,
+                              struct ps_profile **reordered, struct ps_error *error);
+
 /* Mini-batches after which the figures of a steady state are known. */
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches);
 /* The same for a plan, which may have more stages than workers. */

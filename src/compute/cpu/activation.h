@@ -1,7 +1,7 @@
 /*
- * exp, tanh and the logistic function as a few multiplications, which a compiler makes as wide as the machine inside a loop (the
- * library's functions it calls one by one). Polynomials of Cephes' expf and tanhf (S. Moshier, 1992); errors below 3 units in the
- * last place. The same bits on every CPU, since nothing is contracted.
+ * exp, tanh and the logistic function as a few multiplications, which a compiler makes as wide as the machine inside a loop
+ * (the library's functions it calls one by one). Polynomials of Cephes' expf and tanhf (S. Moshier, 1992); errors below 3 units
+ * in the last place. The same bits on every CPU, since nothing is contracted.
  */
 #ifndef PENSTOCK_COMPUTE_CPU_ACTIVATION_H
 #define PENSTOCK_COMPUTE_CPU_ACTIVATION_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* x is taken as if within +-87, where the result is a normal number. */
+/* x is taken as if within +-87, where the result is a normal number; what is no number stays none. */
 static inline float activation_exp(float x) {
     x = x > 87.0f ? 87.0f : x;
     x = x < -87.0f ? -87.0f : x;
@@ -23,8 +23,10 @@ static inline float activation_exp(float x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    uint32_t bits = (uint32_t)((int32_t)n + 127) << 23;
+    uint32_t bits; /* of 2^n: n from the low bits of `shifted` into the exponent */
     float power;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits - 0x4b400000u + 127u) << 23;
     memcpy(&power, &bits, sizeof power);
     return p * power;
 }

@@ -10,21 +10,47 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/vector.h"
+#include "compute/cpu/activation.h"
 #include "compute/cpu/cpu.h"
+
+enum { LANES = 16 }; /* what is gathered over a row runs in so many parts, whatever the CPU: the same bits everywhere */
+
+VECTOR_CLONES static float largest_of(int64_t classes, const float *x) {
+    float lanes[LANES];
+    int64_t d = 0;
+    for (int l = 0; l < LANES; l++) lanes[l] = x[0];
+    for (; d + LANES <= classes; d += LANES) {
+        for (int l = 0; l < LANES; l++) lanes[l] = x[d + l] > lanes[l] ? x[d + l] : lanes[l];
+    }
+    for (; d < classes; d++) lanes[0] = x[d] > lanes[0] ? x[d] : lanes[0];
+    for (int l = 1; l < LANES; l++) lanes[0] = lanes[l] > lanes[0] ? lanes[l] : lanes[0];
+    return lanes[0];
+}
+
+/* y = exp(x - largest); returns the sum. */
+VECTOR_CLONES static double exponentials(int64_t classes, const float *x, float largest, float *restrict y) {
+    double lanes[LANES] = {0}, sum = 0;
+    int64_t d = 0;
+    for (; d + LANES <= classes; d += LANES) {
+        for (int l = 0; l < LANES; l++) y[d + l] = activation_exp(x[d + l] - largest);
+        for (int l = 0; l < LANES; l++) lanes[l] += (double)y[d + l];
+    }
+    for (; d < classes; d++) {
+        y[d] = activation_exp(x[d] - largest);
+        lanes[0] += (double)y[d];
+    }
+    for (int l = 0; l < LANES; l++) sum += lanes[l];
+    return sum;
+}
 
 /* Softmax of one row; returns the first of the largest logits, and the logarithm of the sum. */
 static int64_t softmax(int64_t classes, const float *x, float *y, double *logarithm) {
+    float largest = largest_of(classes, x);
     int64_t best = 0;
-    for (int64_t d = 1; d < classes; d++) {
-        if (x[d] > x[best]) best = d;
-    }
-    double sum = 0;
-    for (int64_t d = 0; d < classes; d++) {
-        y[d] = expf(x[d] - x[best]);
-        sum += (double)y[d];
-    }
-    float factor = (float)(1 / sum);
-    for (int64_t d = 0; d < classes; d++) y[d] *= factor;
+    while (best < classes - 1 && x[best] != largest) best++; /* none is equal where one is no number */
+    double sum = exponentials(classes, x, largest, y);
+    vector_scale((size_t)classes, y, (float)(1 / sum));
     *logarithm = log(sum);
     return best;
 }
@@ -37,10 +63,17 @@ static double row_loss(int64_t classes, const float *x, double largest, double l
     return loss - smoothing / (double)classes * mean;
 }
 
-/* Of a row: its loss and hit, kept in the workspace until they are added in order. */
+static VECTOR_CLONES int32_t count_above(size_t count, const float *x, float bound) {
+    int32_t above = 0;
+    for (size_t i = 0; i < count; i++) above += x[i] > bound;
+    return above;
+}
+
+/* Of a row: its loss and hits, kept in the workspace until they are added in order. */
 struct row {
     double loss;
     int32_t label, best;
+    bool in_five;
 };
 
 struct rows {
@@ -59,14 +92,16 @@ static struct rows rows_of(const struct kernel *kernel, const struct kernel_call
 static void forward_part(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct rows *r = context;
-    double smoothing = (double)r->kernel->node->attributes.smoothing;
+    double smoothing = r->call->training ? (double)r->kernel->node->attributes.smoothing : 0;
     for (size_t n = first; n < end; n++) {
         const float *x = r->call->input[0] + n * (size_t)r->classes;
         double logarithm;
         int64_t best = softmax(r->classes, x, r->call->output + n * (size_t)r->classes, &logarithm);
         struct row *row = &r->rows[n];
         *row = (struct row){.label = n < r->count ? r->call->labels[n] : -1, .best = (int32_t)best};
-        if (row->label >= 0) row->loss = row_loss(r->classes, x, (double)x[best], logarithm, row->label, smoothing);
+        if (row->label < 0) continue;
+        row->loss = row_loss(r->classes, x, (double)x[best], logarithm, row->label, smoothing);
+        row->in_five = count_above((size_t)r->classes, x, x[row->label]) < 5;
     }
 }
 
@@ -80,10 +115,12 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct rows rows = rows_of(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, forward_part, &rows);
+    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, forward_part,
+                 &rows);
     for (size_t n = 0; n < rows.count; n++) {
         *call->loss += rows.rows[n].loss;
         *call->correct += rows.rows[n].label >= 0 && rows.rows[n].best == rows.rows[n].label;
+        *call->correct5 += rows.rows[n].in_five;
     }
     return PS_OK;
 }
@@ -109,7 +146,8 @@ static void backward_part(const void *context, int part, size_t first, size_t en
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct rows rows = rows_of(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, backward_part, &rows);
+    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, backward_part,
+                 &rows);
     return PS_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Additive attention (graph/operators/additive_attention.c). Queries (N, Q, U), keys (N, K, U), values (N, K, V), tokens (N, K),
- * y (N, Q, V). Inner: the weights p (N, Q, K). Backward, with dp_qk = dy_q . value_k and ds = p (dp - sum over k of p dp):
+ * Additive attention (graph/operators/additive_attention.c). Queries (N, Q, U), keys (N, K, U), values (N, K, V), tokens (N,
+ * K), y (N, Q, V). Inner: the weights p (N, Q, K). Backward, with dp_qk = dy_q . value_k and ds = p (dp - sum over k of p dp):
  *
  *     dvalue_k = sum over q of p_qk dy_q,   e_qku = ds_qk v_u (1 - t_qku^2),   t_qku the tanh,
  *     dquery_q = sum over k of e_qk,  dkey_k = sum over q of e_qk,  dbias = sum of e,  dv = sum of ds t,

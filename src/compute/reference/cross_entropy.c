@@ -1,6 +1,7 @@
 /*
  * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); of a sequence N counts its positions too. With
- * label smoothing s the target t is (1 - s) at the label plus s / D everywhere. A label of -1 is not counted.
+ * label smoothing s the target t is (1 - s) at the label plus s / D everywhere, in training; evaluation takes the label alone. A
+ * label of -1 is not counted.
  *
  *     loss of a label = - sum over d of t_d log y_d,   dx = (y - t) * gradient_scale
  */
@@ -9,9 +10,9 @@
 
 #include "compute/reference/reference.h"
 
-static double target(const struct kernel *kernel, int64_t d, int64_t label) {
+static double target(const struct kernel *kernel, const struct kernel_call *call, int64_t d, int64_t label) {
     const struct reference_kernel *k = reference_of(kernel);
-    double smoothing = (double)k->attributes->smoothing;
+    double smoothing = call->training ? (double)k->attributes->smoothing : 0;
     return (d == label ? 1 - smoothing : 0) + smoothing / (double)k->output.dim[0];
 }
 
@@ -38,9 +39,13 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
         for (int64_t d = 0; d < classes; d++) {
             double logarithm = (double)x[d] - (double)x[best] - log(sum);
             call->output[n * classes + d] = (float)exp(logarithm);
-            if (counts(kernel, call, n)) *call->loss -= target(kernel, d, call->labels[n]) * logarithm;
+            if (counts(kernel, call, n)) *call->loss -= target(kernel, call, d, call->labels[n]) * logarithm;
         }
-        if (counts(kernel, call, n)) *call->correct += best == call->labels[n];
+        if (!counts(kernel, call, n)) continue;
+        int64_t higher = 0;
+        for (int64_t d = 0; d < classes; d++) higher += x[d] > x[call->labels[n]];
+        *call->correct += best == call->labels[n];
+        *call->correct5 += higher < 5;
     }
     return PS_OK;
 }
@@ -52,7 +57,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     memset(dx, 0, (size_t)(reference_rows(kernel, &reference_of(kernel)->output) * classes) * sizeof(float));
     for (int64_t n = 0; n < labels_of(kernel, call); n++) {
         for (int64_t d = 0; d < classes && counts(kernel, call, n); d++) {
-            double difference = (double)call->output[n * classes + d] - target(kernel, d, call->labels[n]);
+            double difference = (double)call->output[n * classes + d] - target(kernel, call, d, call->labels[n]);
             dx[n * classes + d] = (float)(difference * (double)call->gradient_scale);
         }
     }

@@ -1,7 +1,7 @@
 /*
- * GNMT, translation by stacked LSTM layers (Wu et al., "Google's neural machine translation system", 2016), as PipeDream, BaPipe
- * and PipeOptim train it: the implementation of MLPerf (NVIDIA's seq2seq) in PipeDream's form, which has an embedding of its own
- * for each language. L/2 layers encode, L/2 decode; all have `hidden` features:
+ * GNMT, translation by stacked LSTM layers (Wu et al., "Google's neural machine translation system", 2016), as PipeDream,
+ * BaPipe and PipeOptim train it: the implementation of MLPerf (NVIDIA's seq2seq) in PipeDream's form, which has an embedding of
+ * its own for each language. L/2 layers encode, L/2 decode; all have `hidden` features:
  *
  *     encoder   embedding; layer 0 in both directions; layer 1 reads both; layers 2.. add their input to their output
  *     decoder   embedding; layer 0, whose outputs ask for the encoder's by additive attention; the other layers read the one

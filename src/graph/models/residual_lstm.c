@@ -1,6 +1,7 @@
 /*
- * Residual LSTM for classifying texts, as PipeOptim and SpecTrain train it on IMDb; the layers are those of SpecTrain's published
- * implementation (ntueclab/SpecTrain-PyTorch, sentiment_analysis), whose names and initial values the parameters have:
+ * Residual LSTM for classifying texts, as PipeOptim and SpecTrain train it on IMDb; the layers are those of SpecTrain's
+ * published implementation (ntueclab/SpecTrain-PyTorch, sentiment_analysis), whose names and initial values the parameters
+ * have:
  *
  *     x = embedding of the tokens
  *     layers times: x = x + projection(LSTM(x))

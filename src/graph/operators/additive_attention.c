@@ -4,7 +4,8 @@
  * Inputs: queries (U features at Tq positions) and keys (U at Tk), both projected before; values (V at Tk); and, if given, the
  * tokens of the keys: those of padding (token 0) get no weight. Output: V features at Tq positions.
  *
- *     score(q, k) = sum over u of v_u tanh(query_qu + key_ku + normalize_bias_u),  v = normalize_scalar linear_att / |linear_att|
+ *     score(q, k) = sum over u of v_u tanh(query_qu + key_ku + normalize_bias_u),
+ *     v = normalize_scalar linear_att / |linear_att|
  *     output_q = sum over k of softmax_k(score(q, k)) value_k                      (0 where all keys are padding)
  */
 #include <math.h>

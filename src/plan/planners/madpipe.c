@@ -9,7 +9,7 @@
 
 #include "plan/planners/madpipe_schedule.h"
 
-enum { NODES_PER_TEST = 1500, PROMISING = 8, PLANS = 64, CLIMB_NODES = 60000 };
+enum { NODES_PER_TEST = 1500, PROMISING = 8, PLANS = 64, PLAN_NODES = 20000, CLIMB_NODES = 20000 };
 
 /* Chains of more layers than this are searched for plans at so many of their cuts; the bound is
  * found to 1/SHARP; what is only a hint to 1/ROUGH. */
@@ -20,6 +20,7 @@ struct scratch {
     struct periodic_operation *operations;
     bool *cuts;
     int counts[PLANS];
+    int nodes; /* that schedules of the bound's plans may still take */
 };
 
 /* The plans that a period allows, each scheduled where that beats what is known. */
@@ -30,7 +31,7 @@ static enum ps_status improve_at(const struct madpipe *data, struct scratch *scr
     TRY(madpipe_special_some(data, period, PLANS, scratch->stages, scratch->counts, &plans, &complete, error));
     for (int p = 0; p < plans && bound < best->period_ns; p++)
         TRY(madpipe_schedule_least(data, scratch->stages + (size_t)p * (size_t)data->layers, scratch->counts[p], bound - 1,
-                                   NODES_PER_TEST, scratch->operations, best, error));
+                                   NODES_PER_TEST, &scratch->nodes, scratch->operations, best, error));
     return PS_OK;
 }
 
@@ -107,7 +108,8 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     struct madpipe data;
     TRY(madpipe_open(problem, &data, error));
     size_t layers = (size_t)data.layers;
-    struct scratch scratch = {.stages = malloc(PLANS * layers * sizeof *scratch.stages),
+    struct scratch scratch = {.nodes = PLAN_NODES,
+                              .stages = malloc(PLANS * layers * sizeof *scratch.stages),
                               .operations = malloc(4 * (layers + 1) * sizeof *scratch.operations),
                               .cuts = malloc((layers + 1) * sizeof *scratch.cuts)};
     struct madpipe_found best = {.stages = malloc(layers * sizeof *best.stages),

@@ -6,15 +6,16 @@
 #include "plan/planners/madpipe_schedule.h"
 
 enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t low,
-                                      int nodes_per_test, struct periodic_operation *operations, struct madpipe_found *best,
+                                      int nodes_per_test, int *nodes_left, struct periodic_operation *operations, struct madpipe_found *best,
                                       struct ps_error *error) {
     int64_t step = (best->period_ns - low) / 64 + 1;
     bool galloping = true, found;
-    while (best->period_ns - low > 1 && best->period_ns - low > low / 100000) {
+    while (*nodes_left > 0 && best->period_ns - low > 1 && best->period_ns - low > low / 100000) {
         int64_t period = galloping ? low + step : low + (best->period_ns - low) / 2;
-        int nodes = nodes_per_test, operation_count;
+        int most = nodes_per_test < *nodes_left ? nodes_per_test : *nodes_left, nodes = most, operation_count;
         if (period >= best->period_ns) period = best->period_ns - 1;
         TRY(madpipe_schedule(data, stages, count, period, &nodes, operations, &operation_count, &found, error));
+        *nodes_left -= most - nodes;
         if (!found) {
             low = period;
             step *= 2;

@@ -149,13 +149,14 @@ static enum ps_status solve_data(const struct madpipe *data, struct grid *grid, 
                          data->workers, states, STATES_MAX);
     grid->least = malloc(states * sizeof *grid->least);
     if (!grid->least) return error_memory(error, "the grid of the planner", states * sizeof *grid->least);
+    int nodes = 10 * NODES;
     int64_t promised = first_phase(grid, states, stages, &count);
     free(grid->least);
     best->period_ns = 4 * data->time_ns[data->layers] + 4;
     for (int l = 0; l < data->layers; l++) best->period_ns += data->transfer_ns[l];
     if (promised < NEVER)
-        TRY(madpipe_schedule_least(data, stages, count, data->time_ns[data->layers] / data->workers - 1, NODES, operations,
-                                   best, error));
+        TRY(madpipe_schedule_least(data, stages, count, data->time_ns[data->layers] / data->workers - 1, NODES, &nodes,
+                                   operations, best, error));
     if (best->operation_count == 0)
         return error_set(error, PS_NO_PLAN, "the published grid finds no plan for %d workers that fits their memory",
                          data->workers);

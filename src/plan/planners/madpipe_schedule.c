@@ -13,7 +13,7 @@
  *     batches each may keep. Where only what is held at a moment counts, it is looked at when one of its forwards starts, the
  *     moments at which it is largest: if it is too much, one stage must have finished one batch more by then, or not begun one.
  *
- * A depth-first search tries both sides of each choice, that of the worst overlap first. A budget of nodes cuts it short; where
+ * The simplest schedule is tried first (madpipe_pack.c). Then a depth-first search tries both sides of each choice, that of the worst overlap first. A budget of nodes cuts it short; where
  * it ends with nodes left and nothing found, there is no schedule.
  */
 #include "plan/planners/madpipe_schedule.h"
@@ -339,8 +339,12 @@ enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe
         p.backward = p.forward + count;
         bool possible = write_operations(&p) && limit_waits(&p);
         write_pairs(&p);
-        *found = possible && loads_fit(&p) && limit_stays(&p) && search(&p, 0);
-        for (int o = 0; o < p.operation_count; o++) p.operations[o].start_ns = time_of(&p, o);
+        possible = possible && loads_fit(&p);
+        *found = possible && madpipe_pack(data, stages, count, period_ns, operations, p.resource, p.operation_count);
+        if (!*found) {
+            *found = possible && limit_stays(&p) && search(&p, 0);
+            for (int o = 0; o < p.operation_count; o++) p.operations[o].start_ns = time_of(&p, o);
+        }
         *operation_count = p.operation_count;
         if (p.apart.failed) status = error_memory(error, "the bounds of a schedule", p.apart.trail_capacity * sizeof *p.apart.trail);
     }

@@ -13,6 +13,11 @@ enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe
                                 int *nodes, struct periodic_operation *operations, int *operation_count, bool *found,
                                 struct ps_error *error);
 
+/* Gives the operations, which stand in the order of a batch's way, their starts by packing them on their resources; false where
+ * that is no valid schedule. */
+bool madpipe_pack(const struct madpipe *data, const struct madpipe_stage *stages, int stage_count, int64_t period_ns,
+                  struct periodic_operation *operations, const int *resource, int count);
+
 /* A plan with a schedule. */
 struct madpipe_found {
     struct madpipe_stage *stages;
@@ -23,9 +28,9 @@ struct madpipe_found {
 };
 
 /* Searches the least period above `low` and below best->period_ns for which the given stages can be scheduled, to 0.001%, and
- * puts what it finds (verified) into `best`. `operations` is scratch. */
+ * puts what it finds (verified) into `best`. Takes no more than `nodes`, which falls. `operations` is scratch. */
 enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t low,
-                                      int nodes_per_test, struct periodic_operation *operations, struct madpipe_found *best,
+                                      int nodes_per_test, int *nodes, struct periodic_operation *operations, struct madpipe_found *best,
                                       struct ps_error *error);
 
 /* Improves `best` (a plan; without operations: contiguous stages under 1F1B*) by small changes of its stages, until none helps, the

@@ -1,12 +1,14 @@
 /*
- * Greedy list scheduling. A backward goes before a forward; of several the one of the oldest micro-batch, then for forwards the
- * one nearest to the end and for backwards the one nearest to the start. Micro-batches enter only while fewer than the limit are
- * under way, which bounds the memory; nothing else waits for anything but its inputs, so the order can always run.
+ * Greedy list scheduling. The oldest micro-batch goes first, where a backward counts as so many micro-batches younger as the
+ * rules have patience (with a negative one, as older than any forward); then a backward before a forward. Micro-batches enter
+ * only while fewer than the limit are under way, which bounds the memory; nothing else waits for anything but its inputs, so
+ * the order can always run.
  */
 #include "program/schedules/greedy.h"
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 int wave_worker(int stage, int stages, int workers) {
     (void)stages;
@@ -42,10 +44,12 @@ static bool can_begin(const struct greedy *greedy, int stage, int part, int now)
     return there(greedy, FORWARD, stage - 1, k, now);
 }
 
-static bool better(const struct choice *a, const struct choice *b) {
+static bool better(const struct greedy *greedy, const struct choice *a, const struct choice *b) {
+    int turn_a = a->micro_batch + (a->part == BACKWARD ? greedy->rules->patience : 0);
+    int turn_b = b->micro_batch + (b->part == BACKWARD ? greedy->rules->patience : 0);
+    if (turn_a != turn_b) return turn_a < turn_b;
     if (a->part != b->part) return a->part == BACKWARD;
-    if (a->micro_batch != b->micro_batch) return a->micro_batch < b->micro_batch;
-    return a->part == BACKWARD ? a->stage < b->stage : a->stage > b->stage;
+    return a->stage > b->stage;
 }
 
 static enum ps_status begin(struct greedy *greedy, int worker, const struct choice *choice, int now, struct ps_error *error) {
@@ -67,7 +71,7 @@ static enum ps_status take_turn(struct greedy *greedy, int now, struct choice *b
         for (int part = 0; part < PARTS; part++) {
             struct choice choice = {.stage = stage, .part = part, .micro_batch = greedy->done[part][stage]};
             if (!can_begin(greedy, stage, part, now)) continue;
-            if (best[worker].stage < 0 || better(&choice, &best[worker])) best[worker] = choice;
+            if (best[worker].stage < 0 || better(greedy, &choice, &best[worker])) best[worker] = choice;
         }
     }
     for (int worker = 0; worker < programs->workers; worker++) {
@@ -93,21 +97,43 @@ static enum ps_status repeat(struct ps_programs *programs, struct ps_error *erro
     return PS_OK;
 }
 
-enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_rules *rules, struct ps_error *error) {
+static void start(struct greedy *greedy, int *block) {
+    size_t stages = (size_t)greedy->programs->stages, cells = stages * (size_t)greedy->micro_batches;
+    memset(block, 0, (PARTS * (stages + cells) + (size_t)greedy->programs->workers) * sizeof *block);
+    for (int part = 0; part < PARTS; part++) {
+        greedy->done[part] = block + (size_t)part * (stages + cells);
+        greedy->ready_at[part] = greedy->done[part] + stages;
+        for (size_t cell = 0; cell < cells; cell++) greedy->ready_at[part][cell] = INT_MAX;
+    }
+    greedy->free_at = block + PARTS * (stages + cells);
+}
+
+/* One mini-batch by one set of rules; *length: when the last computation begins. `block` and `best`: room for start and take_turn. */
+static enum ps_status try_rules(struct ps_programs *programs, const struct greedy_rules *rules, int *block, struct choice *best,
+                                int *length, struct ps_error *error) {
+    struct greedy greedy = {.programs = programs, .rules = rules, .micro_batches = programs->micro_batches};
+    for (int worker = 0; worker < programs->workers; worker++) programs->worker[worker].count = 0;
+    start(&greedy, block);
+    int left = PARTS * programs->stages * programs->micro_batches, now = 0;
+    for (; left > 0; now++) TRY(take_turn(&greedy, now, best, &left, error));
+    *length = now;
+    return PS_OK;
+}
+
+enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_rules *rules, int count, struct ps_error *error) {
     size_t stages = (size_t)programs->stages, workers = (size_t)programs->workers;
     size_t cells = stages * (size_t)programs->micro_batches;
-    int *block = calloc(PARTS * (stages + cells) + workers, sizeof *block);
+    int *block = malloc((PARTS * (stages + cells) + workers) * sizeof *block);
     struct choice *best = calloc(workers, sizeof *best);
     enum ps_status status = block && best ? PS_OK : error_memory(error, "schedule", PARTS * cells * sizeof *block);
-    struct greedy greedy = {.programs = programs, .rules = rules, .micro_batches = programs->micro_batches};
-    for (int part = 0; status == PS_OK && part < PARTS; part++) {
-        greedy.done[part] = block + (size_t)part * (stages + cells);
-        greedy.ready_at[part] = greedy.done[part] + stages;
-        for (size_t cell = 0; cell < cells; cell++) greedy.ready_at[part][cell] = INT_MAX;
+    int shortest = 0, least = INT_MAX, length = 0;
+    for (int i = 0; status == PS_OK && i < count; i++) {
+        status = try_rules(programs, &rules[i], block, best, &length, error);
+        if (status != PS_OK || length >= least) continue;
+        least = length;
+        shortest = i;
     }
-    greedy.free_at = block + PARTS * (stages + cells);
-    int left = PARTS * (int)cells;
-    for (int now = 0; status == PS_OK && left > 0; now++) status = take_turn(&greedy, now, best, &left, error);
+    if (status == PS_OK && shortest < count - 1) status = try_rules(programs, &rules[shortest], block, best, &length, error);
     if (status == PS_OK) status = repeat(programs, error);
     free(best);
     free(block);

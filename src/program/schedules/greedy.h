@@ -9,10 +9,11 @@
 struct greedy_rules {
     int forward, backward; /* units of time that they take */
     int under_way;         /* micro-batches between the first stage's forward and its backward, at most */
+    int patience;          /* a backward lets forwards go first, but not those of micro-batches so many later or more */
 };
 
-/* Writes every mini-batch in the order found for one. */
-enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_rules *rules, struct ps_error *error);
+/* Writes every mini-batch in the order found for one, by that of the rules which gives the shortest. */
+enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_rules *rules, int count, struct ps_error *error);
 
 /* Placement in waves: the stages go from the first worker to the last, then back, and so on. Worker of a stage. */
 int wave_worker(int stage, int stages, int workers);

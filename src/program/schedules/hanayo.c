@@ -1,8 +1,11 @@
 /*
- * Hanayo (Liu et al., 2023): stages in waves, from the first worker to the last and back again, w times; so the last worker of
- * one way is the first of the way back, and a micro-batch turns around without a transfer. Computations go in the order of a
- * greedy search that takes a backward for two forwards; at most 2P-1 micro-batches are under way, each with stages that are
- * half as large as those of 1F1B. It is made for M = P; with more the greedy order came out somewhat worse than 1F1B.
+ * Hanayo (Liu et al., 2023): stages in waves, from the first worker to the last and back again, w times; so the last worker
+ * of one way is the first of the way back, and a micro-batch turns around without a transfer. It is made for M = P.
+ *
+ * The paper draws its orders; here they are found by a greedy search that takes a backward for two forwards, with at most 2P
+ * micro-batches under way, each with stages that are half as large as those of 1F1B. For M = P it is best to run backwards as
+ * soon as they can be; for more micro-batches, where forwards have to keep the pipeline full, to let those of the next P or
+ * 3P/2 go first. All are tried; the bubble then is no larger than that of interleaved 1F1B with as many stages on a worker.
  */
 #include "program/schedules/greedy.h"
 #include "program/schedules/straight.h"
@@ -15,8 +18,12 @@ static const struct placement waves = {
 static enum ps_status write_all(struct ps_programs *programs, struct ps_error *error) {
     int workers = 0; /* up to where the first wave turns around */
     while (workers < programs->stages && straight_stage(programs, programs_worker(programs, workers)) == workers) workers++;
-    struct greedy_rules rules = {.forward = 1, .backward = 2, .under_way = 2 * workers - 1};
-    return greedy_write(programs, &rules, error);
+    const int patience[] = {-programs->micro_batches, workers, workers + workers / 2};
+    struct greedy_rules rules[6];
+    for (int i = 0; i < 6; i++)
+        rules[i] = (struct greedy_rules){
+            .forward = 1, .backward = 2, .under_way = 2 * workers - 1 + i / 3, .patience = patience[i % 3]};
+    return greedy_write(programs, rules, 6, error);
 }
 
 const struct schedule schedule_hanayo = {

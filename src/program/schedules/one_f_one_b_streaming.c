@@ -1,6 +1,6 @@
 /*
- * BaPipe's 1F1B-AS (Zhao et al., 2020, figure 5(a)): the order of 1F1B with flush on devices that send a result from its first part
- * on, so that a transfer is hidden behind the computation that makes the block.
+ * BaPipe's 1F1B-AS (Zhao et al., 2020, figure 5(a)): the order of 1F1B with flush on devices that send a result from its
+ * first part on, so that a transfer is hidden behind the computation that makes the block.
  */
 #include "program/schedules/straight.h"
 

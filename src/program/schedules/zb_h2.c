@@ -1,7 +1,7 @@
 /*
- * ZB-H2 (Qi, Wan, Huang and Lin, Zero Bubble Pipeline Parallelism, 2023): as ZB-H1, with twice the forwards ahead and twice the
- * delay of the weights' gradients. The bubble is (P-1)(F+I-2W), none where F = I = W; each stage holds up to 2P-1 micro-batches.
- * With fewer than 2P-1 there is not enough to fill the pipeline with, and some bubble is left.
+ * ZB-H2 (Qi, Wan, Huang and Lin, Zero Bubble Pipeline Parallelism, 2023): as ZB-H1, with twice the forwards ahead and twice
+ * the delay of the weights' gradients. The bubble is (P-1)(F+I-2W), none where F = I = W; each stage holds up to 2P-1 micro-
+ * batches. With fewer than 2P-1 there is not enough to fill the pipeline with, and some bubble is left.
  */
 #include "program/schedules/straight.h"
 

@@ -1,17 +1,17 @@
 /*
  * ZB-V (Qi, Wan, Huang and Lin, Zero Bubble Pipeline Parallelism, 2023): two stages on each worker, in a V: p and 2P-1-p on
- * worker p, so that a micro-batch turns around on the last worker and ends where it began. Backwards are split. Where forward,
- * input's and weights' gradient take the same time there is no bubble (from M = 2P on), and a worker holds at most 2P
- * micro-batches of a stage, which is half as large as a stage of 1F1B: as much as 1F1B's first worker.
+ * worker p, so that a micro-batch turns around on the last worker and ends where it began. Backwards are split. Where
+ * forward, input's and weights' gradient take the same time there is no bubble (from M = 2P on), and a worker holds at most
+ * 2P micro-batches of a stage, which is half as large as a stage of 1F1B: as much as 1F1B's first worker.
  *
- * The paper finds its order by search. Here it is written down. With F, I, W for the computations of the stage on the way down
- * and f, i, w for those on the way back, worker p runs
+ * The paper finds its order by search. Here it is written down. With F, I, W for the computations of the stage on the way
+ * down and f, i, w for those on the way back, worker p runs
  *
  *     F 2(P-1-p) times    (F f) p+1 times    (i w f) P-1-p times    (i w F I W f) until all F are done
  *     (i w I W f) P-1-p times    (i I) p+1 times    (W I) P-1-p times    W 2(p+1) times
  *
- * where, from the last line's (i I) on, weights follow in the order of their inputs. Fewer than 2P micro-batches are run in the
- * order of 2P, with what does not exist left out.
+ * where, from the last line's (i I) on, weights follow in the order of their inputs. Fewer than 2P micro-batches are run in
+ * the order of 2P, with what does not exist left out.
  */
 #include "program/schedules/greedy.h"
 #include "program/schedules/straight.h"

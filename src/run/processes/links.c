@@ -119,7 +119,8 @@ static void send_soon(struct links *links, struct peer *peer, unsigned kind, con
     memcpy(together + sizeof head, data, size);
     ssize_t put = peer->fd >= 0 ? send(peer->fd, together, sizeof head + size, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
     /* A part of a frame must not stay alone. */
-    if (put > 0 && (size_t)put < sizeof head + size) write_buffer(links, peer, together + put, sizeof head + size - (size_t)put);
+    if (put > 0 && (size_t)put < sizeof head + size)
+        write_buffer(links, peer, together + put, sizeof head + size - (size_t)put);
     pthread_mutex_unlock(&peer->write_lock);
 }
 
@@ -210,7 +211,8 @@ static void take_in(struct links *links, int rank, struct frame *frame) {
     case FRAME_LOG:
         if (frame->size <= sizeof level) break;
         memcpy(&level, frame->data, sizeof level);
-        log_line((enum ps_log_level)level, "rank %d: %.*s", rank, (int)(frame->size - sizeof level), frame->data + sizeof level);
+        log_line((enum ps_log_level)level, "rank %d: %.*s", rank, (int)(frame->size - sizeof level),
+                 frame->data + sizeof level);
         break;
     case FRAME_FAILED:
         if (frame->size != sizeof error) break;

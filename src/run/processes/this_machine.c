@@ -44,7 +44,8 @@ struct process_info this_machine(void) {
     CPU_ZERO(&set);
     if (gethostname(info.host, sizeof info.host - 1) != 0) snprintf(info.host, sizeof info.host, "unknown");
     if (!read_field("/proc/cpuinfo", "model name", info.cpu, sizeof info.cpu)) snprintf(info.cpu, sizeof info.cpu, "unknown");
-    if (read_field("/proc/meminfo", "MemAvailable", memory, sizeof memory)) info.memory_bytes = 1024 * strtoll(memory, NULL, 10);
+    if (read_field("/proc/meminfo", "MemAvailable", memory, sizeof memory))
+        info.memory_bytes = 1024 * strtoll(memory, NULL, 10);
     if (sched_getaffinity(0, sizeof set, &set) == 0) info.cores = CPU_COUNT(&set);
     info.machine = number_of_machine(info.host);
     return info;

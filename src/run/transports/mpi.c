@@ -3,8 +3,8 @@
  *
  * Only calls that never wait are made between start and end, one at a time under a lock (MPI_THREAD_SERIALIZED): a blocked rank
  * would burn a core, and neither Open MPI nor MPICH moves a large message along unless somebody calls it. Whoever waits calls
- * again and again, with sleeps between; whoever computes calls between operators. A block goes in pieces, so that one call never
- * copies much, and so that sizes above 2 GiB fit MPI's counts.
+ * again and again, with sleeps between; whoever computes calls between operators. A block goes in pieces, so that one call
+ * never copies much, and so that sizes above 2 GiB fit MPI's counts.
  */
 #include <assert.h>
 #include <mpi.h>
@@ -70,7 +70,8 @@ static enum ps_status start(int *rank, int *count, struct ps_error *error) {
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return error_set(error, PS_FAILED, "MPI cannot be started");
     if (level < MPI_THREAD_SERIALIZED)
-        return error_set(error, PS_FAILED, "this MPI library can only be called from one thread; MPI_THREAD_SERIALIZED is needed");
+        return error_set(error, PS_FAILED,
+                         "this MPI library can only be called from one thread; MPI_THREAD_SERIALIZED is needed");
     MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     MPI_Comm_rank(communicator, rank);
@@ -175,9 +176,11 @@ const struct transport_class transport_mpi = {
     .create = create,
     .destroy = ranks_destroy,
     .post = ranks_post,
+    .reduce = ranks_reduce,
     .settled = ranks_settled,
     .settled_at = ranks_settled_at,
     .wait = ranks_wait,
     .stop = ranks_stop,
     .progress = ranks_progress,
+    .drain = ranks_drain,
 };

@@ -1,7 +1,7 @@
 /*
- * Blocks between processes: a post starts a message on its route, whose number is the message's tag, and whoever asks whether it is
- * over moves all messages along. The n-th block of one end meets the n-th of the other because messages of one route keep their
- * order. Nothing changes places: contents are copied into the receiver's block.
+ * Blocks between processes: a post starts a message on its route, whose number is the message's tag, and whoever asks whether
+ * it is over moves all messages along. The n-th block of one end meets the n-th of the other because messages of one route keep
+ * their order. Nothing changes places: contents are copied into the receiver's block.
  *
  * A route between two parts of one worker has both ends here and is the channels' matter.
  */
@@ -14,6 +14,7 @@
 #include "program/routes.h"
 #include "run/emulation.h"
 #include "run/transports/channels.h"
+#include "run/transports/rank_sums.h"
 #include "run/worker.h"
 
 /* Who waits sleeps between two looks; longer and longer, since what does not come soon may come late. */
@@ -25,10 +26,10 @@
 /* One slot of one kind of one part of this process's worker; used by its thread alone. */
 struct place {
     struct message *message;
-    bool travels; /* it was last posted to another process */
-    bool pending; /* its message is under way */
-    int route;    /* that an incoming block takes; NO_ROUTE: it leaves */
-    double when;  /* the message was over, or would be by the emulated link */
+    bool travels;       /* it was last posted to another process */
+    bool pending;       /* its message is under way */
+    int route;          /* that an incoming block takes; NO_ROUTE: it leaves */
+    double when;        /* the message was over, or would be by the emulated link */
     struct place *next; /* of those that are pending */
 };
 
@@ -42,13 +43,14 @@ struct ranks {
     struct place *(*places)[BLOCK_KINDS]; /* by part, kind and slot; NULL of parts that are elsewhere */
     struct place *pending;                /* all whose messages are under way */
     struct emulation *emulation;          /* of the links that come here; NULL: none */
+    struct rank_sums *sums;
     atomic_bool stopped;
     double progressed_at;
 };
 
 static struct place *find(const struct transport *transport, int part, enum block_kind kind, int slot) {
     const struct ranks *ranks = (const struct ranks *)transport;
-    return ranks->processes && ranks->places[part][kind] ? &ranks->places[part][kind][slot] : NULL;
+    return ranks->processes && kind < BLOCK_KINDS && ranks->places[part][kind] ? &ranks->places[part][kind][slot] : NULL;
 }
 
 static enum ps_status make_places(struct ranks *ranks, const struct transport_options *options, int part, enum block_kind kind,
@@ -74,6 +76,7 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
         for (int kind = 0; kind < BLOCK_KINDS && ranks->part_worker[part] == ranks->processes->rank; kind++)
             TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
     }
+    TRY(rank_sums_create(ranks->transport.class->processes, options, &ranks->sums, error));
     if (!options->emulated) return PS_OK;
     return emulation_create(options->emulated, options->programs, &ranks->routes, options->sizes, &ranks->emulation, error);
 }
@@ -108,6 +111,7 @@ void ranks_destroy(struct transport *transport) {
     free(ranks->places);
     free(ranks->part_worker);
     emulation_destroy(ranks->emulation);
+    rank_sums_destroy(ranks->sums);
     routes_free(&ranks->routes);
     free(ranks);
 }
@@ -137,6 +141,7 @@ void ranks_post(struct transport *transport, int part, enum block_kind kind, int
 
 /* Notes which messages are over, and when that was seen. */
 static void look(struct ranks *ranks) {
+    if (ranks->sums) rank_sums_look(ranks->sums);
     for (struct place **next = &ranks->pending; *next;) {
         struct place *place = *next;
         if (!ranks->transport.class->processes->message_done(place->message)) {
@@ -150,7 +155,23 @@ static void look(struct ranks *ranks) {
     }
 }
 
+void ranks_reduce(struct transport *transport, int part, const struct transport_share *share, double when) {
+    struct ranks *ranks = (struct ranks *)transport;
+    if (ranks->processes)
+        rank_sums_start(ranks->sums, part, share);
+    else
+        channels_reduce(ranks->inside, part, share, when);
+}
+
+/* Has the sum been made that was started last? */
+static bool sum_settled(struct ranks *ranks, int part) {
+    if (!rank_sums_settled(ranks->sums, part)) look(ranks);
+    return rank_sums_settled(ranks->sums, part);
+}
+
 bool ranks_settled(struct transport *transport, int part, enum block_kind kind, int slot) {
+    if (kind == BLOCK_WEIGHT_GRADIENTS && ((struct ranks *)transport)->processes)
+        return sum_settled((struct ranks *)transport, part);
     struct place *place = find(transport, part, kind, slot);
     if (!place || !place->travels) return channels_settled(((struct ranks *)transport)->inside, part, kind, slot);
     if (place->pending) look((struct ranks *)transport);
@@ -158,22 +179,39 @@ bool ranks_settled(struct transport *transport, int part, enum block_kind kind, 
 }
 
 double ranks_settled_at(struct transport *transport, int part, enum block_kind kind, int slot) {
+    const struct ranks *ranks = (const struct ranks *)transport;
+    if (kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes) return rank_sums_settled_at(ranks->sums, part);
     const struct place *place = find(transport, part, kind, slot);
     if (!place || !place->travels) return channels_settled_at(((struct ranks *)transport)->inside, part, kind, slot);
     return place->when;
+}
+
+/* Sleeps longer each time. False: there is nothing to wait for any more. */
+static bool pause_before_look(const struct ranks *ranks, double *sleep_s) {
+    if (atomic_load_explicit(&ranks->stopped, memory_order_relaxed)) return false;
+    clock_sleep(*sleep_s);
+    if (*sleep_s < LOOK_MOST_S) *sleep_s *= 1.5;
+    return true;
 }
 
 /* Within a process only its one worker could settle what it waits for. */
 bool ranks_wait(struct transport *transport, int part, enum block_kind kind, int slot) {
     struct ranks *ranks = (struct ranks *)transport;
     const struct place *place = find(transport, part, kind, slot);
-    if (!place || !place->travels) return channels_wait(ranks->inside, part, kind, slot);
+    bool sum = kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes;
+    if (!sum && (!place || !place->travels)) return channels_wait(ranks->inside, part, kind, slot);
     double sleep_s = LOOK_FIRST_S;
-    while (!ranks_settled(transport, part, kind, slot)) {
-        if (atomic_load_explicit(&ranks->stopped, memory_order_relaxed)) return false;
-        clock_sleep(sleep_s);
-        if (sleep_s < LOOK_MOST_S) sleep_s *= 1.5;
-    }
+    while (!ranks_settled(transport, part, kind, slot))
+        if (!pause_before_look(ranks, &sleep_s)) return false;
+    return true;
+}
+
+/* Without it a block that the other end takes late would never leave: nobody here would call any more. */
+bool ranks_drain(struct transport *transport) {
+    struct ranks *ranks = (struct ranks *)transport;
+    double sleep_s = LOOK_FIRST_S;
+    for (look(ranks); ranks->pending; look(ranks))
+        if (!pause_before_look(ranks, &sleep_s)) return false;
     return true;
 }
 

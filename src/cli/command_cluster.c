@@ -1,0 +1,62 @@
+/* penstock cluster: measures the machines that it was started on. */
+#include "cli/command.h"
+#include "cli/output.h"
+
+struct cluster_command_arguments {
+    struct common_arguments common;
+    const char *output;
+    struct ps_cluster_measure_options options;
+};
+
+#define OF(member) offsetof(struct cluster_command_arguments, member)
+
+static const struct argument rows[] = {
+    {.name = "device",
+     .value = "NAME",
+     .help = "what computes",
+     .offset = OF(options.device),
+     .read = argument_read_name,
+     .table = PS_TABLE_DEVICES},
+    {.name = "threads",
+     .value = "N",
+     .help = "threads of each worker",
+     .offset = OF(options.threads),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1024},
+    {.name = "output",
+     .letter = 'o',
+     .value = "FILE",
+     .help = "write the cluster here",
+     .offset = OF(output),
+     .read = argument_read_text},
+};
+static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
+
+static enum ps_status put_cluster(const struct cluster_command_arguments *arguments, const struct ps_cluster *cluster,
+                                  struct ps_error *error) {
+    if (arguments->output != NULL) CHECK(ps_cluster_write(cluster, arguments->output, error));
+    return output_text(arguments->common.json ? ps_cluster_json(cluster) : ps_cluster_table(cluster), error);
+}
+
+static enum ps_status run(const void *values, struct ps_error *error) {
+    const struct cluster_command_arguments *arguments = values;
+    struct ps_cluster *cluster;
+    CHECK(ps_cluster_measure(&arguments->options, &cluster, error));
+    enum ps_status status = ps_process_rank() == 0 ? put_cluster(arguments, cluster, error) : PS_OK;
+    ps_cluster_destroy(cluster);
+    return status;
+}
+
+const struct command command_cluster = {
+    .name = "cluster",
+    .summary = "measures the machines it is started on",
+    .usage = "[-o FILE]",
+    .description = "Started by mpirun, as many processes as there will be workers find out what each of them has: host,\n"
+                   "memory, the speed of its device beside rank 0's, and latency and bandwidth between hosts. The file is\n"
+                   "what --cluster takes.",
+    .example = "  mpirun -n 4 --hostfile hosts penstock cluster -o cluster.json",
+    .size = sizeof(struct cluster_command_arguments),
+    .groups = {{&group, 0}, {&common_group, 0}},
+    .run = run,
+};

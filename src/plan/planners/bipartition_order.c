@@ -1,0 +1,117 @@
+/*
+ * Bi-Partition over the best order of unlike workers, for few kinds of devices: every order that differs is planned exactly
+ * (bipartition.c) and the shortest period wins. Links must be alike, so that only the order of the kinds counts: n workers of two
+ * kinds have at most n over n/2 orders, 70 for eight.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/planner.h"
+
+enum { ORDERS_MAX = 5000 };
+
+extern const struct planner planner_bipartition;
+
+struct orders {
+    const struct planner_problem *problem;
+    struct planner_answer *best;
+    int *kind;  /* per worker: the first worker like it */
+    int *chosen; /* per place: a worker */
+    bool *used;
+    int tried;
+    struct ps_error *refusal; /* of the first order */
+};
+
+static bool alike(const struct cluster_device *a, const struct cluster_device *b) {
+    return a->speed == b->speed && a->memory_bytes == b->memory_bytes && strcmp(a->type, b->type) == 0;
+}
+
+/* Plans for the order that is chosen; its answer takes the best one's place where it is better. */
+static enum ps_status try_order(struct orders *orders, struct cluster_device *devices, struct ps_error *error) {
+    struct planner_problem problem = *orders->problem;
+    struct ps_cluster cluster = *problem.cluster;
+    struct planner_answer answer = {0};
+    struct ps_error said = {0};
+    if (++orders->tried > ORDERS_MAX)
+        return error_set(error, PS_USAGE, "bipartition-order: more than %d orders of the workers; it is for few kinds of devices",
+                         ORDERS_MAX);
+    for (int k = 0; k < problem.workers; k++) devices[k] = problem.cluster->devices[orders->chosen[k]];
+    cluster.devices = devices;
+    problem.cluster = &cluster;
+    enum ps_status status = planner_bipartition.solve(&problem, &answer, &said);
+    if (orders->tried == 1) *orders->refusal = said;
+    if (status == PS_OK && (!orders->best->stages || answer.objective_s < orders->best->objective_s)) {
+        for (int s = 0; s < answer.stage_count; s++) {
+            answer.stages[s].forward = orders->chosen[answer.stages[s].forward];
+            answer.stages[s].backward = orders->chosen[answer.stages[s].backward];
+        }
+        planner_answer_free(orders->best);
+        *orders->best = answer;
+        answer = (struct planner_answer){0};
+    }
+    planner_answer_free(&answer);
+    if (status == PS_OK || status == PS_NO_PLAN) return PS_OK;
+    if (error) *error = said;
+    return status;
+}
+
+/* Of workers that are alike the first that is free is taken. */
+static enum ps_status try_orders(struct orders *orders, int place, struct cluster_device *devices, struct ps_error *error) {
+    int workers = orders->problem->workers;
+    if (place == workers) return try_order(orders, devices, error);
+    for (int w = 0; w < workers; w++) {
+        bool first = !orders->used[w];
+        for (int v = orders->kind[w]; first && v < w; v++) first = orders->kind[v] != orders->kind[w] || orders->used[v];
+        if (!first) continue;
+        orders->used[w] = true;
+        orders->chosen[place] = w;
+        TRY(try_orders(orders, place + 1, devices, error));
+        orders->used[w] = false;
+    }
+    return PS_OK;
+}
+
+static bool links_alike(const struct ps_cluster *cluster) {
+    return cluster->link_count == 0 || (cluster->link_count == 1 && cluster->links[0].from < 0 && cluster->links[0].to < 0);
+}
+
+static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
+    size_t workers = (size_t)problem->workers;
+    struct ps_error refusal = {0};
+    if (!links_alike(problem->cluster))
+        return error_set(error, PS_USAGE, "bipartition-order takes links to be alike: one entry from '*' to '*'");
+    struct cluster_device *devices = malloc(workers * sizeof *devices);
+    struct orders orders = {.problem = problem,
+                            .best = answer,
+                            .kind = malloc(workers * sizeof *orders.kind),
+                            .chosen = malloc(workers * sizeof *orders.chosen),
+                            .used = calloc(workers, sizeof *orders.used),
+                            .refusal = &refusal};
+    enum ps_status status = PS_OK;
+    if (devices && orders.kind && orders.chosen && orders.used) {
+        for (int w = 0; w < problem->workers; w++) {
+            orders.kind[w] = 0;
+            while (!alike(&problem->cluster->devices[orders.kind[w]], &problem->cluster->devices[w])) orders.kind[w]++;
+        }
+        status = try_orders(&orders, 0, devices, error);
+    } else {
+        status = error_memory(error, "orders of workers", workers * sizeof *devices);
+    }
+    free(devices);
+    free(orders.kind);
+    free(orders.chosen);
+    free(orders.used);
+    if (status == PS_OK && !answer->stages) {
+        if (error) *error = refusal;
+        return PS_NO_PLAN;
+    }
+    if (status != PS_OK) planner_answer_free(answer);
+    return status;
+}
+
+extern const struct planner planner_bipartition_order;
+const struct planner planner_bipartition_order = {
+    .name = "bipartition-order",
+    .summary = "bipartition over the best order of few kinds of workers (exact)",
+    .solve = solve,
+};

@@ -1,0 +1,182 @@
+/*
+ * Beam search over rows of the network's input: sentence s of a round has the rows s * beam and on, each with one hypothesis.
+ * At each position the best `beam` of what the hypotheses can become go on, those that have ended among them as they are.
+ */
+#include "run/translate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "data/pairs.h"
+#include "data/vocabulary.h"
+
+#define LENGTH_POWER 0.6
+
+/* What a row holds; its tokens stand in search.tokens. */
+struct hypothesis {
+    double log_probability; /* -INFINITY: the row is empty */
+    int length;             /* tokens, the end included */
+    bool ended;
+};
+
+struct candidate {
+    int row, token; /* -1: has ended before */
+    struct hypothesis hypothesis;
+    double rank;
+};
+
+struct search {
+    const struct translation_options *options;
+    int64_t source, target, classes; /* positions; tokens of the target */
+    int32_t *tokens, *next_tokens;   /* rows x target */
+    struct hypothesis *rows;
+    struct candidate *candidates; /* the best so far, `beam` at most */
+    int candidate_count;
+    float *sample;   /* one sample, as the dataset reads it */
+    int32_t *labels; /* none counts */
+};
+
+static double rank_of(const struct hypothesis *h) { return h->log_probability / pow((5.0 + h->length) / 6, LENGTH_POWER); }
+
+/* Keeps the candidate if it is among the best; of equals the first stays. */
+static void offer(struct search *search, struct candidate candidate) {
+    int beam = search->options->beam, place = search->candidate_count;
+    while (place > 0 && search->candidates[place - 1].rank < candidate.rank) place--;
+    if (place == beam) return;
+    int moved = (search->candidate_count < beam ? search->candidate_count : beam - 1) - place;
+    memmove(&search->candidates[place + 1], &search->candidates[place], (size_t)moved * sizeof candidate);
+    search->candidates[place] = candidate;
+    if (search->candidate_count < beam) search->candidate_count++;
+}
+
+/* All that the row's hypothesis can become with the token at `position`. */
+static void extend(struct search *search, int row, int64_t position, const float *probabilities) {
+    struct hypothesis h = search->rows[row];
+    const float *p = probabilities + (row * search->target + position) * search->classes;
+    if (h.ended || isinf(h.log_probability)) {
+        if (h.ended) offer(search, (struct candidate){row, -1, h, rank_of(&h)});
+        return;
+    }
+    double scale = pow((5.0 + h.length + 1) / 6, LENGTH_POWER), least = 0; /* what is no more probable is not kept */
+    for (int token = VOCABULARY_UNKNOWN; token < search->classes; token++) {
+        if (token == VOCABULARY_START || (double)p[token] <= least) continue;
+        struct hypothesis longer = {h.log_probability + log((double)p[token]), h.length + 1, token == VOCABULARY_END};
+        offer(search, (struct candidate){row, token, longer, longer.log_probability / scale});
+        if (search->candidate_count < search->options->beam) continue;
+        least = exp(search->candidates[search->candidate_count - 1].rank * scale - h.log_probability) * (1 - 1e-12);
+    }
+}
+
+/* One position on, for a sentence whose rows begin at `first`. Returns whether all its hypotheses have ended. */
+static bool advance(struct search *search, int first, int64_t position, const float *probabilities) {
+    int beam = search->options->beam;
+    size_t bytes = (size_t)search->target * sizeof *search->tokens;
+    search->candidate_count = 0;
+    for (int b = 0; b < beam; b++) extend(search, first + b, position, probabilities);
+    bool ended = true;
+    for (int b = 0; b < search->candidate_count; b++) {
+        const struct candidate *candidate = &search->candidates[b];
+        int32_t *tokens = search->next_tokens + (first + b) * search->target;
+        memcpy(tokens, search->tokens + candidate->row * search->target, bytes);
+        if (candidate->token >= 0) tokens[position] = candidate->token;
+        ended = ended && candidate->hypothesis.ended;
+    }
+    for (int b = 0; b < beam; b++) {
+        struct hypothesis none = {.log_probability = -INFINITY};
+        search->rows[first + b] = b < search->candidate_count ? search->candidates[b].hypothesis : none;
+    }
+    memcpy(search->tokens + first * search->target, search->next_tokens + first * search->target, (size_t)beam * bytes);
+    return ended;
+}
+
+/* Fills the rows of `count` sentences from sample `first` on: the source, and one empty hypothesis each. */
+static enum ps_status begin(struct search *search, int64_t first, int count, struct ps_error *error) {
+    const struct translation_options *o = search->options;
+    const struct dataset *dataset = o->samples->dataset;
+    int64_t length = search->source + search->target;
+    memset(o->blocks.input, 0, (size_t)(o->rows * length) * sizeof(float));
+    memset(search->tokens, 0, (size_t)(o->rows * search->target) * sizeof *search->tokens);
+    for (int row = 0; row < o->rows; row++) search->rows[row] = (struct hypothesis){.log_probability = -INFINITY};
+    for (int s = 0; s < count; s++) {
+        TRY(dataset->class->read(dataset, o->samples->first + first + s, search->sample, search->labels, error));
+        for (int b = 0; b < o->beam; b++) {
+            memcpy(o->blocks.input + (s * o->beam + b) * length, search->sample, (size_t)search->source * sizeof(float));
+        }
+        search->rows[s * o->beam].log_probability = 0;
+    }
+    for (int64_t i = 0; i < o->rows * search->target; i++) search->labels[i] = -1;
+    return PS_OK;
+}
+
+/* The tokens before `position`, behind the start, as the decoder reads them. */
+static void write_input(struct search *search, int64_t position) {
+    const struct translation_options *o = search->options;
+    for (int row = 0; row < o->rows; row++) {
+        float *input = o->blocks.input + row * (search->source + search->target) + search->source;
+        input[0] = VOCABULARY_START;
+        for (int64_t t = 1; t <= position; t++) input[t] = (float)search->tokens[row * search->target + t - 1];
+    }
+}
+
+/* Counts the best hypothesis of each sentence. */
+static enum ps_status finish(struct search *search, int64_t first, int count, struct bleu *bleu, struct ps_error *error) {
+    const struct translation_options *o = search->options;
+    for (int s = 0; s < count; s++) {
+        int64_t row = (int64_t)s * o->beam; /* candidates are kept in order: the first is the best */
+        struct text sentence = {0};
+        pairs_spell(o->samples->dataset, search->tokens + row * search->target, search->rows[row].length, &sentence);
+        char *text = text_take(&sentence);
+        enum ps_status status = text ? PS_OK : error_memory(error, "a sentence", 256);
+        if (text && o->sentences) text_add(o->sentences, "%s\n", text);
+        const char *reference = pairs_reference(o->samples->dataset, o->samples->first + first + s);
+        if (status == PS_OK) status = bleu_add(bleu, text, reference, error);
+        free(text);
+        TRY(status);
+    }
+    return PS_OK;
+}
+
+static enum ps_status run(struct search *search, struct bleu *bleu, struct ps_error *error) {
+    const struct translation_options *o = search->options;
+    int round = o->rows / o->beam;
+    for (int64_t first = 0; first < o->samples->count; first += round) {
+        int count = (int)(o->samples->count - first < round ? o->samples->count - first : round);
+        bool ended = false;
+        TRY(begin(search, first, count, error));
+        for (int64_t position = 0; position < search->target && !ended; position++) {
+            struct stage_step step = {.labels = search->labels};
+            write_input(search, position);
+            TRY(stage_forward(o->stage, &o->blocks, &step, NULL, error));
+            const float *probabilities = stage_probabilities(o->stage, &o->blocks);
+            ended = true;
+            for (int s = 0; s < count; s++) ended = advance(search, s * o->beam, position, probabilities) && ended;
+        }
+        TRY(finish(search, first, count, bleu, error));
+        log_progress("translating", (double)(first + count), (double)o->samples->count, "%s", "");
+    }
+    return PS_OK;
+}
+
+enum ps_status translate(const struct translation_options *options, struct bleu *bleu, struct ps_error *error) {
+    const struct dataset_shape *shape = &options->samples->dataset->shape;
+    struct search search = {.options = options, .target = dataset_labels(shape), .classes = shape->classes};
+    search.source = shape->height - search.target;
+    size_t rows = (size_t)options->rows, tokens = rows * (size_t)search.target;
+    search.tokens = calloc(tokens, sizeof *search.tokens);
+    search.next_tokens = calloc(tokens, sizeof *search.next_tokens);
+    search.rows = calloc(rows, sizeof *search.rows);
+    search.candidates = calloc((size_t)options->beam + 1, sizeof *search.candidates);
+    search.sample = calloc((size_t)shape->height, sizeof *search.sample);
+    search.labels = calloc(tokens, sizeof *search.labels);
+    bool taken = search.tokens && search.next_tokens && search.rows && search.candidates && search.sample && search.labels;
+    enum ps_status status = taken ? run(&search, bleu, error) : error_memory(error, "beam search", 8 * tokens);
+    free(search.tokens);
+    free(search.next_tokens);
+    free(search.rows);
+    free(search.candidates);
+    free(search.sample);
+    free(search.labels);
+    return status;
+}

@@ -1,0 +1,31 @@
+/*
+ * Translating with a trained network, greedily or by beam search, and how good the translations are.
+ *
+ * The decoder's next token follows from what it has read, so translating is the network's own forward, over and over: each pass
+ * gives the probabilities at one more position. Nothing but the forward of a stage is needed, and what is evaluated is exactly
+ * what was trained.
+ *
+ * Hypotheses are ranked by log probability / ((5 + tokens) / 6)^0.6 (Wu et al. 2016, equation 14, with the alpha of the
+ * reference implementation and without its coverage penalty). A beam of 1 is greedy.
+ */
+#ifndef PENSTOCK_RUN_TRANSLATE_H
+#define PENSTOCK_RUN_TRANSLATE_H
+
+#include "base/text.h"
+#include "compute/stage.h"
+#include "data/dataset.h"
+#include "run/bleu.h"
+
+struct translation_options {
+    struct stage *stage; /* the whole network */
+    struct stage_blocks blocks;
+    int rows; /* samples that the stage computes; at least `beam` */
+    int beam;
+    const struct samples *samples; /* of pairs */
+    struct text *sentences;        /* NULL, or gets a line for each sample */
+};
+
+/* Translates all samples and counts their words against the references. */
+enum ps_status translate(const struct translation_options *options, struct bleu *bleu, struct ps_error *error);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * Profiles of networks that are split inside their layers for so many workers (BaPipe's intra-layer partition): the whole network
+ * is measured, plan/bapipe_splits.h puts the boundaries into its layers, and the rewritten network is measured in its place. Its
+ * name says the splits, so that plans and runs rebuild it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "graph/model.h"
+#include "plan/bapipe_splits.h"
+
+static enum ps_status find_splits(const struct ps_model *model, const struct cost_table *costs, int workers, struct text *splits,
+                                  struct ps_error *error) {
+    struct ps_cluster *cluster;
+    TRY(ps_cluster_uniform(&(struct ps_cluster_options){.workers = workers}, &cluster, error));
+    struct partition_problem problem = {.costs = costs, .cluster = cluster, .stages = workers};
+    enum ps_status status = bapipe_splits(&problem, model->graph, splits, error);
+    ps_cluster_destroy(cluster);
+    return status;
+}
+
+static enum ps_status measure_split(const char *name, const char *splits, const struct ps_profile_options *options,
+                                    struct ps_profile **profile, struct ps_error *error) {
+    struct text spec = {0};
+    struct ps_model *split;
+    text_add(&spec, "%s,split=%s", name, splits);
+    char *text = text_take(&spec);
+    if (!text) return error_memory(error, "a network's name", strlen(name) + strlen(splits));
+    log_info("splitting layers: %s", text);
+    enum ps_status status = ps_model_create(text, &split, error);
+    if (status == PS_OK) {
+        status = ps_profile_measure(split, options, profile, error);
+        ps_model_destroy(split);
+    }
+    free(text);
+    return status;
+}
+
+enum ps_status ps_profile_measure_split(const struct ps_model *model, const struct ps_profile_options *options, int workers,
+                                        struct ps_profile **profile, struct ps_error *error) {
+    struct ps_profile_options first = *options;
+    struct ps_profile *whole;
+    struct text splits = {0};
+    const char *name = ps_model_info(model).name;
+    if (strstr(name, "split="))
+        return error_set(error, PS_USAGE, "--split-for: %s says its splits already", name);
+    if (first.micro_batch_count > 1) first.micro_batch_count = 1;
+    TRY(ps_profile_measure(model, &first, &whole, error));
+    enum ps_status status = find_splits(model, &whole->tables[0], workers, &splits, error);
+    ps_profile_destroy(whole);
+    char *list = status == PS_OK && splits.length > 0 ? text_take(&splits) : NULL;
+    if (status == PS_OK && !list) log_info("no boundary between %d workers falls into a layer that can be split", workers);
+    if (status == PS_OK)
+        status = list ? measure_split(name, list, options, profile, error) : ps_profile_measure(model, options, profile, error);
+    free(list);
+    text_free(&splits);
+    return status;
+}

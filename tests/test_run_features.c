@@ -1,0 +1,176 @@
+/* What training can do beside training: top-5, label smoothing, clipping, decay exclusions, prediction errors, comparisons. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+static struct ps_train_options options_for(const char *model, int workers) {
+    struct ps_train_options options;
+    ps_train_options_init(&options);
+    options.model = model;
+    options.cluster.workers = workers;
+    options.data = options.valid = "synthetic:images,samples=192";
+    options.batch = 16;
+    options.plan.micro_batches = 2;
+    options.plan.optimizer = "sgdm";
+    options.lr = 0.02;
+    return options;
+}
+
+static struct ps_run *train(const struct ps_train_options *options) {
+    struct ps_run *run = NULL;
+    assert_ok(ps_train(options, &run, &test_error));
+    return run;
+}
+
+static void test_top5(void **state) {
+    (void)state;
+    struct ps_train_options options = options_for("lenet5,input=16", 1);
+    struct ps_run *run = train(&options);
+    struct ps_run_info info = ps_run_info(run);
+    assert_true(info.valid_top5 > info.valid_accuracy && info.valid_top5 <= 1);
+    assert_true(info.valid_top5 > 0.5); /* by chance */
+    ps_run_destroy(run);
+    options = options_for("lenet5,input=16,classes=5", 1);
+    run = train(&options);
+    assert_true(isnan(ps_run_info(run).valid_top5));
+    ps_run_destroy(run);
+}
+
+/* With half of each label spread the training loss cannot be small, while evaluation takes the labels as they are. */
+static void test_label_smoothing(void **state) {
+    (void)state;
+    struct ps_train_options options = options_for("lenet5,input=16,classes=4", 1);
+    options.epochs = 8;
+    options.label_smoothing = 0.5;
+    struct ps_run *run = train(&options);
+    struct ps_run_info smooth = ps_run_info(run);
+    const double least = -(0.625 * log(0.625) + 3 * 0.125 * log(0.125)); /* the entropy of a smoothed label */
+    assert_true(smooth.loss >= least - 1e-4);
+    assert_true(smooth.valid_loss < smooth.loss);
+    ps_run_destroy(run);
+    options.label_smoothing = 1;
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--label-smoothing: 1 is not");
+}
+
+/* Clipped to next to nothing, nothing is learnt; by a norm that is never reached, everything as without. */
+static void test_clip(void **state) {
+    (void)state;
+    struct ps_train_options options = options_for("lenet5,input=16,classes=4", 1);
+    options.epochs = 6;
+    struct ps_run *plain = train(&options);
+    options.clip = 1e6;
+    struct ps_run *wide = train(&options);
+    assert_true(ps_run_info(plain).valid_loss == ps_run_info(wide).valid_loss);
+    options.clip = 1e-9;
+    struct ps_run *narrow = train(&options);
+    assert_true(fabs(ps_run_info(narrow).valid_loss - log(4)) < 0.1);
+    assert_true(ps_run_info(plain).valid_loss < ps_run_info(narrow).valid_loss - 0.05);
+    ps_run_destroy(plain);
+    ps_run_destroy(wide);
+    ps_run_destroy(narrow);
+}
+
+/* Great decay that leaves biases and normalisations alone is not the same as one that takes all. */
+static void test_decay_exclusion(void **state) {
+    (void)state;
+    struct ps_train_options options = options_for("resnet,input=16,classes=4", 2);
+    options.plan.weights = "pipeoptim";
+    options.weight_decay = 1;
+    struct ps_run *all = train(&options);
+    options.decay_exclude = "biases,norms";
+    struct ps_run *some = train(&options);
+    assert_true(ps_run_info(all).valid_loss != ps_run_info(some).valid_loss);
+    ps_run_destroy(all);
+    ps_run_destroy(some);
+    options.weight_decay = 0;
+    some = train(&options);
+    options.decay_exclude = NULL;
+    all = train(&options);
+    assert_true(ps_run_info(all).valid_loss == ps_run_info(some).valid_loss);
+    ps_run_destroy(all);
+    ps_run_destroy(some);
+}
+
+/* Predicted weights are nearer to those that come than the newest are; the last worker predicts nothing. */
+static void test_prediction_error(void **state) {
+    (void)state;
+    struct ps_train_options options = options_for("lenet5,input=16,classes=4", 3);
+    options.plan.method = "uniform"; /* every stage has parameters */
+    options.plan.schedule = "1f1b-async";
+    options.plan.weights = "pipeoptim";
+    options.plan.micro_batches = 1;
+    options.epochs = 2;
+    struct ps_run *run = train(&options);
+    for (int w = 0; w < 2; w++) {
+        struct ps_run_worker worker = ps_run_worker(run, w);
+        print_message("worker %d: predicted %.3g, newest %.3g\n", w, worker.prediction_error, worker.newest_error);
+        assert_true(worker.prediction_error > 0 && worker.prediction_error < worker.newest_error);
+        assert_true(worker.newest_error < 0.2);
+    }
+    assert_true(isnan(ps_run_worker(run, 2).prediction_error));
+    ps_run_destroy(run);
+    options.plan.weights = "latest";
+    run = train(&options);
+    assert_true(isnan(ps_run_worker(run, 0).prediction_error));
+    ps_run_destroy(run);
+}
+
+static void test_comparison(void **state) {
+    (void)state;
+    struct ps_train_options train_options = options_for("lenet5,input=16,classes=4", 0);
+    train_options.epochs = 3;
+    static const char *const weights[] = {"sync", "latest"};
+    const int workers = 2;
+    struct ps_compare_options options = {.weights = weights, .weights_count = 2, .workers = &workers, .worker_count = 1};
+    options.plan = train_options.plan;
+    options.plan.method = "uniform";
+    struct ps_comparison *comparison = NULL;
+    assert_ok(ps_compare_training(&options, &train_options, &comparison, &test_error));
+    assert_int_equal(ps_comparison_count(comparison), 2);
+    double least = 1;
+    for (int r = 0; r < 2; r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        assert_true(row.trained);
+        assert_int_equal(row.point_count, 3);
+        double best = 0;
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(row.points[i].epoch, i + 1);
+            best = fmax(best, row.points[i].valid_accuracy);
+        }
+        assert_true(best == row.best_valid_accuracy && row.points[row.best_epoch - 1].valid_accuracy == best);
+        assert_true(row.points[2].valid_accuracy == row.run.valid_accuracy);
+        least = fmin(least, best);
+    }
+    for (int r = 0; r < 2; r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        assert_true(row.target_accuracy == least);
+        assert_true(row.target_s == row.points[row.target_epoch - 1].training_s);
+        assert_true(row.points[row.target_epoch - 1].valid_accuracy >= least);
+        assert_true(row.target_epoch == 1 || row.points[row.target_epoch - 2].valid_accuracy < least);
+    }
+    char *table = ps_comparison_table(comparison), *json = ps_comparison_json(comparison);
+    assert_non_null(strstr(table, "to target"));
+    assert_non_null(strstr(table, "epoch 3"));
+    assert_non_null(strstr(json, "best_valid_accuracy"));
+    free(table);
+    free(json);
+    ps_comparison_destroy(comparison);
+    options.target = 1.1;
+    assert_ok(ps_compare_training(&options, &train_options, &comparison, &test_error));
+    assert_true(isnan(ps_comparison_row(comparison, 0).target_s));
+    ps_comparison_destroy(comparison);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_top5),
+        cmocka_unit_test(test_label_smoothing),
+        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_decay_exclusion),
+        cmocka_unit_test(test_prediction_error),
+        cmocka_unit_test(test_comparison),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/*
+ * Training on texts: a translating network gives the bits of one worker under every schedule that flushes, wherever it is cut; it
+ * learns a small language, and what was trained is evaluated with the vocabulary that the run keeps.
+ */
+#include "base/text.h"
+#include "data/vocabulary.h"
+#include "run_support.h"
+
+static char directory[4096];
+
+enum { LINES = 512, TESTED = 64 };
+
+static void write_lines(const char *name, const struct text *text) {
+    char path[4096];
+    test_file_write(file_join(path, directory, name), text->data, text->length);
+}
+
+/* Sentences of two to four of eight words; their translations go word by word, in the same order. */
+static void write_language(void) {
+    struct text source = {0}, target = {0}, unseen_source = {0}, unseen_target = {0};
+    uint64_t drawn = 0;
+    for (int l = 0; l < LINES + TESTED; l++) {
+        struct text *a = l < LINES ? &source : &unseen_source, *b = l < LINES ? &target : &unseen_target;
+        int words = 2 + (int)random_below(test_key(1), drawn++, 3);
+        for (int w = 0; w < words; w++) {
+            int word = (int)random_below(test_key(1), drawn++, 8);
+            text_add(a, "%c%s", 'a' + word, w + 1 < words ? " " : "\n");
+            text_add(b, "%c%s", 'z' - word, w + 1 < words ? " " : "\n");
+        }
+    }
+    write_lines("train.x", &source);
+    write_lines("train.y", &target);
+    write_lines("test.x", &unseen_source);
+    write_lines("test.y", &unseen_target);
+    text_free(&source);
+    text_free(&target);
+    text_free(&unseen_source);
+    text_free(&unseen_target);
+}
+
+static const char *spec_of(const char *part, char spec[4200]) {
+    snprintf(spec, 4200, "pairs:%s/%s:x:y", directory, part);
+    return spec;
+}
+
+static void test_cuts(void **state) {
+    (void)state;
+    char data[4200], text[160];
+    struct run_case base = {.model = "gnmt8,seq=5,target=4,hidden=8,vocab=12",
+                            .data = spec_of("train", data),
+                            .device = "cpu",
+                            .optimizer = "adam",
+                            .lr = 0.01,
+                            .micro_batches = 3,
+                            .micro_batch = 4,
+                            .steps = 3};
+    struct trained oracle = run_case_weights(base);
+    static const int workers[] = {2, 4};
+    int runs = 0;
+    for (size_t w = 0; w < 2; w++)
+        for (size_t s = 0; schedule_table[s]; s++) {
+            struct run_case wanted = base;
+            wanted.schedule = schedule_table[s]->name;
+            wanted.workers = workers[w];
+            wanted.recompute = s % 2 == 1;
+            if (!schedule_table[s]->flush || schedule_replicas(schedule_table[s]) > 1) continue;
+            struct trained got = run_case_weights(wanted);
+            bool same = trained_equal(&got, &oracle);
+            if (!same) print_message("%s\n", run_case_text(&wanted, text));
+            trained_free(&got);
+            assert_true(same);
+            runs++;
+        }
+    assert_true(runs >= 8);
+    trained_free(&oracle);
+}
+
+static void test_learning(void **state) {
+    (void)state;
+    char data[4200], valid[4200], place[4096], run_dir[4096], path[4096];
+    struct run_case work = {.model = "gnmt-l,layers=4,seq=5,target=5,hidden=32,vocab=12,dropout=0",
+                            .data = spec_of("train", data),
+                            .valid = spec_of("test", valid),
+                            .device = "cpu",
+                            .schedule = "1f1b-async",
+                            .weights = "pipeoptim",
+                            .optimizer = "adam",
+                            .lr = 0.01,
+                            .workers = 3,
+                            .micro_batch = 32,
+                            .steps = 320};
+    struct ps_run *run;
+    run_case_train(work, place, &run);
+    struct ps_run_info info = ps_run_info(run);
+    ps_run_destroy(run);
+    struct vocabulary *words[2] = {NULL, NULL};
+    file_join(run_dir, place, "run");
+    assert_ok(vocabulary_read(file_join(path, run_dir, "vocabulary.json"), words, &test_error));
+    assert_int_equal(vocabulary_size(words[0]), 12);
+    assert_int_equal(vocabulary_size(words[1]), 12);
+    vocabulary_destroy(words[0]);
+    vocabulary_destroy(words[1]);
+
+    struct ps_evaluate_options options = {.run = run_dir, .data = valid, .batch = 16};
+    struct ps_evaluation greedy, beam;
+    assert_ok(ps_evaluate(&options, &greedy, &test_error));
+    assert_int_equal(greedy.samples, TESTED);
+    assert_true(fabs(greedy.loss - info.valid_loss) <= 1e-5 * (1 + info.valid_loss));
+    options.beam = 3;
+    options.translations = file_join(path, place, "translations.txt");
+    assert_ok(ps_evaluate(&options, &beam, &test_error));
+    print_message("loss %.4f, accuracy %.3f, BLEU %.1f, with a beam %.1f\n", greedy.loss, greedy.accuracy, greedy.bleu,
+                  beam.bleu);
+    assert_true(greedy.accuracy > 0.95 && greedy.bleu > 85 && beam.bleu > 85);
+    char *lines;
+    size_t size;
+    assert_ok(file_read(path, 1 << 20, &lines, &size, &test_error));
+    int count = 0;
+    for (size_t i = 0; i < size; i++) count += lines[i] == '\n';
+    assert_int_equal(count, TESTED);
+    free(lines);
+    options.beam = 17;
+    assert_status(ps_evaluate(&options, &beam, &test_error), PS_USAGE, "--batch");
+    test_directory_remove(place);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    write_language();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts), cmocka_unit_test(test_learning)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,156 @@
+/*
+ * Translating with a small GNMT of random weights: greedy against the most probable token at each position, and a beam that is
+ * wide enough to keep everything against all sentences there are.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/file.h"
+#include "chain.h"
+#include "data/pairs.h"
+#include "data/vocabulary.h"
+#include "graph/model.h"
+#include "run/translate.h"
+
+enum { SOURCE = 4, TARGET = 3, WORDS = 7, ROWS = 64 };
+
+static char directory[4096];
+
+struct network {
+    struct ps_model *model;
+    struct device *device;
+    struct chain *chain;
+    struct samples samples;
+};
+
+/* Weights so large that sentences differ and end at different lengths. */
+static void open_network(struct network *n, const char *device) {
+    char path[4096], spec[4200];
+    snprintf(spec, sizeof spec, "gnmt-l,layers=4,seq=%d,target=%d,vocab=%d,hidden=8", SOURCE, TARGET, WORDS);
+    assert_ok(ps_model_create(spec, &n->model, &test_error));
+    n->device = chain_device(device);
+    n->chain = chain_create(n->device, n->model->graph, ROWS, 1, NULL, 0);
+    for (int64_t i = 0; i < n->chain->sizes[0].parameter_bytes / 4; i++)
+        n->chain->weights[0][i] = 5 * random_uniform(test_key(6), (uint64_t)i) - 2.5f;
+    static const char source[] = "a b c\nb\nc c a b a\na\nb b\n", target[] = "x y z\nz\ny x x x\ny\nx z\n";
+    test_file_write(file_join(path, directory, "t.en"), source, strlen(source));
+    test_file_write(file_join(path, directory, "t.de"), target, strlen(target));
+    struct dataset_shape wanted = {
+        .channels = 1, .height = SOURCE + TARGET, .width = 1, .classes = WORDS, .labels = TARGET, .vocabulary = WORDS};
+    snprintf(spec, sizeof spec, "pairs:%s/t:en:de", directory);
+    assert_ok(samples_open(spec, DATASET_TRAIN, &wanted, &n->samples, &test_error));
+}
+
+static void close_network(struct network *n) {
+    samples_close(&n->samples);
+    chain_destroy(n->chain);
+    device_close(n->device);
+    ps_model_destroy(n->model);
+}
+
+static char *translations(struct network *n, int beam, struct bleu *bleu) {
+    struct text sentences = {0};
+    struct translation_options options = {.stage = n->chain->stages[0],
+                                          .blocks = n->chain->blocks[0][0],
+                                          .rows = ROWS,
+                                          .beam = beam,
+                                          .samples = &n->samples,
+                                          .sentences = &sentences};
+    assert_ok(translate(&options, bleu, &test_error));
+    return text_take(&sentences);
+}
+
+/* Probabilities at all positions when the decoder reads `tokens` behind the start, for sample `index`: TARGET x WORDS. */
+static const float *probabilities(struct network *n, int64_t index, const int32_t tokens[TARGET]) {
+    struct stage_blocks *blocks = &n->chain->blocks[0][0];
+    int32_t labels[ROWS * TARGET], unused[TARGET];
+    for (int i = 0; i < ROWS * TARGET; i++) labels[i] = -1;
+    memset(blocks->input, 0, (size_t)(ROWS * (SOURCE + TARGET)) * sizeof(float));
+    assert_ok(n->samples.dataset->class->read(n->samples.dataset, index, blocks->input, unused, &test_error));
+    for (int t = 1; t < TARGET; t++) blocks->input[SOURCE + t] = (float)tokens[t - 1];
+    struct stage_step step = {.labels = labels};
+    assert_ok(stage_forward(n->chain->stages[0], blocks, &step, NULL, &test_error));
+    return stage_probabilities(n->chain->stages[0], blocks);
+}
+
+static bool allowed(int token) { return token != VOCABULARY_PADDING && token != VOCABULARY_START; }
+
+static void greedy(struct network *n, int64_t index, int32_t tokens[TARGET]) {
+    memset(tokens, 0, TARGET * sizeof *tokens);
+    for (int t = 0; t < TARGET && (t == 0 || tokens[t - 1] != VOCABULARY_END); t++) {
+        const float *p = probabilities(n, index, tokens) + t * WORDS;
+        int best = VOCABULARY_UNKNOWN;
+        for (int w = 0; w < WORDS; w++) best = allowed(w) && p[w] > p[best] ? w : best;
+        tokens[t] = best;
+    }
+}
+
+/* The best of all sentences that begin with `tokens`. */
+static void exhaust(struct network *n, int64_t index, int length, double log_probability, int32_t tokens[TARGET], double *rank,
+                    int32_t best[TARGET]) {
+    if (length == TARGET || (length > 0 && tokens[length - 1] == VOCABULARY_END)) {
+        double own = log_probability / pow((5.0 + length) / 6, 0.6);
+        if (own <= *rank) return;
+        *rank = own;
+        memcpy(best, tokens, TARGET * sizeof *tokens);
+        return;
+    }
+    float p[WORDS];
+    memcpy(p, probabilities(n, index, tokens) + length * WORDS, sizeof p);
+    for (int w = 0; w < WORDS; w++) {
+        if (!allowed(w)) continue;
+        tokens[length] = w;
+        exhaust(n, index, length + 1, log_probability + log((double)p[w]), tokens, rank, best);
+        tokens[length] = 0;
+    }
+}
+
+static void check_translations(struct network *n, int beam) {
+    struct bleu bleu = {0}, again = {0};
+    char *got = translations(n, beam, &bleu);
+    struct text wanted = {0};
+    for (int64_t i = 0; i < n->samples.count; i++) {
+        int32_t tokens[TARGET] = {0}, best[TARGET] = {0};
+        double rank = -INFINITY;
+        if (beam == 1)
+            greedy(n, i, best);
+        else
+            exhaust(n, i, 0, 0, tokens, &rank, best);
+        struct text sentence = {0};
+        pairs_spell(n->samples.dataset, best, TARGET, &sentence);
+        char *text = text_take(&sentence);
+        text_add(&wanted, "%s\n", text);
+        assert_ok(bleu_add(&again, text, pairs_reference(n->samples.dataset, i), &test_error));
+        free(text);
+    }
+    assert_string_equal(got, wanted.data);
+    assert_memory_equal(&bleu, &again, sizeof bleu);
+    text_free(&wanted);
+    free(got);
+}
+
+static void test_searches(void **state) {
+    (void)state;
+    struct network n;
+    open_network(&n, "cpu");
+    check_translations(&n, 1);
+    check_translations(&n, ROWS);
+    close_network(&n);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    test_directory_make(directory);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    test_directory_remove(directory);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_searches)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
