@@ -7,6 +7,7 @@
  */
 #include "simulate/simulate.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,15 @@ static int turn_of(const struct ps_programs *programs) {
     return turn;
 }
 
+/* What the busiest worker computes in a mini-batch: in the long run no period is shorter. While the pipeline fills, stages that run
+ * ahead of others on their worker can hide that for dozens of mini-batches. */
+static double busiest(const struct engine *engine) {
+    int64_t most = 0;
+    for (int w = 0; w < engine->work->programs->workers; w++)
+        if (engine->workers[w].busy > most) most = engine->workers[w].busy;
+    return engine_seconds(engine, most) / engine->work->programs->batches;
+}
+
 static double period(const struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
     int batches = programs->batches, steady = 0;
@@ -60,9 +70,9 @@ static double period(const struct engine *engine) {
     while (steady < batches && engine->completed[steady] <= engine->last_entry) steady++;
     int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches, turn = turn_of(programs);
     under_way = (under_way + turn - 1) / turn * turn;
-    if (steady <= under_way) return slope(engine, 0, batches - 1);
     int span = larger(1, (steady - 1) / 2 / under_way) * under_way;
-    return slope(engine, steady - 1 - span, steady - 1);
+    double measured_s = steady <= under_way ? slope(engine, 0, batches - 1) : slope(engine, steady - 1 - span, steady - 1);
+    return fmax(measured_s, busiest(engine));
 }
 
 static void sum_up(const struct engine *engine, struct ps_simulation_info *info) {
