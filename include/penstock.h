@@ -308,7 +308,7 @@ struct ps_train_options {
     int batch;                /* samples in a mini-batch; 0: as the plan says, 64 where the plan is made here */
     /* how long: steps > 0 wins over epochs */
     int epochs, steps;
-    int evaluate_every; /* steps; 0: once an epoch */
+    int evaluate_every; /* steps, counted from the beginning of each epoch; 0: once an epoch */
     /* optimizer; NaN: its default */
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
     const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
@@ -325,6 +325,14 @@ struct ps_train_options {
     uint64_t seed;
     const char *out; /* run directory; NULL: nothing is written */
     bool trace;
+    /* lasting */
+    int checkpoint_every; /* steps, counted from the beginning of each epoch; 0: only where it evaluates */
+    int keep_checkpoints; /* the newest so many stay; 0: 2 */
+    const char *resume;   /* a run directory: goes on from its newest whole checkpoint. Of what stands above only these fields
+                             count then: plan, profile and cluster (a new plan, or wishes for one), data and valid (where they
+                             lie now), device, transport, threads and trace. PS_NO_CHECKPOINT: there is none. */
+    const volatile int *stop; /* NULL, or what a signal handler sets other than 0: the run ends within seconds with
+                                 PS_STOPPED, and can be resumed */
 };
 
 /* Fills every field with its default. */
@@ -337,6 +345,8 @@ struct ps_run_info {
     double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
     double perplexity, valid_perplexity;               /* e to the loss; NaN but for labels that are tokens of a sequence */
     double wall_s, samples_per_s, predicted_samples_per_s;
+    int64_t checkpoint_bytes;  /* memory for checkpoints beside that of the workers */
+    double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
     double top5, valid_top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
 };
 

@@ -191,7 +191,7 @@ static inline struct trained run_case_weights(struct run_case wanted) {
     assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
     ps_plan_destroy(plan);
     struct ps_train_options options = run_case_options(&wanted, plan_path, NULL);
-    struct trainer trainer = {.options = &options};
+    struct trainer trainer = {.wishes = &options};
     assert_ok(trainer_train(&trainer, &test_error));
     struct trained trained = trained_make(trainer.job.graph);
     bool *written = calloc(trained.count, sizeof *written);

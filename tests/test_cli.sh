@@ -207,6 +207,9 @@ done_by program --plan replicas.json --batches 6 && says "replica 1/" && says "0
     done_by program --check replicas.txt
 done_by simulate --plan replicas.json --profile heavy.csv && says "period *13\."
 done_by train --plan replicas.json --profile heavy.csv --device clock --steps 8
+done_by plan --profile heavy.csv --workers 4 --method pipedream --replicate && says "13\.[0-9]* ms"
+done_by plan --profile heavy.csv --workers 9 --method auto --replicate && says "a mini-batch every [0-9]*\.[0-9]* ms"
+done_by train --profile heavy.csv --device clock --workers 3 --method auto --replicate --steps 6
 done_by plan --profile heavy.csv --workers 4 --method pipedream-paper --replicate --schedule 1f1b-star -o replicas.json &&
     says "replicas under a schedule.* neither run nor simulated"
 grep -q '"period_s"' replicas.json && complain "a plan that cannot be simulated has a period"

@@ -54,7 +54,7 @@ static void test_every_policy(void **state) {
         }
 }
 
-/* No weights, so no checkpoint; everything else is there. */
+/* No weights, so a checkpoint holds counters only, and a finished run that is resumed has nothing left to do. */
 static void test_run_directory(void **state) {
     (void)state;
     struct ps_train_options options = clock_options(4);
@@ -66,7 +66,13 @@ static void test_run_directory(void **state) {
     ps_run_destroy(run);
     static const char *const files[] = {"plan.json", "config.json", "log.jsonl", "summary.json", "trace.json", "timeline.svg"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) assert_true(file_exists(file_join(path, out, files[i])));
-    assert_false(file_exists(file_join(path, out, "checkpoints")));
+    assert_true(file_exists(file_join(path, out, "checkpoints/000006/state.json")));
+    assert_false(file_exists(file_join(path, out, "checkpoints/000006/model.safetensors.index.json")));
+    ps_train_options_init(&options);
+    options.resume = out;
+    assert_ok(ps_train(&options, &run, &test_error));
+    assert_int_equal(ps_run_info(run).steps, 6);
+    ps_run_destroy(run);
 }
 
 static void test_refusals(void **state) {

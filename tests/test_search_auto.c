@@ -321,7 +321,7 @@ static void test_planners(void **state) {
     ps_plan_destroy(plan);
     options.recompute = true;
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--recompute");
-    options = (struct ps_plan_options){.method = "pipedream", .replicate = true};
+    options = (struct ps_plan_options){.method = "uniform", .replicate = true};
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--replicate");
     options = (struct ps_plan_options){.paper_cost = true};
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--paper-cost");

@@ -155,14 +155,43 @@ def gnmt8(positions=50, vocabulary=32320, hidden=1024):
     return Gnmt(positions, vocabulary, hidden, 8), (positions, vocabulary, positions)
 
 
+class Transformer(nn.Module):
+    """Of PyTorch's own layers: BERT's are normalised behind each half, GPT-2's before it and causal."""
+
+    def __init__(self, causal, positions, vocabulary, layers, width, heads):
+        super().__init__()
+        gelu = (lambda x: nn.functional.gelu(x, approximate="tanh")) if causal else nn.functional.gelu
+        self.words, self.places = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(positions, width))
+        self.begin = nn.Sequential(*([] if causal else [nn.LayerNorm(width)]), nn.Dropout(0.1))
+        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, 4 * width, 0.1, gelu, batch_first=True,
+                                                               norm_first=causal) for _ in range(layers))
+        self.unseen = torch.ones(positions, positions).triu(1).bool() if causal else None
+        transform = [] if causal else [nn.Linear(width, width), nn.GELU()]
+        self.end = nn.Sequential(*transform, nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=not causal))
+
+    def forward(self, tokens):
+        x = self.begin(self.words(tokens) + self.places)
+        for block in self.blocks:
+            x = block(x, self.unseen)
+        return self.end(x).transpose(1, 2)
+
+
+def gpt2(positions=1024, vocabulary=50257, layers=12, width=768, heads=12):
+    return Transformer(True, positions, vocabulary, layers, width, heads), (positions, vocabulary, positions)
+
+
+def bert48(positions=512, vocabulary=30522, layers=48, width=1024, heads=16):
+    return Transformer(False, positions, vocabulary, layers, width, heads), (positions, vocabulary, positions)
+
+
 def given_sizes(name, names):
     """The network and its options: "gnmt8,seq=20,vocab=8000"."""
     network, *options = name.split(",")
     return {names[option.split("=")[0]]: int(option.split("=")[1]) for option in options} if network in SEQUENCES else None
 
 
-SEQUENCES = {"residual_lstm": residual_lstm, "gnmt8": gnmt8}
-SIZES = {"seq": "positions", "vocab": "vocabulary", "hidden": "hidden", "layers": "layers"}
+SEQUENCES = {"residual_lstm": residual_lstm, "gnmt8": gnmt8, "gpt2": gpt2, "bert48": bert48}
+SIZES = {"seq": "positions", "vocab": "vocabulary", "hidden": "hidden", "layers": "layers", "width": "width", "heads": "heads"}
 
 MODELS = {"lenet5": lenet5, "alexnet": alexnet, "vgg16": vgg16, "vgg16,batch_norm=1": lambda: vgg16(True), "resnet": resnet,
           "resnet,blocks=3": lambda: resnet(3), "resnet,blocks=9": lambda: resnet(9), "resnet50": resnet50, "resnet50,input=64": lambda: resnet50(64)}
@@ -178,7 +207,7 @@ def main():
     torch.manual_seed(0)
     if network in SEQUENCES:
         model, (positions, vocabulary, labels) = SEQUENCES[network](**given_sizes(name, SIZES))
-        length = positions if network == "residual_lstm" else 2 * positions
+        length = 2 * positions if network == "gnmt8" else positions
         x = torch.randint(1, vocabulary, (batch, length))
         labels = torch.arange(batch) % 2 if labels == 2 else torch.randint(1, vocabulary, (batch, labels))
     else:

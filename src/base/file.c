@@ -4,6 +4,7 @@
  */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -121,6 +122,22 @@ static bool write_all(int descriptor, const char *data, size_t size) {
     return true;
 }
 
+static bool write_pieces(int descriptor, const struct file_piece *pieces, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!write_all(descriptor, pieces[i].data, pieces[i].size)) return false;
+    }
+    return true;
+}
+
+/* Writes, syncs and closes; errno says what failed. */
+static bool fill(int descriptor, const struct file_piece *pieces, size_t count) {
+    bool written = write_pieces(descriptor, pieces, count) && fsync(descriptor) == 0;
+    int reason = errno;
+    if (close(descriptor) != 0 && written) return false;
+    if (!written) errno = reason;
+    return written;
+}
+
 /* A new file beside `path`; -1 where it cannot be made. */
 static int open_beside(const char *path, char name[PATH_SIZE]) {
     for (int attempt = 0; attempt < 100; attempt++) {
@@ -136,27 +153,20 @@ static int open_beside(const char *path, char name[PATH_SIZE]) {
 }
 
 /* Into a device or pipe, which is not to be replaced by a file. */
-static enum ps_status write_in_place(const char *path, const void *data, size_t size, struct ps_error *error) {
+static enum ps_status write_in_place(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
     int descriptor = open(path, O_WRONLY | O_CLOEXEC);
     if (descriptor < 0) return cannot(error, PS_IO, path, "write");
-    bool written = write_all(descriptor, data, size);
+    bool written = write_pieces(descriptor, pieces, count);
     enum ps_status status = written ? PS_OK : cannot(error, PS_IO, path, "write");
     close(descriptor);
     return status;
 }
 
-static enum ps_status write_beside(const char *path, const void *data, size_t size, struct ps_error *error) {
+static enum ps_status write_beside(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
     char name[PATH_SIZE];
     int descriptor = open_beside(path, name);
     if (descriptor < 0) return cannot(error, PS_IO, path, "write");
-    bool written = write_all(descriptor, data, size) && fsync(descriptor) == 0;
-    int reason = errno;
-    if (close(descriptor) != 0 && written) {
-        written = false;
-        reason = errno;
-    }
-    if (written && rename(name, path) == 0) return PS_OK;
-    if (!written) errno = reason;
+    if (fill(descriptor, pieces, count) && rename(name, path) == 0) return PS_OK;
     enum ps_status status = cannot(error, PS_IO, path, "write");
     unlink(name);
     return status;
@@ -172,16 +182,48 @@ static void parent_of(const char *path, char parent[PATH_SIZE]) {
     }
 }
 
-enum ps_status file_write(const char *path, const void *data, size_t size, struct ps_error *error) {
+enum ps_status file_write_pieces(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
     struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) return write_in_place(path, data, size, error);
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) return write_in_place(path, pieces, count, error);
     /* A symbolic link stays; what it points to is replaced. */
     char *place = realpath(path, NULL);
     char parent[PATH_SIZE];
     parent_of(place != NULL ? place : path, parent);
-    enum ps_status result = write_beside(place != NULL ? place : path, data, size, error);
+    enum ps_status result = write_beside(place != NULL ? place : path, pieces, count, error);
     free(place);
     return result == PS_OK ? file_sync_directory(parent, error) : result;
+}
+
+enum ps_status file_write(const char *path, const void *data, size_t size, struct ps_error *error) {
+    return file_write_pieces(path, &(struct file_piece){data, size}, 1, error);
+}
+
+enum ps_status file_create(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) return cannot(error, PS_IO, path, "write");
+    if (fill(descriptor, pieces, count)) return PS_OK;
+    enum ps_status status = cannot(error, PS_IO, path, "write");
+    unlink(path);
+    return status;
+}
+
+uint32_t file_checksum(const struct file_piece *pieces, size_t count) {
+    uLong sum = crc32_z(0, NULL, 0);
+    for (size_t i = 0; i < count; i++) {
+        /* A call without data would start anew. */
+        if (pieces[i].size > 0) sum = crc32_z(sum, pieces[i].data, pieces[i].size);
+    }
+    return (uint32_t)sum;
+}
+
+enum ps_status file_remove_directory(const char *path, struct ps_error *error) {
+    DIR *entries = opendir(path);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        char name[PATH_SIZE];
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) unlink(file_join(name, path, entry->d_name));
+    }
+    if (entries != NULL) closedir(entries);
+    return rmdir(path) == 0 || errno == ENOENT ? PS_OK : cannot(error, PS_IO, path, "remove the directory");
 }
 
 enum ps_status file_make_directory(const char *path, struct ps_error *error) {

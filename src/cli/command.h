@@ -23,6 +23,8 @@ struct command {
 struct common_arguments {
     bool json, quiet, help;
     int log_level; /* enum ps_log_level */
+    int argc;      /* the command's name and what follows it, as given */
+    char **argv;
 };
 
 extern const struct argument_group common_group;

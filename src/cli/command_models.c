@@ -15,7 +15,8 @@ static const struct argument rows[] = {
     {.name = "model",
      .letter = 'm',
      .value = "NAME[,key=value...]",
-     .help = "the layers of this network; every network takes input= (pixels), channels= and classes=",
+     .help = "the layers of this network; those of images take input= (pixels), channels=, classes=; "
+             "those of texts seq= (tokens), vocab=",
      .offset = offsetof(struct models_arguments, model),
      .read = argument_read_text},
 };
@@ -40,7 +41,8 @@ static void put_model_json(const struct ps_model *model, const char *summary) {
     }
     printf(", \"layers\": %d, \"parameters\": %" PRId64 ", \"input_shape\": ", info.layers, info.parameters);
     output_json_integers(info.input_shape, 3);
-    printf(", \"classes\": %d, \"forward_flops\": ", info.classes);
+    printf(", \"classes\": %d, \"labels\": %d, \"vocabulary\": %d, \"forward_flops\": ", info.classes, info.labels,
+           info.vocabulary);
     output_json_number(info.forward_flops);
 }
 

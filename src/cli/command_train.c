@@ -4,6 +4,8 @@
 
 #include "cli/output.h"
 #include "cli/planning.h"
+#include "cli/signals.h"
+#include "cli/supervise.h"
 #include "cli/training.h"
 
 #define OF(member) offsetof(struct train_arguments, member)
@@ -69,7 +71,7 @@ static const struct argument data_rows[] = {
      .high = 1000000000},
     {.name = "evaluate-every",
      .value = "N",
-     .help = "steps of a segment; without it an epoch",
+     .help = "steps between evaluations, counted from the beginning of an epoch; without it an epoch",
      .offset = OF(options.evaluate_every),
      .read = argument_read_integer,
      .low = 1,
@@ -199,6 +201,43 @@ static const struct argument where_rows[] = {
 static const struct argument_group where_group = ARGUMENT_GROUP("Where", where_rows);
 const struct argument_group training_where_group = {NULL, where_rows, 5}; /* without what a run directory holds */
 
+static const struct argument lasting_rows[] = {
+    {.name = "checkpoint-every",
+     .value = "N",
+     .help = "a checkpoint every N steps, counted from the beginning of an epoch, beside those where it evaluates; needs --out",
+     .offset = OF(options.checkpoint_every),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1000000000},
+    {.name = "keep-checkpoints",
+     .value = "N",
+     .help = "the newest N stay (2)",
+     .offset = OF(options.keep_checkpoints),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1000000},
+    {.name = "resume",
+     .value = "RUN_DIR",
+     .help = "go on from the newest whole checkpoint of a run; plan, workers, device and transport may be others",
+     .offset = OF(options.resume),
+     .read = argument_read_text,
+     .excludes = "model batch epochs steps evaluate-every checkpoint-every optimizer lr momentum dampening weight-decay betas eps "
+                 "lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"},
+    {.name = "restarts",
+     .value = "N",
+     .help = "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; needs --out",
+     .offset = OF(restarts),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1000000},
+    {.name = "launch",
+     .value = "COMMAND",
+     .help = "with --restarts: what starts the processes, as in 'mpirun -n %d'; %d is the number of workers",
+     .offset = OF(launch),
+     .read = argument_read_text},
+};
+static const struct argument_group lasting_group = ARGUMENT_GROUP("Lasting", lasting_rows);
+
 void training_defaults(struct train_arguments *arguments) {
     ps_train_options_init(&arguments->options);
     arguments->cluster.options = arguments->options.cluster;
@@ -222,6 +261,10 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     const struct train_arguments *arguments = values;
     struct ps_train_options options = training_options(arguments);
     struct ps_run *run;
+    if (arguments->launch != NULL && arguments->restarts == 0)
+        return message_set(error, PS_USAGE, "--launch: is for --restarts; without it, write it before penstock");
+    if (arguments->restarts > 0) return supervise(arguments, error);
+    options.stop = stop_on_signals();
     CHECK(ps_train(&options, &run, error));
     if (ps_process_rank() > 0) {
         ps_run_destroy(run);
@@ -235,9 +278,12 @@ static enum ps_status run(const void *values, struct ps_error *error) {
 const struct command command_train = {
     .name = "train",
     .summary = "trains a network by a plan",
-    .usage = "(--plan FILE | --model NAME --workers P) --data SPEC [options]",
+    .usage = "(--plan FILE | --model NAME --workers P) --data SPEC [options] | --resume RUN_DIR [options]",
     .description = "Trains by a plan, or profiles a network and plans for it first. At the end it prints loss and accuracy,\n"
-                   "and speed and memory as predicted and as measured.",
+                   "and speed and memory as predicted and as measured.\n\n"
+                   "SIGTERM, SIGINT and SIGHUP end it within seconds with status 75; what was trained since the last checkpoint\n"
+                   "is lost. A second signal ends it at once. --resume then goes on, and ends with the same weights, bit for bit,\n"
+                   "as if it had never stopped.",
     .example = "  penstock train --model lenet5 --workers 4 --schedule 1f1b-async --weights pipeoptim \\\n"
                "      --data idx:data/fashion_mnist --valid idx:data/fashion_mnist --batch 64 --micro-batch 16 \\\n"
                "      --optimizer adam --lr 1e-3 --epochs 1 --out runs/lenet5",
@@ -246,6 +292,7 @@ const struct command command_train = {
                {&data_group, 0},
                {&training_rate_group, 0},
                {&where_group, 0},
+               {&lasting_group, 0},
                {&workers_group, offsetof(struct train_arguments, cluster)},
                {&cluster_group, offsetof(struct train_arguments, cluster)},
                {&plan_group, offsetof(struct train_arguments, plan)},

@@ -65,6 +65,8 @@ static enum ps_status run_command(const struct command *command, int argc, char 
     struct common_arguments *common = values;
     bool help = false;
     common->log_level = PS_LOG_INFO;
+    common->argc = argc;
+    common->argv = argv;
     if (command->defaults != NULL) command->defaults(values);
     enum ps_status status = arguments_read(command->groups, argc, argv, values, &help, error);
     if (status == PS_OK && help) {
@@ -105,10 +107,11 @@ int main(int argc, char **argv) {
     if (status == PS_OK) status = output_finish(&error);
     if (status == PS_OK) return 0;
     if (ps_process_rank() == 0 || (status == PS_WORKER_LOST && error.message[0] != '\0')) {
-        message_print(&error);
+        /* An empty one was shown by the process that was supervised. */
+        if (error.message[0] != '\0') message_print(&error);
     } else {
         /* Launchers end all processes as soon as one ends badly: the one that speaks goes first. */
-        struct timespec moment = {.tv_nsec = 500000000};
+        struct timespec moment = {.tv_sec = 3};
         nanosleep(&moment, NULL);
     }
     return (int)status;

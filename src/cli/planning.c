@@ -121,6 +121,10 @@ static const struct argument plan_rows[] = {
      .help = "keep only each stage's input and run its forward again before its backward",
      .offset = OF(recompute),
      .excludes = "plan"},
+    {.name = "replicate",
+     .help = "stages may have replicas (pipedream, pipedream-paper, auto)",
+     .offset = OF(replicate),
+     .excludes = "plan"},
 };
 const struct argument_group plan_group = ARGUMENT_GROUP("Planning", plan_rows);
 /* Without method, schedule and weights. */
@@ -135,7 +139,6 @@ static const struct argument method_rows[] = {
      .read = argument_read_integer,
      .low = 1,
      .high = 1 << 24},
-    {.name = "replicate", .help = "stages may have replicas (pipedream-paper)", .offset = OF(replicate)},
     {.name = "paper-cost",
      .help = "the method's cost and memory formulas as published (bipartition, madpipe)",
      .offset = OF(paper_cost)},

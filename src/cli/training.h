@@ -10,6 +10,8 @@ struct train_arguments {
     struct cluster_arguments cluster;
     struct ps_plan_options plan;
     struct betas betas;
+    int restarts;
+    const char *launch;
 };
 
 /* Of a struct train_arguments. */

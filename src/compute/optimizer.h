@@ -38,6 +38,7 @@ struct optimizer_call {
 struct optimizer {
     const char *name, *summary;
     int moments;            /* blocks of state as large as the weights */
+    const char *moment_names[OPTIMIZER_MOMENTS_MAX]; /* what files call them: PyTorch's names */
     bool momentum_settings; /* takes momentum and dampening */
     bool adam_settings;     /* takes beta1, beta2, eps */
     struct optimizer_settings defaults;

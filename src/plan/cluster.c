@@ -117,6 +117,19 @@ bool cluster_one_type(const struct ps_cluster *cluster, const struct cost_table 
     return true;
 }
 
+double cluster_ring_s(const struct ps_cluster *cluster, int first, int count, int64_t bytes) {
+    double step_s = 0;
+    int64_t piece = (bytes + count - 1) / count;
+    for (int a = 0; count > 1 && a < count; a++) {
+        double link_s = 0;
+        for (int b = 0; b < count; b++)
+            if (cluster_share_link(cluster, first + a, first + (a + 1) % count, first + b, first + (b + 1) % count))
+                link_s += cluster_transfer_s(cluster, first + b, first + (b + 1) % count, piece);
+        step_s = link_s > step_s ? link_s : step_s;
+    }
+    return 2 * (count - 1) * step_s;
+}
+
 /* ----------------------------------------------------------------- reading */
 
 static enum ps_status read_text(const struct json_place *place, const char *field, bool required, char out[64],

@@ -21,6 +21,10 @@ struct planner_problem {
     int moments;
     bool paper_cost; /* the method's formulas as published */
     double update_share;   /* of an update's time that a micro-batch takes */
+    bool flush;            /* the schedule flushes: replicas share the micro-batches of each mini-batch */
+    int micro_batches;     /* of a mini-batch */
+    int replicas_max;      /* of a stage; 0: all workers */
+    double caution;        /* cut as if so large a share of transfers were the workers' own time (planners/pipedream.c) */
     int64_t reserve_bytes; /* of each worker's memory, to be left free */
 };
 
@@ -60,6 +64,9 @@ struct planner {
 };
 
 extern const struct planner *const planner_table[]; /* NULL-terminated */
+
+/* `pipedream` with replicas: not in the table, since the partitioner of that name plans without (plan/partitioners/pipedream.c). */
+extern const struct planner planner_pipedream;
 
 /* NULL where no planner has that name. */
 const struct planner *planner_find(const char *name);

@@ -45,8 +45,8 @@ static enum ps_status convert_all(struct worker_stage *stage, int moments, bool 
     return PS_OK;
 }
 
-static enum ps_status move_stage(struct crew *crew, struct worker_stage *stage, int peer, int moments, struct ps_error *error) {
-    bool gives = crew->processes->rank > 0;
+static enum ps_status move_stage(struct crew *crew, struct worker_stage *stage, int peer, int moments, bool gives,
+                                 struct ps_error *error) {
     size_t floats = travelling_floats(stage, moments);
     float *block = malloc((floats + 1) * sizeof *block);
     if (!block) return error_memory(error, "weights on their way", floats * sizeof *block);
@@ -85,38 +85,39 @@ static enum ps_status make_ghost(struct crew *crew, const struct worker_options 
     return PS_OK;
 }
 
-static enum ps_status fetch_from(struct crew *crew, const struct worker_options *options, int rank, struct ps_error *error) {
-    struct worker *ghost = &crew->workers[rank];
-    if (!ghost->device) TRY(make_ghost(crew, options, rank, error));
-    void *counts = NULL;
-    size_t size = 0;
-    TRY(processes_hand_in(crew->processes, rank, &counts, &size, error));
-    for (int i = 0; i < ghost->stage_count && size == (size_t)ghost->stage_count * sizeof(int64_t); i++)
-        memcpy(&ghost->stages[i].update.done, (char *)counts + (size_t)i * sizeof(int64_t), sizeof(int64_t));
-    free(counts);
-    for (int i = 0; i < ghost->stage_count; i++) TRY(move_stage(crew, &ghost->stages[i], rank, options->moments, error));
+enum ps_status ghosts_make(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
+    for (int rank = 0; rank < crew->worker_count; rank++)
+        if (!crew_has(crew, rank) && !crew->workers[rank].device) TRY(make_ghost(crew, options, rank, error));
     return PS_OK;
 }
 
-/* How many updates each stage has had, then the stages. */
-static enum ps_status give(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
-    struct worker *own = &crew->workers[crew->processes->rank];
-    size_t size = (size_t)own->stage_count * sizeof(int64_t);
-    int64_t *counts = malloc(size + 1);
-    if (!counts) return error_memory(error, "weights on their way", size);
-    for (int i = 0; i < own->stage_count; i++) counts[i] = own->stages[i].update.done;
-    void *data = counts;
-    enum ps_status status = processes_hand_in(crew->processes, 0, &data, &size, error);
-    free(counts);
-    for (int i = 0; status == PS_OK && i < own->stage_count; i++)
-        status = move_stage(crew, &own->stages[i], 0, options->moments, error);
-    return status;
+/* ------------------------------------------------------------------------- moving */
+
+/* Every stage of a worker, with how many updates it has had. */
+static enum ps_status move_worker(struct crew *crew, struct worker *worker, int peer, int moments, bool gives,
+                                  struct ps_error *error) {
+    for (int i = 0; i < worker->stage_count; i++) {
+        int64_t *updates = &worker->stages[i].update.done;
+        TRY(processes_move(crew->processes, peer, GHOST_TAG, gives, updates, sizeof *updates, error));
+        TRY(move_stage(crew, &worker->stages[i], peer, moments, gives, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status move_all(struct crew *crew, const struct worker_options *options, bool back, struct ps_error *error) {
+    int own = crew->processes->rank;
+    if (crew->processes->count == 1) return PS_OK;
+    if (own > 0) return move_worker(crew, &crew->workers[own], 0, options->moments, !back, error);
+    TRY(ghosts_make(crew, options, error));
+    for (int rank = 1; rank < crew->worker_count; rank++)
+        TRY(move_worker(crew, &crew->workers[rank], rank, options->moments, back, error));
+    return PS_OK;
 }
 
 enum ps_status ghosts_fetch(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
-    struct processes *processes = crew->processes;
-    if (processes->count == 1) return PS_OK;
-    if (processes->rank > 0) return give(crew, options, error);
-    for (int rank = 1; rank < crew->worker_count; rank++) TRY(fetch_from(crew, options, rank, error));
-    return PS_OK;
+    return move_all(crew, options, false, error);
+}
+
+enum ps_status ghosts_give_back(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
+    return move_all(crew, options, true, error);
 }

@@ -1,15 +1,36 @@
 /* Segment lengths, and lowering each length once. */
 #include "run/program_set.h"
 
-#include <assert.h>
 #include <stdlib.h>
+
+/* Steps from `step` to the next multiple of `every` within its epoch. */
+static int64_t steps_to(const struct segment_lengths *lengths, int64_t step, int64_t every) {
+    if (every == 0) return INT64_MAX;
+    int64_t place = lengths->epoch > 0 ? step % lengths->epoch : step;
+    return every - place % every;
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 int segment_length(const struct segment_lengths *lengths, int64_t step) {
     int64_t length = lengths->steps - step, most = SEGMENT_MICRO_BATCHES / lengths->micro_batches;
-    if (lengths->epoch > 0 && lengths->epoch - step % lengths->epoch < length) length = lengths->epoch - step % lengths->epoch;
-    if (lengths->evaluate_every > 0 && lengths->evaluate_every < length) length = lengths->evaluate_every;
-    if (most < 1) most = 1;
-    return (int)(length < most ? length : most);
+    if (lengths->epoch > 0) length = least(length, lengths->epoch - step % lengths->epoch);
+    length = least(length, steps_to(lengths, step, lengths->evaluate_every));
+    length = least(length, steps_to(lengths, step, lengths->checkpoint_every));
+    return (int)least(length, most < 1 ? 1 : most);
+}
+
+static bool ends(const struct segment_lengths *lengths, int64_t step, int64_t every) {
+    bool epoch = lengths->epoch > 0 && step % lengths->epoch == 0;
+    return step == lengths->steps || epoch || steps_to(lengths, step, every) == every;
+}
+
+bool segment_end_evaluates(const struct segment_lengths *lengths, int64_t step) {
+    return ends(lengths, step, lengths->evaluate_every);
+}
+
+bool segment_end_saves(const struct segment_lengths *lengths, int64_t step) {
+    return ends(lengths, step, lengths->checkpoint_every);
 }
 
 static struct program_set_entry *find_entry(struct program_set *set, int batches) {
@@ -33,6 +54,14 @@ static void count_slots(struct program_set *set, const struct ps_programs *progr
     for (int part = 0; part < programs->part_count; part++) grow_slots(&set->slots[part], &programs->slots[part]);
 }
 
+static enum ps_status too_many(const struct segment_lengths *lengths, struct ps_error *error) {
+    error_set(error, PS_USAGE,
+              "--checkpoint-every: %lld beside --evaluate-every %lld cuts the run into segments of more than %d lengths",
+              (long long)lengths->checkpoint_every, (long long)lengths->evaluate_every, PROGRAM_SET_MAX);
+    error_hint(error, "one of them should be a multiple of the other");
+    return PS_USAGE;
+}
+
 static enum ps_status add_lengths(const struct ps_plan *plan, const struct segment_lengths *lengths, struct program_set *set,
                                   struct ps_error *error) {
     int batches;
@@ -43,7 +72,7 @@ static enum ps_status add_lengths(const struct ps_plan *plan, const struct segme
             entry->uses++;
             continue;
         }
-        assert(set->count < PROGRAM_SET_MAX);
+        if (set->count == PROGRAM_SET_MAX) return too_many(lengths, error);
         entry = &set->entries[set->count];
         *entry = (struct program_set_entry){.batches = batches, .uses = 1};
         TRY(lower_plan(plan, batches, &entry->programs, error));

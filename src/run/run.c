@@ -94,6 +94,8 @@ json_t *run_document(const struct ps_run *run) {
     run_set_number(root, "samples_per_s", info->samples_per_s);
     run_set_number(root, "predicted_samples_per_s", info->predicted_samples_per_s);
     run_set_number(root, "elapsed_s", info->wall_s);
+    json_object_set_new(root, "checkpoint_bytes", json_integer((json_int_t)info->checkpoint_bytes));
+    run_set_number(root, "checkpoint_stall_s", info->checkpoint_stall_s);
     json_object_set_new(root, "workers", workers);
     return root;
 }

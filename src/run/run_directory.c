@@ -2,10 +2,12 @@
 #include "run/run_directory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -16,7 +18,7 @@
 #define PATH_SIZE 4096
 
 enum ps_status run_directory_check(const char *path, struct ps_error *error) {
-    static const char *const traces[] = {"config.json", "summary.json", "checkpoints"};
+    static const char *const traces[] = {"config.json", "summary.json"};
     char place[PATH_SIZE];
     for (size_t i = 0; path && i < sizeof traces / sizeof *traces; i++) {
         if (!file_exists(file_join(place, path, traces[i]))) continue;
@@ -27,108 +29,73 @@ enum ps_status run_directory_check(const char *path, struct ps_error *error) {
     return PS_OK;
 }
 
-/* ----------------------------------------------------------------------- config */
-
-static void set_text(json_t *object, const char *field, const char *text) {
-    if (text) json_object_set_new(object, field, json_string(text));
-}
-
-static void set_integer(json_t *object, const char *field, int64_t number) {
-    json_object_set_new(object, field, json_integer((json_int_t)number));
-}
-
-static json_t *plan_options(const struct ps_plan_options *options) {
-    json_t *plan = json_object();
-    set_text(plan, "method", options->method);
-    set_text(plan, "schedule", options->schedule);
-    set_text(plan, "weights", options->weights);
-    set_integer(plan, "micro_batch", options->micro_batch);
-    set_integer(plan, "micro_batches", options->micro_batches);
-    json_object_set_new(plan, "recompute", json_boolean(options->recompute));
-    json_object_set_new(plan, "paper_prediction", json_boolean(options->paper_prediction));
-    json_object_set_new(plan, "replicate", json_boolean(options->replicate));
-    json_object_set_new(plan, "paper_cost", json_boolean(options->paper_cost));
-    return plan;
-}
-
-static json_t *cluster_options(const struct ps_cluster_options *options) {
-    json_t *cluster = json_object();
-    set_integer(cluster, "workers", options->workers);
-    set_integer(cluster, "memory_bytes", options->memory_bytes);
-    run_set_number(cluster, "bandwidth_bytes_per_s", options->bandwidth_bytes_per_s);
-    run_set_number(cluster, "latency_s", options->latency_s);
-    json_object_set_new(cluster, "overlap", json_boolean(!options->no_overlap));
-    set_integer(cluster, "cores", options->cores);
-    return cluster;
-}
-
-/* The rule as it runs, defaults filled in. */
-static void set_rule(json_t *config, const struct update_rule *rule, const struct ps_train_options *options) {
-    const struct optimizer_settings *settings = &rule->settings;
-    set_text(config, "optimizer", rule->optimizer->name);
-    run_set_number(config, "lr", settings->lr);
-    if (rule->optimizer->momentum_settings) {
-        run_set_number(config, "momentum", settings->momentum);
-        run_set_number(config, "dampening", settings->dampening);
-    }
-    run_set_number(config, "weight_decay", settings->weight_decay);
-    if (rule->optimizer->adam_settings) {
-        json_object_set_new(config, "betas", json_pack("[f, f]", settings->beta1, settings->beta2));
-        run_set_number(config, "eps", settings->eps);
-    }
-    set_text(config, "lr_schedule", options->lr_schedule ? options->lr_schedule : "constant");
-    set_integer(config, "warmup_steps", options->warmup_steps);
-    json_object_set_new(config, "lr_per_epoch", json_boolean(options->lr_per_epoch));
-    if (rule->clip > 0) run_set_number(config, "clip", rule->clip);
-    run_set_number(config, "label_smoothing", options->label_smoothing);
-    set_text(config, "decay_exclude", options->decay_exclude);
-}
-
-static enum ps_status write_config(const char *path, const struct job *job, const struct update_rule *rule, int64_t steps,
-                                   struct ps_error *error) {
-    const struct ps_train_options *options = job->options;
-    char place[PATH_SIZE], seed[32];
-    /* JSON integers end at 2^63. */
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
-    json_t *config = json_pack("{s:s, s:i, s:s}", "format", "penstock-config", "version", 1, "penstock", ps_version());
-    set_text(config, "model", job->plan->model);
-    set_text(config, "plan", options->plan_path);
-    set_text(config, "profile", options->profile_path);
-    set_text(config, "cluster", options->cluster_path);
-    json_object_set_new(config, "plan_options", plan_options(&options->plan));
-    json_object_set_new(config, "cluster_options", cluster_options(&options->cluster));
-    set_text(config, "data", options->data);
-    set_text(config, "valid", options->valid);
-    set_integer(config, "batch", job->batch);
-    set_integer(config, "epochs", options->epochs);
-    set_integer(config, "steps", steps);
-    set_integer(config, "evaluate_every", options->evaluate_every);
-    set_rule(config, rule, options);
-    set_text(config, "device", job->device->name);
-    set_text(config, "transport", job->transport->name);
-    set_integer(config, "threads", job->threads);
-    json_object_set_new(config, "emulate", json_boolean(options->emulate));
-    set_text(config, "seed", seed);
-    return json_write_file(config, file_join(place, path, "config.json"), error);
-}
-
 /* --------------------------------------------------------------------- directory */
 
 static enum ps_status cannot_write_log(const struct run_directory *directory, struct ps_error *error) {
     return error_set(error, PS_IO, "%s/log.jsonl: cannot write: %s", directory->path, strerror(errno));
 }
 
-enum ps_status run_directory_start(const char *path, const struct job *job, const struct update_rule *rule, int64_t steps,
-                                   struct run_directory *directory, struct ps_error *error) {
+static enum ps_status lock(struct run_directory *directory, struct ps_error *error) {
+    int descriptor = open(directory->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return error_set(error, PS_IO, "%s: cannot open: %s", directory->path, strerror(errno));
+    /* Where a file system has no locks there is none. */
+    if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(descriptor);
+        return error_set(error, PS_USAGE, "%s: another process is training in it", directory->path);
+    }
+    directory->lock = descriptor + 1;
+    return PS_OK;
+}
+
+enum ps_status run_directory_open(const char *path, const struct resumption *before, struct run_directory *directory,
+                                  struct ps_error *error) {
     *directory = (struct run_directory){.path = path};
     if (!path) return PS_OK;
     char place[PATH_SIZE];
-    TRY(run_directory_check(path, error));
+    if (before->document) return lock(directory, error);
     TRY(file_make_directory(path, error));
-    TRY(file_sync_directory(file_join(place, path, ".."), error));
-    TRY(write_config(path, job, rule, steps, error));
+    TRY(lock(directory, error));
+    TRY(run_directory_check(path, error));
+    return file_sync_directory(file_join(place, path, ".."), error);
+}
+
+/* Bytes of the lines that are whole and of no later step. */
+static size_t lines_up_to(const char *text, int64_t step) {
+    const char *line = text, *end;
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        json_t *entry = json_loadb(line, (size_t)(end - line), 0, NULL);
+        json_t *number = json_object_get(entry, "step");
+        bool stays = json_is_integer(number) && json_integer_value(number) <= step;
+        json_decref(entry);
+        if (!stays) break;
+    }
+    return (size_t)(line - text);
+}
+
+/* Opens the log of a run that goes on after `step`: what it wrote later comes again. */
+static enum ps_status open_log_again(struct run_directory *directory, const char *path, int64_t step, struct ps_error *error) {
+    char *text;
+    size_t size;
+    if (file_exists(path)) {
+        TRY(file_read(path, SIZE_MAX, &text, &size, error));
+        size_t stays = lines_up_to(text, step);
+        free(text);
+        if (truncate(path, (off_t)stays) != 0) return cannot_write_log(directory, error);
+    }
+    directory->log = fopen(path, "ae");
+    return directory->log ? PS_OK : cannot_write_log(directory, error);
+}
+
+enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
+                                   int64_t step, struct ps_error *error) {
+    const char *path = directory->path;
+    char place[PATH_SIZE];
+    if (!path) return PS_OK;
     TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
-    directory->log = fopen(file_join(place, path, "log.jsonl"), "we");
+    if (job->profile) TRY(ps_profile_write(job->profile, file_join(place, path, "profile.json"), error));
+    file_join(place, path, "log.jsonl");
+    if (before->document) return open_log_again(directory, place, step, error);
+    directory->log = fopen(place, "we");
     return directory->log ? PS_OK : cannot_write_log(directory, error);
 }
 
@@ -192,14 +159,19 @@ enum ps_status run_directory_write_timelines(const struct run_directory *directo
     return write_text(directory, "timeline.svg", report_timeline_svg(picture, &caption), error);
 }
 
+enum ps_status run_directory_sync_log(const struct run_directory *directory, struct ps_error *error) {
+    return fsync(fileno(directory->log)) == 0 || errno == EINVAL ? PS_OK : cannot_write_log(directory, error);
+}
+
 enum ps_status run_directory_finish(struct run_directory *directory, const struct ps_run *run, struct ps_error *error) {
     if (!directory->path) return PS_OK;
-    if (fsync(fileno(directory->log)) != 0 && errno != EINVAL) return cannot_write_log(directory, error);
+    TRY(run_directory_sync_log(directory, error));
     char place[PATH_SIZE];
     return json_write_file(run_document(run), file_join(place, directory->path, "summary.json"), error);
 }
 
 void run_directory_close(struct run_directory *directory) {
     if (directory->log) fclose(directory->log);
+    if (directory->lock > 0) close(directory->lock - 1);
     *directory = (struct run_directory){0};
 }

@@ -1,7 +1,8 @@
 /*
- * RUN_DIR: what a run leaves behind. config.json (all that is needed to repeat it) and plan.json are written before the first
- * step, log.jsonl grows line by line while it runs, checkpoints/, trace.json, timeline.svg and summary.json come at the end. A
- * directory that holds a run already is refused: nothing that was trained is ever overwritten.
+ * RUN_DIR: what a run leaves behind. plan.json, profile.json, a first checkpoint and then config.json (all that is needed to repeat
+ * it) are written before the first step: where there is a configuration, there is something to go on from. log.jsonl and checkpoints/ grow while it runs, trace.json, timeline.svg and summary.json come at the end. A
+ * directory that holds a run already is refused unless that run is resumed: nothing that was trained is ever overwritten. While
+ * a run is trained its directory is locked.
  */
 #ifndef PENSTOCK_RUN_RUN_DIRECTORY_H
 #define PENSTOCK_RUN_RUN_DIRECTORY_H
@@ -9,6 +10,7 @@
 #include <stdio.h>
 
 #include "program/timeline.h"
+#include "run/config.h"
 #include "run/job.h"
 #include "run/run.h"
 #include "run/update_rule.h"
@@ -16,6 +18,7 @@
 struct run_directory {
     const char *path; /* NULL: nothing is written, every call does nothing */
     FILE *log;        /* log.jsonl */
+    int lock;         /* the directory, held open, and 1; 0: not locked */
 };
 
 /* A line of log.jsonl; numbers that are not finite are left out. */
@@ -26,11 +29,20 @@ struct log_entry {
     int workers;
 };
 
+/* What was seen of some steps. */
+struct step_sum {
+    double loss;
+    int64_t correct, correct5, counted, steps; /* counted: labels */
+};
+
 /* Is the directory free? Asked before anything takes long. PS_USAGE if not. */
 enum ps_status run_directory_check(const char *path, struct ps_error *error);
-/* Makes it, writes config.json and plan.json, opens the log. */
-enum ps_status run_directory_start(const char *path, const struct job *job, const struct update_rule *rule, int64_t steps,
-                                   struct run_directory *directory, struct ps_error *error);
+/* Makes it (or takes that of a run that goes on, `before`) and locks it. PS_USAGE: it is being trained in, or not free. */
+enum ps_status run_directory_open(const char *path, const struct resumption *before, struct run_directory *directory,
+                                  struct ps_error *error);
+/* Writes plan and profile and opens the log, of which the lines up to `step` stay. */
+enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
+                                   int64_t step, struct ps_error *error);
 /* vocabulary.json, by which the run's text is numbered; nothing where it has none. */
 enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
                                          struct ps_error *error);
@@ -38,9 +50,11 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
 /* trace.json from `trace`, timeline.svg from the shorter `picture`. */
 enum ps_status run_directory_write_timelines(const struct run_directory *directory, const struct timeline *trace,
                                              const struct timeline *picture, const char *title, struct ps_error *error);
+/* Makes the log's lines durable. From any thread. */
+enum ps_status run_directory_sync_log(const struct run_directory *directory, struct ps_error *error);
 /* Syncs the log and writes summary.json. */
 enum ps_status run_directory_finish(struct run_directory *directory, const struct ps_run *run, struct ps_error *error);
-/* Closes the log, whatever happened. */
+/* Closes the log and lets others have the directory, whatever happened. */
 void run_directory_close(struct run_directory *directory);
 
 #endif

@@ -181,62 +181,62 @@ enum ps_status safetensors_get(const struct safetensors *file, const char *name,
     return safetensors_values(file, tensor, values, error);
 }
 
-/* The header as JSON, padded with blanks so that the data behind it is aligned; NULL when memory ran out. */
-static char *make_header(const struct safetensor_source *tensors, int count, size_t *length, size_t *data_bytes) {
+static size_t source_bytes(const struct safetensor_source *tensor) {
+    size_t bytes = sizeof(float);
+    for (int i = 0; i < tensor->rank; i++) bytes *= (size_t)tensor->shape[i];
+    return bytes;
+}
+
+/* The header as JSON; NULL when memory ran out. */
+static char *describe(const struct safetensor_source *tensors, int count, size_t *data_bytes) {
     json_t *header = json_object();
     size_t offset = 0;
     bool made = json_object_set_new(header, "__metadata__", json_pack("{s:s}", "format", "pt")) == 0;
     for (int i = 0; i < count && made; i++) {
         json_t *shape = json_array();
-        size_t bytes = sizeof(float);
-        for (int j = 0; j < tensors[i].rank; j++) {
-            bytes *= (size_t)tensors[i].shape[j];
-            json_array_append_new(shape, json_integer(tensors[i].shape[j]));
-        }
-        json_int_t first = (json_int_t)offset, past = first + (json_int_t)bytes;
+        for (int j = 0; j < tensors[i].rank; j++) json_array_append_new(shape, json_integer(tensors[i].shape[j]));
+        json_int_t first = (json_int_t)offset, past = first + (json_int_t)source_bytes(&tensors[i]);
         json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", first, past);
         made = json_object_set_new(header, tensors[i].name, entry) == 0;
-        offset += bytes;
+        offset = (size_t)past;
     }
     char *text = made ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
-    if (!text) return NULL;
-    size_t used = strlen(text), padded = (used + 7) / 8 * 8;
-    char *longer = realloc(text, padded + 1);
-    if (!longer) {
-        free(text);
-        return NULL;
-    }
-    memset(longer + used, ' ', padded - used);
-    longer[padded] = '\0';
-    *length = padded;
     *data_bytes = offset;
-    return longer;
+    return text;
+}
+
+char *safetensors_header(const struct safetensor_source *tensors, int count, size_t *length, size_t *data_bytes) {
+    char *text = describe(tensors, count, data_bytes);
+    if (!text) return NULL;
+    /* Padded with blanks, so that the data behind it is aligned. */
+    size_t used = strlen(text), padded = (used + 7) / 8 * 8;
+    char *header = malloc(LENGTH_BYTES + padded);
+    if (header) {
+        for (int i = 0; i < LENGTH_BYTES; i++) header[i] = (char)(padded >> (8 * i));
+        memcpy(header + LENGTH_BYTES, text, used);
+        memset(header + LENGTH_BYTES + used, ' ', padded - used);
+        *length = LENGTH_BYTES + padded;
+    }
+    free(text);
+    return header;
 }
 
 enum ps_status safetensors_write(const char *path, const struct safetensor_source *tensors, int count, int64_t *total_bytes,
                                  struct ps_error *error) {
     size_t length = 0, data_bytes = 0;
-    char *header = make_header(tensors, count, &length, &data_bytes);
-    if (!header) return error_memory(error, "safetensors header", (size_t)count * 128);
-    size_t size = LENGTH_BYTES + length + data_bytes;
-    char *contents = malloc(size);
-    if (!contents) {
+    char *header = safetensors_header(tensors, count, &length, &data_bytes);
+    struct file_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
+    if (!header || !pieces) {
         free(header);
-        return error_memory(error, path, size);
+        free(pieces);
+        return error_memory(error, "safetensors header", (size_t)count * 128);
     }
-    for (int i = 0; i < LENGTH_BYTES; i++) contents[i] = (char)(length >> (8 * i));
-    memcpy(contents + LENGTH_BYTES, header, length);
-    char *data = contents + LENGTH_BYTES + length;
-    for (int i = 0; i < count; i++) {
-        size_t bytes = sizeof(float);
-        for (int j = 0; j < tensors[i].rank; j++) bytes *= (size_t)tensors[i].shape[j];
-        memcpy(data, tensors[i].values, bytes);
-        data += bytes;
-    }
+    pieces[0] = (struct file_piece){header, length};
+    for (int i = 0; i < count; i++) pieces[i + 1] = (struct file_piece){tensors[i].values, source_bytes(&tensors[i])};
+    enum ps_status status = file_write_pieces(path, pieces, (size_t)count + 1, error);
+    free(pieces);
     free(header);
-    enum ps_status status = file_write(path, contents, size, error);
-    free(contents);
     if (status == PS_OK && total_bytes) *total_bytes = (int64_t)data_bytes;
     return status;
 }

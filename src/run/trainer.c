@@ -9,8 +9,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "run/checkpoint.h"
-#include "run/ghosts.h"
 #include "run/trace.h"
 #include "run/trainer_share.h"
 
@@ -28,8 +26,7 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
     TRY(trainer_share_segment(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     struct stage_result sum = crew_evaluation(crew);
-    if (sum.counted == 0)
-        return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options->valid);
+    if (sum.counted == 0) return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options.valid);
     entry->valid_loss = sum.loss / (double)sum.counted;
     entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
     if (trainer_counts_top5(trainer)) entry->valid_top5 = (double)sum.correct5 / (double)sum.counted;
@@ -51,23 +48,6 @@ static void tell_segment(const struct trainer *trainer, const struct log_entry *
     else
         log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; %.1f samples/s", (long long)entry->epoch,
                  (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->samples_per_s);
-}
-
-static void note_figures(struct trainer *trainer, const struct log_entry *entry) {
-    struct ps_run_info *info = &trainer->run->info;
-    info->steps = (int)entry->step;
-    info->epochs = trainer->lengths.epoch > 0 ? (int)(entry->step / trainer->lengths.epoch) : 0;
-    info->loss = entry->loss;
-    info->accuracy = entry->accuracy;
-    info->valid_loss = entry->valid_loss;
-    info->valid_accuracy = entry->valid_accuracy;
-    info->top5 = entry->top5;
-    info->valid_top5 = entry->valid_top5;
-    info->perplexity = entry->perplexity;
-    info->valid_perplexity = entry->valid_perplexity;
-    info->wall_s = entry->elapsed_s;
-    info->samples_per_s = (double)entry->step * trainer->job.batch / trainer->training_s;
-    trainer->run->lr = entry->lr;
 }
 
 /* Takes in what was seen of the predictions since the last segment, worker by worker. */
@@ -103,6 +83,27 @@ static enum ps_status note_point(struct trainer *trainer, const struct log_entry
                          error);
 }
 
+/* The log of the end of a segment, with an evaluation where one is due. */
+static enum ps_status note_end(struct trainer *trainer, double samples_per_s, struct ps_error *error) {
+    struct log_entry entry = trainer_epoch_entry(trainer, samples_per_s);
+    bool evaluates = segment_end_evaluates(&trainer->lengths, trainer->step);
+    if (evaluates) TRY(evaluate(trainer, &entry, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    entry.elapsed_s = clock_now() - trainer->started_s;
+    if (take_prediction_errors(trainer)) {
+        entry.predicted = trainer->run->worker;
+        entry.workers = trainer->crew->worker_count;
+    }
+    if (evaluates || trainer_line_due(trainer, trainer->step)) TRY(run_directory_log(&trainer->directory, &entry, error));
+    if (evaluates) {
+        trainer->figures = entry;
+        TRY(note_point(trainer, &entry, error));
+        tell_segment(trainer, &entry);
+    }
+    if (trainer->lengths.epoch > 0 && trainer->step % trainer->lengths.epoch == 0) trainer->epoch = (struct step_sum){0};
+    return PS_OK;
+}
+
 static enum ps_status run_segment(struct trainer *trainer, struct ps_error *error) {
     int length = segment_length(&trainer->lengths, trainer->step);
     struct segment segment = {
@@ -116,26 +117,14 @@ static enum ps_status run_segment(struct trainer *trainer, struct ps_error *erro
     TRY(trainer_watch(trainer, error));
     trainer->training_s += seconds;
     trainer->step += length;
-    struct log_entry entry = trainer_epoch_entry(trainer, (double)length * trainer->job.batch / seconds);
-    TRY(evaluate(trainer, &entry, error));
-    if (!trainer_coordinates(trainer)) return PS_OK;
-    entry.elapsed_s = clock_now() - trainer->started_s;
-    if (take_prediction_errors(trainer)) {
-        entry.predicted = trainer->run->worker;
-        entry.workers = trainer->crew->worker_count;
-    }
-    TRY(note_point(trainer, &entry, error));
-    TRY(run_directory_log(&trainer->directory, &entry, error));
-    tell_segment(trainer, &entry);
-    note_figures(trainer, &entry);
-    if (trainer->lengths.epoch > 0 && trainer->step % trainer->lengths.epoch == 0) trainer->epoch = (struct step_sum){0};
-    return PS_OK;
+    TRY(note_end(trainer, (double)length * trainer->job.batch / seconds, error));
+    return trainer_checkpoint(trainer, error);
 }
 
 /* ---------------------------------------------------------------------- afterwards */
 
 static enum ps_status write_traces(const struct trainer *trainer, struct ps_error *error) {
-    if (!trainer->options->trace || !trainer->directory.path) return PS_OK;
+    if (!trainer->options.trace || trainer->crew->recorded_batches == 0) return PS_OK;
     struct timeline trace = {0}, picture = {0};
     char title[256];
     snprintf(title, sizeof title, "%s: %s, %s, %d workers, measured", trainer->job.plan->model, trainer->job.plan->schedule,
@@ -148,19 +137,23 @@ static enum ps_status write_traces(const struct trainer *trainer, struct ps_erro
     return status;
 }
 
-static enum ps_status leave_weights(const struct trainer *trainer, struct ps_error *error) {
-    if (!trainer->options->out || !trainer->job.device->real) return PS_OK;
-    struct worker_options worker = trainer_worker_options(trainer);
-    TRY(ghosts_fetch(trainer->crew, &worker, error));
-    if (!trainer_coordinates(trainer)) return PS_OK;
-    struct checkpoint_state state = {
-        .step = trainer->step,
-        .epoch = trainer->run->info.epochs,
-        .seed = trainer->options->seed,
-        .model = trainer->job.plan->model,
-        .stages = trainer->job.plan->stage_count,
-    };
-    return checkpoint_write(trainer->directory.path, trainer->crew, &state, error);
+static void note_figures(struct trainer *trainer) {
+    struct ps_run_info *info = &trainer->run->info;
+    const struct log_entry *figures = &trainer->figures;
+    info->steps = (int)trainer->step;
+    info->epochs = trainer->lengths.epoch > 0 ? (int)(trainer->step / trainer->lengths.epoch) : 0;
+    info->loss = figures->loss;
+    info->accuracy = figures->accuracy;
+    info->valid_loss = figures->valid_loss;
+    info->valid_accuracy = figures->valid_accuracy;
+    info->top5 = figures->top5;
+    info->valid_top5 = figures->valid_top5;
+    info->perplexity = figures->perplexity;
+    info->valid_perplexity = figures->valid_perplexity;
+    info->wall_s = clock_now() - trainer->started_s;
+    info->samples_per_s = (double)trainer->step * trainer->job.batch / trainer->training_s;
+    info->checkpoint_stall_s = trainer->writer.stall_s;
+    trainer->run->lr = figures->lr;
 }
 
 static void note_workers(struct trainer *trainer) {
@@ -175,20 +168,27 @@ static void note_workers(struct trainer *trainer) {
 
 enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
     TRY(trainer_setup(trainer, error));
-    trainer->started_s = clock_now();
-    while (trainer->step < trainer->lengths.steps) TRY(run_segment(trainer, error));
+    while (trainer->step < trainer->lengths.steps) {
+        TRY(trainer_check_stop(trainer, false, error));
+        TRY(run_segment(trainer, error));
+    }
     note_workers(trainer);
+    trainer->run->info.checkpoint_stall_s = trainer->writer.stall_s;
     TRY(trainer_share_figures(trainer, error));
-    TRY(leave_weights(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
+    note_figures(trainer);
+    /* Done is done only when it lasts. */
+    if (trainer->directory.path) TRY(checkpoint_writer_wait(&trainer->writer, error));
     TRY(write_traces(trainer, error));
     return run_directory_finish(&trainer->directory, trainer->run, error);
 }
 
 enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error) {
-    struct trainer trainer = {.options = options};
+    struct trainer trainer = {.wishes = options};
     struct ps_error trouble = {0};
     enum ps_status status = trainer_train(&trainer, &trouble);
+    /* What was handed over lasts, whatever ended the run. */
+    if (trainer.writer.started) checkpoint_writer_wait(&trainer.writer, NULL);
     trainer_explain_loss(&trainer, &trouble);
     bool speaks = !trainer.processes || processes_speaks(trainer.processes);
     status = processes_leave(trainer.processes, status, &trouble);

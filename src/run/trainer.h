@@ -1,7 +1,12 @@
-/* The trainer's state, shared by its files: setting up (trainer_setup.c), keeping the log (trainer_log.c), training (trainer.c). */
+/*
+ * The trainer's state, shared by its files: setting up (trainer_setup.c), keeping the log (trainer_log.c), checkpoints, going on
+ * from them and stopping (trainer_checkpoint.c), training (trainer.c).
+ */
 #ifndef PENSTOCK_RUN_TRAINER_H
 #define PENSTOCK_RUN_TRAINER_H
 
+#include "run/checkpoint_writer.h"
+#include "run/config.h"
 #include "run/crew.h"
 #include "run/job.h"
 #include "run/program_set.h"
@@ -11,14 +16,11 @@
 /* What a worker remembers for the trace. */
 enum { TRACE_COMPUTATIONS = 1024 };
 
-/* What was seen of some steps. */
-struct step_sum {
-    double loss;
-    int64_t correct, correct5, counted, steps; /* counted: labels */
-};
-
 struct trainer {
-    const struct ps_train_options *options;
+    const struct ps_train_options *wishes; /* the caller's */
+    struct ps_train_options options;       /* the same, or those of the run that goes on with what the caller changes */
+    struct resumption resumption;
+    struct checkpoint checkpoint; /* that it goes on from */
     struct processes *processes;
     struct job job;
     struct samples data, valid; /* count 0: none; dataset NULL: none, or no worker here reads it */
@@ -26,18 +28,22 @@ struct trainer {
     struct update_rule rule;
     struct program_set programs;
     struct crew *crew;
-    struct worker_memory *needed; /* by worker; at rank 0 of all */
-    struct run_directory directory; /* at rank 0 */
+    struct worker_memory *needed;   /* by worker; at rank 0 of all */
+    struct run_directory directory; /* at rank 0, as is the writer */
+    struct checkpoint_writer writer;
     struct ps_run *run;
 
     int64_t step;                 /* done before the segment that runs */
+    int64_t kept_step;            /* of the newest checkpoint, written or in writing */
+    struct log_entry figures;     /* of the last segment that was evaluated */
+    double stopping_s;            /* since when it is to stop; 0: it is not */
     double started_s, training_s; /* since when; seconds of training segments that are over */
     struct step_sum epoch, line;  /* this epoch's; since the last line of the log */
     double line_started_s;
     int seen; /* steps of the segment that were added to the sums, or told to rank 0 */
 };
 
-/* All of ps_train, from `options` (the rest zeroed) to the last file; the crew keeps the trained weights until trainer_free. */
+/* All of ps_train, from `wishes` (the rest zeroed) to the last file; the crew keeps the trained weights until trainer_free. */
 enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error);
 /* Its beginning: everything up to the first step. */
 enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error);
@@ -46,6 +52,19 @@ struct worker_options trainer_worker_options(const struct trainer *trainer);
 /* Frees what there is; a zeroed trainer is fine. A run that is over must have been left with its status before. */
 void trainer_free(struct trainer *trainer);
 
+/* Where the run goes on: its directory locked, its options merged, the checkpoint found. Does nothing for a new run. */
+enum ps_status trainer_resume_open(struct trainer *trainer, struct ps_error *error);
+/* What every part of the run takes over from the checkpoint, once the crew is there. */
+enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *error);
+/* Starts the writer; a new run's first checkpoint is of step 0, and durable when this returns. */
+enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_error *error);
+/* At the end of a segment. */
+enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *error);
+/* PS_STOPPED once the caller wants it and the time is up that a segment has to reach its end; called at any time. */
+enum ps_status trainer_check_stop(struct trainer *trainer, bool segment_runs, struct ps_error *error);
+
+/* Is there to be a line of the log after this step? */
+bool trainer_line_due(const struct trainer *trainer, int64_t step);
 /* Adds the steps that were finished since the last call to the sums, and writes the lines of the log that are due. Called while
  * the crew works. */
 enum ps_status trainer_watch(void *context, struct ps_error *error);

@@ -52,6 +52,8 @@ static int64_t line_interval(const struct trainer *trainer) {
     return span > LINES_PER_EPOCH ? span / LINES_PER_EPOCH : 1;
 }
 
+bool trainer_line_due(const struct trainer *trainer, int64_t step) { return step % line_interval(trainer) == 0; }
+
 static enum ps_status write_line(struct trainer *trainer, int64_t step, double now, struct ps_error *error) {
     double seconds = now - trainer->line_started_s;
     double rate = seconds > 0 ? (double)trainer->line.steps * trainer->job.batch / seconds : NAN;
@@ -75,7 +77,7 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
         add_record(&trainer->line, &record);
         int64_t step = trainer->step + trainer->seen + 1;
         /* The line of a segment's last step carries the evaluation and is written after it. */
-        if (step % line_interval(trainer) == 0 && trainer->seen + 1 < length)
+        if (trainer_line_due(trainer, step) && trainer->seen + 1 < length)
             TRY(write_line(trainer, step, record.done_at, error));
     }
     double samples = (double)trainer->epoch.steps * trainer->job.batch;
@@ -84,5 +86,5 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
                      trainer->epoch.loss / samples, 100 * (double)trainer->epoch.correct / samples);
     else
         log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "%s", "");
-    return PS_OK;
+    return done < length ? trainer_check_stop(trainer, true, error) : PS_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "run/predict.h"
 #include "run/survey.h"
@@ -17,7 +18,7 @@ static void trainer_close_data(struct trainer *trainer) {
 }
 
 static enum ps_status open_data(struct trainer *trainer, struct ps_error *error) {
-    const struct ps_train_options *options = trainer->options;
+    const struct ps_train_options *options = &trainer->options;
     if (!trainer->job.device->real || trainer->data.dataset) return PS_OK;
     struct dataset_shape wanted = job_data_shape(trainer->job.model);
     TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
@@ -44,7 +45,7 @@ static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error)
     else if (!trainer_coordinates(trainer)) /* who writes the run's directory needs the words */
         trainer_close_data(trainer);
     if (trainer->data.count != samples && reads)
-        return error_set(error, PS_BAD_INPUT, "--data: %s has %lld samples on %s, but %lld on %s", trainer->options->data,
+        return error_set(error, PS_BAD_INPUT, "--data: %s has %lld samples on %s, but %lld on %s", trainer->options.data,
                          (long long)trainer->data.count, trainer->processes->info[rank].host, (long long)samples,
                          trainer->processes->info[0].host);
     trainer->data.count = samples;
@@ -53,10 +54,11 @@ static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error)
 }
 
 static enum ps_status count_steps(struct trainer *trainer, struct ps_error *error) {
-    const struct ps_train_options *options = trainer->options;
+    const struct ps_train_options *options = &trainer->options;
     struct segment_lengths *lengths = &trainer->lengths;
-    *lengths =
-        (struct segment_lengths){.evaluate_every = options->evaluate_every, .micro_batches = trainer->job.plan->micro_batches};
+    *lengths = (struct segment_lengths){.evaluate_every = options->evaluate_every,
+                                        .checkpoint_every = options->checkpoint_every,
+                                        .micro_batches = trainer->job.plan->micro_batches};
     if (trainer->job.device->real) {
         lengths->epoch = trainer->data.count / trainer->job.batch;
         if (lengths->epoch == 0)
@@ -75,7 +77,7 @@ static enum ps_status count_steps(struct trainer *trainer, struct ps_error *erro
 }
 
 static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *error) {
-    const struct ps_train_options *options = trainer->options;
+    const struct ps_train_options *options = &trainer->options;
     const struct ps_plan *plan = trainer->job.plan;
     struct update_wishes wishes = {
         .optimizer = plan->optimizer,
@@ -120,8 +122,8 @@ struct worker_options trainer_worker_options(const struct trainer *trainer) {
         .programs = trainer->programs.entries[0].programs,
         .moments = trainer->rule.moments,
         .without_decay = trainer->rule.without_decay,
-        .record = trainer->options->trace ? TRACE_COMPUTATIONS : 0,
-        .emulated = trainer->options->emulate ? job->cluster : NULL,
+        .record = trainer->options.trace ? TRACE_COMPUTATIONS : 0,
+        .emulated = trainer->options.emulate ? job->cluster : NULL,
     };
 }
 
@@ -162,7 +164,8 @@ static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
 
 static enum ps_status check_memory(const struct trainer *trainer, struct ps_error *error) {
     for (int number = 0; number < trainer->crew->worker_count; number++) {
-        int64_t needed = worker_memory_total(&trainer->needed[number]), limit = trainer->job.cluster->devices[number].memory_bytes;
+        int64_t needed = worker_memory_total(&trainer->needed[number]),
+                limit = trainer->job.cluster->devices[number].memory_bytes;
         if (limit == 0 || needed <= limit) continue;
         char needed_text[32], limit_text[32];
         error_set(error, PS_NO_PLAN, "worker %d needs %s (%lld bytes), more than its limit of %s", number,
@@ -186,7 +189,7 @@ static enum ps_status give_loader(const struct trainer *trainer, const struct sa
         .images = images,
         .labels = !images,
         .shuffle = training,
-        .seed = trainer->options->seed,
+        .seed = trainer->options.seed,
         .stride = whole ? part->replicas : 1,
         .chunk = trainer->job.samples,
         .replica = part->replica,
@@ -221,7 +224,7 @@ static enum ps_status hire_crew(struct trainer *trainer, struct ps_error *error)
         .transport = trainer->job.transport,
         .processes = trainer->processes,
         .rule = &trainer->rule,
-        .seed = trainer->options->seed,
+        .seed = trainer->options.seed,
         .step_capacity = program_set_longest(&trainer->programs),
     };
     TRY(crew_create(&options, &trainer->crew, error));
@@ -250,11 +253,23 @@ static enum ps_status make_run(struct trainer *trainer, struct ps_error *error) 
     return predict_throughput(job, &trainer->programs, &run->info.predicted_samples_per_s, error);
 }
 
+static enum ps_status check_wishes(const struct ps_train_options *wishes, struct ps_error *error) {
+    const char *out = wishes->resume ? wishes->resume : wishes->out;
+    if (wishes->trace && !out) return error_set(error, PS_USAGE, "--trace: needs a run directory (--out) to write to");
+    if (wishes->checkpoint_every < 0 || wishes->keep_checkpoints < 0)
+        return error_set(error, PS_USAGE, "%s: must not be negative",
+                         wishes->checkpoint_every < 0 ? "--checkpoint-every" : "--keep-checkpoints");
+    if (wishes->checkpoint_every > 0 && !out)
+        return error_set(error, PS_USAGE, "--checkpoint-every: needs a run directory (--out) to write to");
+    return PS_OK;
+}
+
 /* The coordinator's part: everything that must be known before the others have something to do. */
 static enum ps_status plan_run(struct trainer *trainer, struct ps_error *error) {
-    TRY(run_directory_check(trainer->options->out, error));
+    if (!trainer->resumption.document) TRY(run_directory_check(trainer->options.out, error));
     TRY(job_open(&trainer->job, error));
     TRY(open_data(trainer, error));
+    TRY(trainer_check_stop(trainer, false, error));
     TRY(job_plan(&trainer->job, error));
     int workers = trainer->job.plan->workers, processes = trainer->processes->count;
     if (!trainer->job.transport->processes || workers == processes) return PS_OK;
@@ -263,36 +278,65 @@ static enum ps_status plan_run(struct trainer *trainer, struct ps_error *error) 
 
 /* Where the run is to be planned for several hosts of which nobody says what they are like, that is found out. */
 static bool surveys(const struct trainer *trainer) {
-    const struct ps_train_options *options = trainer->options;
+    const struct ps_train_options *options = &trainer->options;
     bool described = options->cluster_path || options->cluster.bandwidth_bytes_per_s > 0 || options->cluster.latency_s > 0;
+    /* A run that goes on has a plan, or is planned for what it was. */
+    if (trainer->wishes->resume) return false;
     return !described && !options->plan_path && trainer->job.device->real && !survey_one_host(trainer->processes);
 }
 
-enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
-    const struct ps_train_options *options = trainer->options;
-    if (options->trace && !options->out)
-        return error_set(error, PS_USAGE, "--trace: needs a run directory (--out) to write to");
-    TRY(job_begin(options, &trainer->job, error));
-    TRY(processes_join(trainer->job.transport->processes, &trainer->processes, error));
+/* Brings the processes together and the job to all of them. */
+static enum ps_status make_job(struct trainer *trainer, struct ps_error *error) {
+    const struct transport_class *transport;
+    TRY(check_wishes(trainer->wishes, error));
+    TRY(transport_find(trainer->wishes->transport, &transport, error));
+    /* What is wrong with the wishes of a new run is said before the others are waited for. */
+    if (!trainer->wishes->resume) TRY(job_begin(trainer->wishes, &trainer->job, error));
+    TRY(processes_join(transport->processes, &trainer->processes, error));
+    trainer->options = *trainer->wishes;
+    TRY(trainer_resume_open(trainer, error));
+    TRY(job_begin(&trainer->options, &trainer->job, error));
     trainer->job.processes = trainer->processes->count;
     if (surveys(trainer)) {
         TRY(survey_machines(trainer->processes, trainer->job.device->name, trainer->job.threads, &trainer->job.cluster, error));
     }
     if (trainer_coordinates(trainer)) TRY(plan_run(trainer, error));
-    TRY(trainer_share_job(trainer, error));
+    return trainer_share_job(trainer, error);
+}
+
+/* The programs, and the workers that will run them. */
+static enum ps_status make_crew(struct trainer *trainer, struct ps_error *error) {
     TRY(keep_data(trainer, error));
     TRY(count_steps(trainer, error));
     TRY(choose_rule(trainer, error));
     TRY(lower_programs(trainer, error));
-    TRY(hire_crew(trainer, error));
-    TRY(make_run(trainer, error));
+    return hire_crew(trainer, error);
+}
+
+static enum ps_status start_directory(struct trainer *trainer, struct ps_error *error) {
     if (!trainer_coordinates(trainer)) return PS_OK;
-    TRY(run_directory_start(options->out, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->directory, error));
+    if (!trainer->resumption.document)
+        TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
+    TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->resumption, trainer->step, error));
     const struct dataset *data = trainer->data.dataset;
     return data ? run_directory_write_words(&trainer->directory, data->shape.words, error) : PS_OK;
 }
 
+enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
+    TRY(make_job(trainer, error));
+    TRY(make_crew(trainer, error));
+    TRY(make_run(trainer, error));
+    TRY(trainer_check_stop(trainer, false, error));
+    TRY(trainer_resume_take(trainer, error));
+    TRY(start_directory(trainer, error));
+    trainer->started_s = clock_now() - trainer->figures.elapsed_s;
+    TRY(trainer_checkpoints_start(trainer, error));
+    if (!trainer->directory.path) return PS_OK;
+    return config_write(trainer->directory.path, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption, error);
+}
+
 void trainer_free(struct trainer *trainer) {
+    checkpoint_writer_free(&trainer->writer);
     processes_leave(trainer->processes, PS_OK, NULL);
     run_directory_close(&trainer->directory);
     ps_run_destroy(trainer->run);
@@ -301,4 +345,6 @@ void trainer_free(struct trainer *trainer) {
     trainer_close_data(trainer);
     free(trainer->needed);
     job_free(&trainer->job);
+    checkpoint_free(&trainer->checkpoint);
+    resumption_free(&trainer->resumption);
 }

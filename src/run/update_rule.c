@@ -109,6 +109,14 @@ enum ps_status decay_exclusion_parse(const char *text, unsigned *out, struct ps_
 
 static bool predictor_beside(const struct update_rule *rule) { return rule->predictor != rule->optimizer; }
 
+const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]) {
+    int own = rule->optimizer->moments;
+    bool beside = number >= own;
+    snprintf(name, 64, "%s%s", beside ? "predictor." : "",
+             beside ? rule->predictor->moment_names[number - own] : rule->optimizer->moment_names[number]);
+    return name;
+}
+
 /* How far the next `ahead` updates move the weights. The papers' formula knows only the rate of the update that was done last. */
 static struct optimizer_ahead look_ahead(const struct update_rule *rule, const struct update_state *state, int ahead) {
     struct optimizer_ahead sum = {.lr_sum = 0, .decay_product = 1};

@@ -63,6 +63,9 @@ struct update_wishes {
 enum ps_status update_rule_choose(const struct update_wishes *wishes, const char *policy, bool paper_prediction,
                                   struct update_rule *rule, struct ps_error *error);
 
+/* What files call the rule's moment `number`: "exp_avg", or "predictor.exp_avg" of a predictor beside the optimizer. */
+const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]);
+
 /* updated = weights after the next update with `gradient` (may be == weights); predicted (NULL: none) = updated moved `ahead`
  * updates on. A gradient that is too long is shortened where it lies. */
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,

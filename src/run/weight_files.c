@@ -1,6 +1,4 @@
 /* Reading trained weights: the newest checkpoint of a run, or one safetensors file; see checkpoint.h. */
-#include <ctype.h>
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,31 +7,6 @@
 #include "run/checkpoint.h"
 
 #define PATH_SIZE 4096
-
-/* The step number that a checkpoint's directory is named by, or -1. */
-static int64_t step_of(const char *name) {
-    size_t length = strlen(name);
-    if (length < 6 || length > 18) return -1;
-    for (size_t i = 0; i < length; i++)
-        if (!isdigit((unsigned char)name[i])) return -1;
-    return strtoll(name, NULL, 10);
-}
-
-static enum ps_status find_newest(const char *run_dir, char directory[PATH_SIZE], struct ps_error *error) {
-    char parent[PATH_SIZE], newest[64] = "";
-    int64_t newest_step = -1;
-    DIR *entries = opendir(file_join(parent, run_dir, "checkpoints"));
-    for (struct dirent *entry; entries && (entry = readdir(entries));) {
-        int64_t step = step_of(entry->d_name);
-        if (step <= newest_step) continue;
-        newest_step = step;
-        snprintf(newest, sizeof newest, "%.60s", entry->d_name);
-    }
-    if (entries) closedir(entries);
-    if (newest_step < 0) return error_set(error, PS_NO_CHECKPOINT, "%s: holds no checkpoint", run_dir);
-    file_join(directory, parent, newest);
-    return PS_OK;
-}
 
 /* Opens the file of the index that `name` stands for, unless it is open. */
 static enum ps_status open_part(const char *directory, const char *name, struct weight_files *weights, struct ps_error *error) {
@@ -49,7 +22,7 @@ static enum ps_status open_part(const char *directory, const char *name, struct 
     return PS_OK;
 }
 
-static const struct safetensors *find_file(const struct weight_files *weights, const char *tensor) {
+const struct safetensors *weight_files_find(const struct weight_files *weights, const char *tensor) {
     for (int i = 0; i < weights->count; i++)
         if (safetensors_find(&weights->files[i], tensor)) return &weights->files[i];
     return NULL;
@@ -66,17 +39,16 @@ static enum ps_status open_parts(const char *directory, const char *index_path, 
         const char *name = json_string_value(value);
         if (!name || strchr(name, '/')) return json_error(&map, error, "'%s' is not given a file of this directory", tensor);
         TRY(open_part(directory, name, weights, error));
-        if (!find_file(weights, tensor)) return json_error(&map, error, "'%s' is not in %s", tensor, name);
+        if (!weight_files_find(weights, tensor)) return json_error(&map, error, "'%s' is not in %s", tensor, name);
     }
     if (weights->count == 0) return json_error(&map, error, "names no tensor");
     return PS_OK;
 }
 
-enum ps_status weight_files_open_run(const char *run_dir, struct weight_files *out, struct ps_error *error) {
-    char directory[PATH_SIZE], path[PATH_SIZE];
-    TRY(find_newest(run_dir, directory, error));
+enum ps_status weight_files_open_checkpoint(const char *directory, struct weight_files *out, struct ps_error *error) {
+    char path[PATH_SIZE];
     json_t *index;
-    TRY(json_read_file(file_join(path, directory, "model.safetensors.index.json"), NULL, &index, error));
+    TRY(json_read_file(file_join(path, directory, CHECKPOINT_INDEX), NULL, &index, error));
     struct weight_files weights = {0};
     enum ps_status status = open_parts(directory, path, index, &weights, error);
     json_decref(index);
@@ -86,6 +58,30 @@ enum ps_status weight_files_open_run(const char *run_dir, struct weight_files *o
     }
     *out = weights;
     return PS_OK;
+}
+
+enum ps_status weight_files_open_moments(const char *directory, int stages, struct weight_files *out, struct ps_error *error) {
+    char name[64], path[PATH_SIZE];
+    struct weight_files moments = {0};
+    enum ps_status status = PS_OK;
+    for (int s = 0; status == PS_OK && s < stages; s++) {
+        snprintf(name, sizeof name, CHECKPOINT_MOMENTS, s + 1, stages);
+        if (file_exists(file_join(path, directory, name))) status = open_part(directory, name, &moments, error);
+    }
+    if (status != PS_OK) {
+        weight_files_close(&moments);
+        return status;
+    }
+    *out = moments;
+    return PS_OK;
+}
+
+enum ps_status weight_files_open_run(const char *run_dir, struct weight_files *weights, struct ps_error *error) {
+    struct checkpoint checkpoint;
+    TRY(checkpoint_find(run_dir, &checkpoint, error));
+    enum ps_status status = weight_files_open_checkpoint(checkpoint.directory, weights, error);
+    checkpoint_free(&checkpoint);
+    return status;
 }
 
 enum ps_status weight_files_open(const char *path, struct weight_files *out, struct ps_error *error) {
@@ -134,7 +130,7 @@ enum ps_status weight_files_load(const struct weight_files *weights, const struc
     TRY(check_names(weights, graph, error));
     for (int i = 0; i < stage_parameter_count(stage); i++) {
         const struct parameter *parameter = stage_parameter(stage, i);
-        const struct safetensors *file = find_file(weights, parameter->name);
+        const struct safetensors *file = weight_files_find(weights, parameter->name);
         const float *values;
         TRY(safetensors_get(file ? file : &weights->files[0], parameter->name, &parameter->shape, &values, error));
         TRY(stage_import(stage, i, values, block, statistics, error));

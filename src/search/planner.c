@@ -22,8 +22,8 @@ static enum ps_status check_options(const struct search *search, const struct pl
     if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
         return error_set(error, PS_USAGE, "--schedule %s: method %s makes a schedule of its own; leave it out", options->schedule,
                          planner->name);
-    if (options->replicate && strcmp(planner->name, "pipedream-paper") != 0)
-        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream-paper has", planner->name);
+    if (options->replicate && planner != &planner_pipedream && strcmp(planner->name, "pipedream-paper") != 0)
+        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream and pipedream-paper have", planner->name);
     return PS_OK;
 }
 
@@ -249,6 +249,8 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                       .cluster = search->cluster,
                                       .workers = workers,
                                       .replicate = options->replicate,
+                                      .replicas_max = search->replicas_max,
+                                      .caution = search->caution,
                                       .paper_cost = options->paper_cost};
     struct ps_programs *programs = NULL;
     struct search_choice choice;
@@ -267,6 +269,8 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                &programs, error));
         problem.slots = programs->slots;
     }
+    problem.flush = choice.schedule->flush;
+    problem.micro_batches = choice.micro_batches;
     problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? SIMULATE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
     status = solve(search, planner, &problem, &choice, plan, error);
 out:

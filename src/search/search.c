@@ -48,7 +48,7 @@ enum ps_status search_sizes(const struct search *search, struct search_size *siz
 }
 
 /* Whether the user has said `auto`: then the plan may leave workers idle and recompute, which nobody expects unasked. */
-static bool is_free(const struct ps_plan_options *options) { return options->method && search_is_auto(options->method); }
+bool search_is_free(const struct ps_plan_options *options) { return options->method && search_is_auto(options->method); }
 
 /* The best plan of one pair and size. The mini-batch is the same whatever the number of workers. */
 static enum ps_status try_pair(const struct search *search, const struct search_pair *pair, const struct search_size *size,
@@ -56,7 +56,7 @@ static enum ps_status try_pair(const struct search *search, const struct search_
     struct ps_plan_options options = {
         .schedule = pair->schedule->name, .weights = pair->policy->name, .micro_batches = size->micro_batches};
     struct search_case tried = {.costs = size->costs, .workers = search->cluster->workers, .recompute = recompute};
-    int fewest = is_free(search->options) ? 1 : tried.workers;
+    int fewest = search_is_free(search->options) ? 1 : tried.workers;
     struct ps_error refusal = {0}, said = {0};
     TRY(search_choose(&options, tried.workers, &tried.choice, error));
     for (; tried.workers >= fewest; tried.workers--) {
@@ -116,7 +116,7 @@ static enum ps_status try_recomputing(const struct search *search, struct search
 static enum ps_status search_methods(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_best best = {0};
     struct ps_error refusal = {0}, again = {0}; /* what is said of the second try counts only where it is no refusal */
-    bool recompute = search->options->recompute, may = !recompute && is_free(search->options);
+    bool recompute = search->options->recompute, may = !recompute && search_is_free(search->options);
     enum ps_status status = try_all(search, recompute, &best, &refusal);
     if (may && (status == PS_NO_PLAN || (status == PS_OK && search_has_limit(search->cluster, search->cluster->workers)))) {
         enum ps_status other = try_recomputing(search, &best, &again);
@@ -134,12 +134,26 @@ static enum ps_status search_methods(const struct search *search, struct ps_plan
     return status;
 }
 
+/* Without replicas every worker needs a layer of its own. */
+static enum ps_status check_layers(const struct search *search, struct ps_error *error) {
+    int layers = search->profile->tables[0].layer_count, workers = search->cluster->workers;
+    if (layers >= workers) return PS_OK;
+    return error_set(error, PS_NO_PLAN, "%d workers are more than %s has layers (%d); each needs one of its own", workers,
+                     search->profile->model, layers);
+}
+
 /* What the user has said `auto` for is searched for among the planners' plans too. */
 static enum ps_status search_all(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct ps_error refusal = {0};
     struct ps_plan *best = NULL;
-    enum ps_status status = search_methods(search, &best, &refusal);
-    if (is_free(search->options) && (status == PS_OK || status == PS_NO_PLAN)) {
+    enum ps_status status = check_layers(search, &refusal);
+    if (status != PS_OK && !search->options->replicate) {
+        if (error) *error = refusal;
+        return status;
+    }
+    if (status == PS_OK) status = search_methods(search, &best, &refusal);
+    bool planners = search_is_free(search->options) || search->options->replicate;
+    if (planners && (status == PS_OK || status == PS_NO_PLAN)) {
         enum ps_status other = search_planners(search, &best, error);
         if (other != PS_OK) {
             ps_plan_destroy(best);
@@ -168,15 +182,13 @@ enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cl
     if (planner) return search_planner(&search, planner, plan, error);
     const struct partitioner *named;
     if (!search_is_auto(options->method)) TRY(partitioner_find(options->method, &named, error));
-    if (options->replicate)
-        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream-paper has",
-                         options->method ? options->method : "auto");
+    if (options->replicate && !search_is_auto(options->method)) {
+        if (strcmp(options->method, "pipedream") == 0) return search_planner(&search, &planner_pipedream, plan, error);
+        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream, pipedream-paper and auto have",
+                         options->method);
+    }
     if (options->paper_cost)
         return error_set(error, PS_USAGE, "--paper-cost: method %s has no other costs; bipartition and madpipe have",
                          options->method ? options->method : "auto");
-    const struct cost_table *table = &profile->tables[0];
-    if (table->layer_count < cluster->workers)
-        return error_set(error, PS_NO_PLAN, "%d workers are more than %s has layers (%d); each needs one of its own",
-                         cluster->workers, profile->model, table->layer_count);
     return search_all(&search, plan, error);
 }

@@ -65,6 +65,8 @@ struct search {
     const struct ps_cluster *cluster;
     const char *optimizer;
     double start_s;
+    int replicas_max; /* of a stage; 0: all workers */
+    double caution;   /* planner_problem.caution */
 };
 
 /* The best plan so far; all zeros where there is none. */
@@ -119,6 +121,8 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);
 
+/* Whether the user has said `auto`: then the plan may leave workers idle and recompute, which nobody expects unasked. */
+bool search_is_free(const struct ps_plan_options *options);
 bool search_is_auto(const char *name); /* "auto", or nothing said */
 bool search_has_limit(const struct ps_cluster *cluster, int workers);
 

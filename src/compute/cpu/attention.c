@@ -3,8 +3,9 @@
  * samples and heads in one call, on queries, keys and values where they lie: heads are strides. Softmax and its derivative are
  * rows of own loops between them.
  *
- * Inner: the weights p (N, heads, Tq, Tk). Workspace: as much for the dropped weights in the forward, and in the backward for
- * those and then for the scores' gradients; behind it oneDNN's.
+ * Inner: the weights p (N, heads, Tq, Tk). Workspace: as much for the scores' gradients, with dropout as much again for the dropped
+ * weights d, and behind them oneDNN's. Since d dp' = p dp where dp is dp' dropped in the same way, the scores' gradients need no
+ * random numbers of their own: ds = d dp' - p sum(d dp').
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,8 +31,8 @@ static void destroy(struct kernel *kernel) {
 }
 
 /* The arrays of a product: rows x columns for every sample and head. */
-static const struct layout *part_layout(struct draft *draft, const struct attention_shape *s, int64_t positions,
-                                        int64_t stride, bool transposed) {
+static const struct layout *part_layout(struct draft *draft, const struct attention_shape *s, int64_t positions, int64_t stride,
+                                        bool transposed) {
     int64_t dims[] = {s->samples, s->heads, positions, s->each}, strides[] = {positions * stride, s->each, stride, 1};
     int64_t turned[] = {s->samples, s->heads, s->each, positions}, turned_strides[] = {positions * stride, s->each, 1, stride};
     return transposed ? draft_layout_strided(draft, 4, turned, turned_strides) : draft_layout_strided(draft, 4, dims, strides);
@@ -71,6 +72,12 @@ static void make(struct draft *draft, struct attention *attention) {
 
 static size_t score_bytes(const struct attention_shape *s) { return (size_t)attention_scores(s) * sizeof(float); }
 
+/* Of the workspace, what is not oneDNN's. */
+static size_t own_workspace(const struct attention *attention) {
+    size_t arrays = attention->plain.node->attributes.rate > 0 ? 2 : 1;
+    return arrays * memory_align(score_bytes(&attention->shape));
+}
+
 static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
     (void)relu_follows;
@@ -78,8 +85,10 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     if (attention == NULL) return error_memory(error, "a kernel", sizeof *attention);
     struct shape inputs[GRAPH_INPUTS_MAX];
     for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
-    attention->plain = (struct plain_kernel){
-        .kernel = {.class = device->class->kernels[node->id], .samples = samples}, .device = device, .graph = graph, .node = node};
+    attention->plain = (struct plain_kernel){.kernel = {.class = device->class->kernels[node->id], .samples = samples},
+                                             .device = device,
+                                             .graph = graph,
+                                             .node = node};
     attention->shape = attention_shape(&node->attributes, inputs, node->input_count, samples);
     struct draft draft;
     draft_start(&draft, device, node);
@@ -94,7 +103,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
         if (attention->products[p].scratchpad_bytes > scratchpad) scratchpad = attention->products[p].scratchpad_bytes;
     }
     attention->plain.kernel.inner_bytes = (int64_t)score_bytes(&attention->shape);
-    attention->plain.kernel.workspace_bytes = (int64_t)memory_align(score_bytes(&attention->shape)) + scratchpad;
+    attention->plain.kernel.workspace_bytes = (int64_t)own_workspace(attention) + scratchpad;
     *kernel = &attention->plain.kernel;
     return PS_OK;
 }
@@ -102,7 +111,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
 static enum ps_status multiply(const struct attention *attention, enum product product, const struct kernel_call *call,
                                const float *left, const float *right, float *result, struct ps_error *error) {
     struct primitive *primitive = (struct primitive *)&attention->products[product];
-    void *scratchpad = (char *)call->workspace + memory_align(score_bytes(&attention->shape));
+    void *scratchpad = (char *)call->workspace + own_workspace(attention);
     const void *addresses[] = {left, right, result};
     return primitive_run(primitive, (struct cpu_device *)attention->plain.device, addresses, scratchpad, error);
 }
@@ -112,12 +121,14 @@ static enum ps_status multiply(const struct attention *attention, enum product p
 struct rows {
     const struct attention *attention;
     const struct kernel_call *call;
-    float *scores; /* gradients, in the backward */
+    float *scores;        /* gradients, in the backward */
+    const float *weights; /* backward: dropped */
     float scale;
 };
 
-static struct rows rows_of(const struct attention *attention, const struct kernel_call *call, float *scores) {
-    return (struct rows){attention, call, scores, 1 / sqrtf((float)attention->shape.each)};
+static struct rows rows_of(const struct attention *attention, const struct kernel_call *call, float *scores,
+                           const float *weights) {
+    return (struct rows){attention, call, scores, weights, 1 / sqrtf((float)attention->shape.each)};
 }
 
 static size_t row_count(const struct attention_shape *s) { return (size_t)(s->samples * s->heads * s->queries); }
@@ -153,9 +164,9 @@ static void softmax_part(const void *context, int part, size_t first, size_t end
     }
 }
 
-static VECTOR_CLONES void score_gradients(size_t count, float *dp, const float *p, float mean, float scale) {
+static VECTOR_CLONES void score_gradients(size_t count, float *dp, const float *d, const float *p, float mean, float scale) {
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) dp[i] = p[i] * (dp[i] - mean) * scale;
+    for (size_t i = 0; i < count; i++) dp[i] = (d[i] * dp[i] - p[i] * mean) * scale;
 }
 
 static void gradient_part(const void *context, int part, size_t first, size_t end) {
@@ -164,8 +175,8 @@ static void gradient_part(const void *context, int part, size_t first, size_t en
     size_t keys = (size_t)r->attention->shape.keys;
     for (size_t row = first; row < end; row++) {
         float *dp = r->scores + row * keys;
-        const float *p = r->call->inner + row * keys;
-        score_gradients(keys, dp, p, vector_dot(keys, p, dp), r->scale);
+        const float *d = r->weights + row * keys;
+        score_gradients(keys, dp, d, r->call->inner + row * keys, vector_dot(keys, d, dp), r->scale);
     }
 }
 
@@ -175,13 +186,13 @@ static const float *input_of(const struct attention_shape *s, const struct kerne
     return attention_row(s, call->input, part, 0, 0, 0);
 }
 
-/* The weights as the values see them: dropped, then in the workspace. */
+/* The weights as the values see them: dropped, then in the workspace behind the scores' gradients. */
 static const float *drop_weights(const struct attention *attention, const struct kernel_call *call) {
     float rate = attention->plain.node->attributes.rate;
     if (!call->training || rate == 0) return call->inner;
-    size_t count = (size_t)attention_scores(&attention->shape);
-    cpu_drop(attention->plain.device, call->key, rate, count, call->inner, call->workspace);
-    return call->workspace;
+    float *dropped = (float *)((char *)call->workspace + memory_align(score_bytes(&attention->shape)));
+    cpu_drop(attention->plain.device, call->key, rate, (size_t)attention_scores(&attention->shape), call->inner, dropped);
+    return dropped;
 }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
@@ -189,7 +200,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     const struct attention_shape *s = &attention->shape;
     TRY(multiply(attention, SCORES, call, input_of(s, call, ATTENTION_QUERY), input_of(s, call, ATTENTION_KEY), call->inner,
                  error));
-    struct rows rows = rows_of(attention, call, call->inner);
+    struct rows rows = rows_of(attention, call, call->inner, NULL);
     cpu_parallel(attention->plain.device, row_count(s), 8, softmax_part, &rows);
     const float *weights = drop_weights(attention, call);
     return multiply(attention, OUTPUT, call, weights, input_of(s, call, ATTENTION_VALUE), call->output, error);
@@ -202,17 +213,11 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
           *key = attention_gradient(s, call->input_gradient, ATTENTION_KEY, 0, 0, 0),
           *value = attention_gradient(s, call->input_gradient, ATTENTION_VALUE, 0, 0, 0), *scores = call->workspace;
     const float *dy = call->output_gradient;
-    if (value != NULL) {
-        const float *weights = drop_weights(attention, call);
-        TRY(multiply(attention, VALUE_GRADIENT, call, weights, dy, value, error));
-    }
+    const float *weights = drop_weights(attention, call);
+    if (value != NULL) TRY(multiply(attention, VALUE_GRADIENT, call, weights, dy, value, error));
     if (query == NULL && key == NULL) return PS_OK;
     TRY(multiply(attention, WEIGHT_GRADIENT, call, dy, input_of(s, call, ATTENTION_VALUE), scores, error));
-    float rate = attention->plain.node->attributes.rate;
-    if (call->training && rate > 0) {
-        cpu_drop(attention->plain.device, call->key, rate, (size_t)attention_scores(s), scores, scores);
-    }
-    struct rows rows = rows_of(attention, call, scores);
+    struct rows rows = rows_of(attention, call, scores, weights);
     cpu_parallel(attention->plain.device, row_count(s), 8, gradient_part, &rows);
     if (query != NULL) TRY(multiply(attention, QUERY_GRADIENT, call, scores, input_of(s, call, ATTENTION_KEY), query, error));
     if (key == NULL) return PS_OK;

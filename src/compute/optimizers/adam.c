@@ -128,6 +128,7 @@ const struct optimizer optimizer_adam = {
     .name = "adam",
     .summary = "Adam; weight decay as part of the gradient",
     .moments = 2,
+    .moment_names = {"exp_avg", "exp_avg_sq"},
     .adam_settings = true,
     .defaults = {.lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
     .update = update,

@@ -17,6 +17,7 @@ const struct optimizer optimizer_adamw = {
     .name = "adamw",
     .summary = "Adam with decoupled weight decay",
     .moments = 2,
+    .moment_names = {"exp_avg", "exp_avg_sq"},
     .adam_settings = true,
     .defaults = {.lr = 0.001, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
     .update = update,

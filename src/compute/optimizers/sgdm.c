@@ -89,6 +89,7 @@ const struct optimizer optimizer_sgdm = {
     .name = "sgdm",
     .summary = "gradient descent with momentum",
     .moments = 1,
+    .moment_names = {"momentum_buffer"},
     .momentum_settings = true,
     .defaults = {.lr = 0.01, .momentum = 0.9},
     .update = update,

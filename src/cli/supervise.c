@@ -1,0 +1,242 @@
+/* Starting training again; see supervise.h. */
+#include "cli/supervise.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/signals.h"
+
+enum { WORDS_MAX = 256, LOOK_EVERY_MS = 20 };
+#define STOPPED_WITHIN_S 15.0
+
+struct supervisor {
+    const struct train_arguments *arguments;
+    char program[4096], launch[4096], workers_text[16];
+    int workers;     /* of the next start; 0: as the run has them */
+    int64_t reached; /* newest checkpoint when it was last started; -1: none */
+    const char *words[WORDS_MAX];
+};
+
+/* ---------------------------------------------------------------------- what was reached */
+
+static const char *run_dir_of(const struct supervisor *supervisor) {
+    const struct ps_train_options *options = &supervisor->arguments->options;
+    return options->resume ? options->resume : options->out;
+}
+
+static bool is_there(const struct supervisor *supervisor, const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", run_dir_of(supervisor), name);
+    return access(path, F_OK) == 0;
+}
+
+/* The step of the newest checkpoint, or -1. */
+static int64_t newest_checkpoint(const struct supervisor *supervisor) {
+    char path[4096];
+    int64_t newest = -1;
+    snprintf(path, sizeof path, "%s/checkpoints", run_dir_of(supervisor));
+    DIR *entries = opendir(path);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        char *end;
+        int64_t step = strtoll(entry->d_name, &end, 10);
+        if (*end == '\0' && step > newest) newest = step;
+    }
+    if (entries != NULL) closedir(entries);
+    return newest;
+}
+
+/* Workers of the run's plan, of the one that it is to begin with, or as many as were asked for. */
+static int planned_workers(const struct supervisor *supervisor) {
+    const struct train_arguments *arguments = supervisor->arguments;
+    const char *given = arguments->options.plan_path;
+    char path[4096];
+    struct ps_plan *plan;
+    snprintf(path, sizeof path, "%s/plan.json", run_dir_of(supervisor));
+    if (ps_plan_read(is_there(supervisor, "config.json") || given == NULL ? path : given, &plan, NULL) != PS_OK)
+        return arguments->cluster.options.workers;
+    int workers = ps_plan_info(plan).workers;
+    ps_plan_destroy(plan);
+    return workers;
+}
+
+/* ------------------------------------------------------------------------ starting */
+
+/* Is the word the option --NAME, and does its value stand in the next word? */
+static bool is_option(const char *word, const char *name, bool *next) {
+    size_t length = strlen(name);
+    if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, length) != 0) return false;
+    *next = word[2 + length] == '\0';
+    return *next || word[2 + length] == '=';
+}
+
+static void add_given(const struct supervisor *supervisor, const char **words, int *count) {
+    const struct common_arguments *common = &supervisor->arguments->common;
+    for (int i = 0; i < common->argc && *count < WORDS_MAX - 8; i++) {
+        bool next = false;
+        if (is_option(common->argv[i], "restarts", &next) || is_option(common->argv[i], "launch", &next))
+            i += next;
+        else
+            words[(*count)++] = common->argv[i];
+    }
+}
+
+/* What goes on from the run's directory; the rest stands in its configuration. */
+static void add_resumption(struct supervisor *supervisor, const char **words, int *count) {
+    static const char *const levels[] = {"debug", "info", "warn", "error"};
+    const struct train_arguments *arguments = supervisor->arguments;
+    words[(*count)++] = "train";
+    words[(*count)++] = "--resume";
+    words[(*count)++] = run_dir_of(supervisor);
+    if (arguments->common.json) words[(*count)++] = "--json";
+    if (arguments->common.quiet) words[(*count)++] = "--quiet";
+    if (arguments->options.trace) words[(*count)++] = "--trace";
+    if (arguments->options.transport != NULL) {
+        words[(*count)++] = "--transport";
+        words[(*count)++] = arguments->options.transport;
+    }
+    if (arguments->common.log_level != PS_LOG_INFO) {
+        words[(*count)++] = "--log-level";
+        words[(*count)++] = levels[arguments->common.log_level];
+    }
+    if (supervisor->workers > 0) {
+        snprintf(supervisor->workers_text, sizeof supervisor->workers_text, "%d", supervisor->workers);
+        words[(*count)++] = "--workers";
+        words[(*count)++] = supervisor->workers_text;
+    }
+}
+
+/* The launcher's command for so many workers: its %d is their number. */
+static void write_launch(struct supervisor *supervisor) {
+    const char *launch = supervisor->arguments->launch, *place = strstr(launch, "%d");
+    int workers = supervisor->workers > 0 ? supervisor->workers : planned_workers(supervisor);
+    if (place == NULL) {
+        snprintf(supervisor->launch, sizeof supervisor->launch, "exec %s \"$@\"", launch);
+    } else {
+        snprintf(supervisor->launch, sizeof supervisor->launch, "exec %.*s%d%s \"$@\"", (int)(place - launch), launch, workers,
+                 place + 2);
+    }
+}
+
+/* The words to execute, program first. */
+static void write_words(struct supervisor *supervisor, bool again) {
+    const char **words = supervisor->words;
+    int count = 0;
+    if (supervisor->arguments->launch != NULL) {
+        write_launch(supervisor);
+        words[count++] = "/bin/sh";
+        words[count++] = "-c";
+        words[count++] = supervisor->launch;
+        words[count++] = "sh";
+    }
+    words[count++] = supervisor->program;
+    if (again) {
+        add_resumption(supervisor, words, &count);
+    } else {
+        add_given(supervisor, words, &count);
+    }
+    words[count] = NULL;
+}
+
+static enum ps_status start(struct supervisor *supervisor, pid_t *child, struct ps_error *error) {
+    /* Where nothing was reached yet it begins from the beginning. */
+    write_words(supervisor, is_there(supervisor, "config.json"));
+    fflush(NULL);
+    pid_t parent = getpid();
+    *child = fork();
+    if (*child < 0) return message_set(error, PS_FAILED, "cannot start a process: %s", strerror(errno));
+    if (*child > 0) return PS_OK;
+    /* A terminal's signals come through us, and nobody trains on when we are gone. */
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(PS_STOPPED);
+    execv(supervisor->words[0], (char *const *)(size_t)supervisor->words);
+    _exit(PS_FAILED);
+}
+
+/* -------------------------------------------------------------------------- waiting */
+
+static double now_s(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* Waits for the child's end, passes on what stops us, and ends it when somebody has stopped it for too long. */
+static int wait_for(pid_t child, const volatile int *stop) {
+    const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
+    double halted_s = 0, told_s = 0;
+    for (;;) {
+        int status = 0;
+        pid_t changed = waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED);
+        if (changed == child && (WIFEXITED(status) || WIFSIGNALED(status))) return status;
+        if (changed == child) halted_s = WIFSTOPPED(status) ? now_s() : 0;
+        if (*stop && told_s == 0) {
+            told_s = now_s();
+            kill(child, SIGTERM);
+            kill(child, SIGCONT);
+        }
+        bool halted = halted_s > 0 && now_s() - halted_s > STOPPED_WITHIN_S;
+        /* A launcher may hang when its processes are gone. */
+        bool deaf = told_s > 0 && now_s() - told_s > STOPPED_WITHIN_S;
+        if (halted || deaf) kill(-child, SIGKILL);
+        nanosleep(&moment, NULL);
+    }
+}
+
+/* Was it lost, and not ended by itself? Launchers make what they like of a process that was killed. */
+static bool is_lost(const struct supervisor *supervisor, int status) {
+    if (WIFSIGNALED(status)) return true;
+    int code = WEXITSTATUS(status);
+    bool launched = supervisor->arguments->launch != NULL;
+    return code == PS_WORKER_LOST || (launched && (code == SIGKILL || code > 128));
+}
+
+static void say_loss(const struct supervisor *supervisor, int status, int left) {
+    char what[64];
+    if (WIFSIGNALED(status)) {
+        snprintf(what, sizeof what, "was ended by signal %d", WTERMSIG(status));
+    } else {
+        snprintf(what, sizeof what, "ended with status %d", WEXITSTATUS(status));
+    }
+    if (supervisor->arguments->common.quiet) return;
+    fprintf(stderr, "warning: training %s at checkpoint %lld; starting it again%s, %d restarts are left\n", what,
+            (long long)newest_checkpoint(supervisor), supervisor->workers > 0 ? " with a worker less" : "", left);
+}
+
+/* A worker that is lost again and again where it stands is taken to be gone. */
+static void choose_workers(struct supervisor *supervisor) {
+    int64_t reached = newest_checkpoint(supervisor);
+    int workers = planned_workers(supervisor);
+    supervisor->workers = reached >= 0 && reached == supervisor->reached && workers > 1 ? workers - 1 : 0;
+    supervisor->reached = reached;
+}
+
+enum ps_status supervise(const struct train_arguments *arguments, struct ps_error *error) {
+    struct supervisor supervisor = {.arguments = arguments, .reached = -2};
+    const volatile int *stop = stop_on_signals();
+    if (run_dir_of(&supervisor) == NULL)
+        return message_set(error, PS_USAGE, "--restarts: needs a run directory (--out) to go on from");
+    if (readlink("/proc/self/exe", supervisor.program, sizeof supervisor.program - 1) < 0)
+        return message_set(error, PS_FAILED, "--restarts: cannot find this program: %s", strerror(errno));
+    for (int left = arguments->restarts;; left--) {
+        pid_t child;
+        CHECK(start(&supervisor, &child, error));
+        int status = wait_for(child, stop);
+        if (!is_lost(&supervisor, status)) return (enum ps_status)WEXITSTATUS(status);
+        if (*stop) return message_set(error, PS_STOPPED, "stopped by a signal");
+        if (left == 0 && WIFEXITED(status)) return PS_WORKER_LOST;
+        if (left == 0)
+            return message_set(error, PS_WORKER_LOST, "training was ended by signal %d, and no restart is left",
+                               WTERMSIG(status));
+        choose_workers(&supervisor);
+        say_loss(&supervisor, status, left - 1);
+    }
+}

@@ -1,0 +1,321 @@
+/*
+ * PipeDream's partition with replicated stages (Narayanan et al., SOSP 2019), counted as the simulator counts: what a micro-batch takes
+ * of each worker and each link, on average, in the steady state.
+ *
+ *   a worker of a stage with r replicas   (forward + backward + its share of an update) / r, and a share of the sum of the gradients
+ *   a link between stages                 the slower direction's transfer / lcm(r, r') where r and r' are the replicas at its ends: the
+ *                                         pair meets so seldom (half duplex: both directions)
+ *
+ * Without overlap a worker's transfers are its own time. A sum is a ring's (cluster_ring_s), once an update: after each round of r
+ * mini-batches, or with a flush after each mini-batch, which r workers share. No program of such a plan has a shorter period, so the
+ * objective bounds the simulated one from below; the least objective is found exactly, over all cuts between ideals of the graph, all
+ * numbers of replicas, and at most as many workers as there are, in their order. Stages take consecutive workers; the slowest sets a
+ * stage's pace. Between unlike links the slowest of a ring counts. Memory is left to the caller, who simulates.
+ *
+ * The objective knows no latency: where transfers are long, pipelines that hold few micro-batches wait for them. With `caution` the plan is
+ * the best one if such a share of the transfers were the workers' own time, and says what it takes by the honest count.
+ *
+ * "Is a period of T possible?" is answered by sweeps over the ideals, as in pipedream_paper.c: what a stage takes is a difference of two
+ * keys, so of all lower ends the one with the largest key is the best, and passed on along the covers. T falls from plan to plan until
+ * none is better.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/ideals.h"
+#include "plan/planner.h"
+
+enum { IDEALS_MAX = 500000 };
+#define STATES_MAX ((size_t)1 << 27)
+
+struct step {
+    int from;                    /* the stage's lower ideal */
+    short replicas, replicas_before; /* of the stage, of the one before (0: it is the first) */
+};
+
+struct search {
+    const struct planner_problem *problem;
+    const struct ideals *ideals;
+    bool graph;  /* the ideals are of the problem's graph, else of the chain */
+    double serial; /* the share of transfers that is the workers' own time; 0: they run beside computation */
+    int workers, replicas_max;
+    double *work_s, *update_s, *weight_bytes; /* per ideal, of what is in it: one micro-batch, one update, to be added up */
+    double *cut_s;                            /* per ideal: a transfer in its slower direction on the slowest link; without overlap
+                                                 both directions */
+    bool *reached;                            /* [workers used][replicas of the last stage][ideal] */
+    struct step *steps;                       /* likewise */
+    double *best_key;                         /* per ideal, of the lower ends inside it */
+    struct step *best_step;
+};
+
+static size_t place(const struct search *search, int used, int replicas, int ideal) {
+    return ((size_t)used * (size_t)(search->replicas_max + 1) + (size_t)replicas) * (size_t)search->ideals->count + (size_t)ideal;
+}
+
+static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
+
+static double slowest_speed(const struct search *search, int first, int replicas) {
+    double speed = search->problem->cluster->devices[first].speed;
+    for (int w = first + 1; w < first + replicas; w++) speed = fmin(speed, search->problem->cluster->devices[w].speed);
+    return speed;
+}
+
+/* What the workers [first, first + replicas) take for a micro-batch, as a line over work, update and weights. */
+struct pace {
+    double work, update, byte, fixed, transfer;
+};
+
+static struct pace pace_of(const struct search *search, int first, int replicas) {
+    const struct planner_problem *problem = search->problem;
+    const struct ps_cluster *cluster = problem->cluster;
+    double speed = slowest_speed(search, first, replicas);
+    double updates = problem->flush ? 1.0 / problem->micro_batches : 1.0 / (problem->micro_batches * (double)replicas);
+    struct pace pace = {.work = 1 / (speed * replicas), .update = updates / speed};
+    pace.transfer = search->serial / replicas;
+    if (replicas == 1) return pace;
+    /* The ring's time is a line over the bytes. */
+    int64_t few = (int64_t)replicas << 20, many = (int64_t)replicas << 30;
+    double few_s = cluster_ring_s(cluster, first, replicas, few), many_s = cluster_ring_s(cluster, first, replicas, many);
+    pace.byte = updates * (many_s - few_s) / (double)(many - few);
+    pace.fixed = updates * fmax(0, few_s - (many_s - few_s) / (double)(many - few) * (double)few);
+    return pace;
+}
+
+/* What an ideal counts as a stage's upper and lower end: the stage takes the difference, and what is fixed. */
+static double upper_key(const struct search *search, const struct pace *pace, int ideal) {
+    return pace->work * search->work_s[ideal] + pace->update * search->update_s[ideal] + pace->byte * search->weight_bytes[ideal] +
+           pace->transfer * search->cut_s[ideal];
+}
+
+static double lower_key(const struct search *search, const struct pace *pace, int ideal) {
+    return upper_key(search, pace, ideal) - 2 * pace->transfer * search->cut_s[ideal];
+}
+
+static double stage_s(const struct search *search, const struct pace *pace, int lower, int upper) {
+    return upper_key(search, pace, upper) - lower_key(search, pace, lower) + pace->fixed;
+}
+
+static double boundary_s(const struct search *search, int ideal, int before, int replicas) {
+    if (search->serial > 0 || before == 0) return 0;
+    return search->cut_s[ideal] / (before / common(before, replicas) * replicas);
+}
+
+/* Stages of `replicas` workers that end with `used` workers taken. */
+static void sweep(struct search *search, int used, int replicas, double period_s) {
+    const struct ideals *ideals = search->ideals;
+    int first = used - replicas;
+    struct pace pace = pace_of(search, first, replicas);
+    for (int i = 0; i < ideals->count; i++) {
+        double best = -INFINITY;
+        struct step step = {.from = -1};
+        for (int c = ideals->cover_first[i]; c < ideals->cover_first[i + 1]; c++) {
+            int lower = ideals->covers[c];
+            if (search->best_key[lower] <= best) continue;
+            best = search->best_key[lower];
+            step = search->best_step[lower];
+        }
+        size_t here = place(search, used, replicas, i);
+        if (step.from >= 0 && stage_s(search, &pace, step.from, i) <= period_s) {
+            search->reached[here] = true;
+            search->steps[here] = step;
+        }
+        double own = lower_key(search, &pace, i);
+        for (int before = 0; before <= search->replicas_max && before <= first && own > best; before++) {
+            if (!search->reached[place(search, first, before, i)] || boundary_s(search, i, before, replicas) > period_s) continue;
+            best = own;
+            step = (struct step){.from = i, .replicas = (short)replicas, .replicas_before = (short)before};
+        }
+        search->best_key[i] = best;
+        search->best_step[i] = step;
+    }
+}
+
+/* The fewest workers that a plan of this period takes and the replicas of its last stage; false: there is none. */
+static bool feasible(struct search *search, double period_s, int *used, int *replicas) {
+    int last = search->ideals->count - 1;
+    memset(search->reached, 0, place(search, search->workers + 1, 0, 0) * sizeof *search->reached);
+    search->reached[place(search, 0, 0, 0)] = true;
+    for (*used = 1; *used <= search->workers; ++*used) {
+        for (*replicas = 1; *replicas <= *used && *replicas <= search->replicas_max; ++*replicas)
+            sweep(search, *used, *replicas, period_s);
+        for (*replicas = 1; *replicas <= *used && *replicas <= search->replicas_max; ++*replicas)
+            if (search->reached[place(search, *used, *replicas, last)]) return true;
+    }
+    return false;
+}
+
+/* The plan that ends so, from its last stage to its first. */
+static double achieved_s(const struct search *search, int used, int replicas) {
+    double period_s = 0;
+    for (int i = search->ideals->count - 1; used > 0;) {
+        struct step step = search->steps[place(search, used, replicas, i)];
+        struct pace pace = pace_of(search, used - replicas, replicas);
+        period_s = fmax(period_s, stage_s(search, &pace, step.from, i));
+        period_s = fmax(period_s, boundary_s(search, step.from, step.replicas_before, replicas));
+        i = step.from;
+        used -= replicas;
+        replicas = step.replicas_before;
+    }
+    return period_s;
+}
+
+static double least_period_s(struct search *search, int *used, int *replicas) {
+    double high = INFINITY, low = 0, least = INFINITY;
+    if (feasible(search, high, used, replicas)) least = high = achieved_s(search, *used, *replicas);
+    while (high - low > 1e-15 * high) {
+        double middle = high - low > 1e-9 * high ? low + (high - low) / 2 : nextafter(high, 0);
+        if (feasible(search, middle, used, replicas))
+            high = fmin(middle, achieved_s(search, *used, *replicas));
+        else
+            low = middle;
+    }
+    least = high;
+    feasible(search, least, used, replicas);
+    return least;
+}
+
+/* ------------------------------------------------------------------- what is counted */
+
+static const struct layer_cost *layer_of(const struct search *search, int node) {
+    const struct planner_problem *problem = search->problem;
+    int number = search->ideals->nodes[node];
+    if (!search->graph) return &problem->costs->layers[number];
+    const struct costgraph_node *of = &problem->graph->nodes[number];
+    return of->forward_s + of->backward_s > 0 ? &problem->costs->layers[of->layer] : NULL;
+}
+
+static double cut_seconds(const struct search *search, int64_t bytes) {
+    const struct ps_cluster *cluster = search->problem->cluster;
+    double most_s = 0;
+    for (int from = 0; from < search->workers; from++)
+        for (int to = 0; to < search->workers; to++) {
+            if (from == to) continue;
+            const struct cluster_link *link = cluster_link_between(cluster, from, to);
+            double both = search->serial > 0 || (link && link->half_duplex) ? 2 : 1;
+            most_s = fmax(most_s, both * cluster_transfer_s(cluster, from, to, bytes));
+            if (cluster->link_count < 2) return most_s;
+        }
+    return most_s;
+}
+
+static void count_ideals(struct search *search) {
+    const struct ideals *ideals = search->ideals;
+    for (int i = 0; i < ideals->count; i++) {
+        for (int n = 0; n < ideals->node_count; n++) {
+            const struct layer_cost *layer = ideal_holds(ideals, i, n) ? layer_of(search, n) : NULL;
+            if (!layer) continue;
+            search->work_s[i] += layer->time.forward_s + layer->time.backward_input_s + layer->time.backward_weight_s;
+            search->update_s[i] += layer->time.update_s;
+            search->weight_bytes[i] += (double)(layer->size.parameter_bytes + layer->size.statistics_bytes);
+        }
+    }
+}
+
+static void count_cuts(struct search *search, double serial) {
+    const struct ideals *ideals = search->ideals;
+    search->serial = serial;
+    for (int i = 1; i + 1 < ideals->count; i++) search->cut_s[i] = cut_seconds(search, ideals->cut_bytes[i]);
+}
+
+static enum ps_status open_search(struct search *search, struct ps_error *error) {
+    size_t ideals = (size_t)search->ideals->count, states = place(search, search->workers + 1, 0, 0);
+    if (states > STATES_MAX)
+        return error_set(error, PS_NO_PLAN, "%zu cuts on %d workers with replicas are too many to plan", ideals, search->workers);
+    search->work_s = calloc(4 * ideals, sizeof *search->work_s);
+    search->reached = malloc(states * sizeof *search->reached);
+    search->steps = malloc(states * sizeof *search->steps);
+    search->best_key = malloc(ideals * sizeof *search->best_key);
+    search->best_step = malloc(ideals * sizeof *search->best_step);
+    if (!search->work_s || !search->reached || !search->steps || !search->best_key || !search->best_step)
+        return error_memory(error, "the tables of the planner", states * sizeof *search->steps);
+    search->update_s = search->work_s + ideals;
+    search->weight_bytes = search->update_s + ideals;
+    search->cut_s = search->weight_bytes + ideals;
+    count_ideals(search);
+    return PS_OK;
+}
+
+/* The nodes between two ideals, appended to the order. */
+static void append_nodes(const struct ideals *ideals, int lower, int upper, struct planner_answer *answer) {
+    for (int n = 0; n < ideals->node_count; n++)
+        if (ideal_holds(ideals, upper, n) && !ideal_holds(ideals, lower, n))
+            answer->order[answer->order_count++] = ideals->nodes[n];
+}
+
+static enum ps_status write_answer(const struct search *search, int used, int replicas, struct planner_answer *answer,
+                                   struct ps_error *error) {
+    const struct ideals *ideals = search->ideals;
+    struct step *steps = malloc((size_t)search->workers * sizeof *steps);
+    int *uppers = malloc((size_t)search->workers * sizeof *uppers), count = 0;
+    answer->stages = calloc((size_t)search->workers, sizeof *answer->stages);
+    answer->order = calloc((size_t)ideals->node_count, sizeof *answer->order);
+    bool enough = steps && uppers && answer->stages && answer->order;
+    for (int i = ideals->count - 1; enough && used > 0; count++) {
+        uppers[count] = i;
+        steps[count] = search->steps[place(search, used, replicas, i)];
+        i = steps[count].from;
+        used -= replicas;
+        replicas = steps[count].replicas_before;
+    }
+    for (int worker = 0; count > 0; answer->stage_count++) {
+        count--;
+        struct planned_stage *stage = &answer->stages[answer->stage_count];
+        *stage = (struct planned_stage){
+            .first = answer->order_count, .forward = worker, .backward = worker, .replicas = steps[count].replicas};
+        append_nodes(ideals, steps[count].from, uppers[count], answer);
+        stage->last = answer->order_count - 1;
+        worker += stage->replicas;
+    }
+    free(steps);
+    free(uppers);
+    return enough ? PS_OK : error_memory(error, "a plan", (size_t)ideals->node_count * sizeof *answer->order);
+}
+
+static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals, bool graph,
+                                   struct planner_answer *answer, struct ps_error *error) {
+    int most = problem->replicas_max > 0 && problem->replicas_max < problem->workers ? problem->replicas_max : problem->workers;
+    struct search search = {
+        .problem = problem, .ideals = ideals, .graph = graph, .workers = problem->workers, .replicas_max = problem->replicate ? most : 1};
+    int used, replicas;
+    enum ps_status status = open_search(&search, error);
+    if (status == PS_OK) {
+        double serial = problem->cluster->overlap ? 0 : 1;
+        count_cuts(&search, serial);
+        answer->objective_s = answer->lower_bound_s = least_period_s(&search, &used, &replicas);
+        if (problem->caution > 0 && serial == 0) {
+            count_cuts(&search, problem->caution);
+            least_period_s(&search, &used, &replicas);
+            count_cuts(&search, 0);
+            answer->objective_s = achieved_s(&search, used, replicas);
+        }
+        status = write_answer(&search, used, replicas, answer, error);
+    }
+    free(search.work_s);
+    free(search.reached);
+    free(search.steps);
+    free(search.best_key);
+    free(search.best_step);
+    return status;
+}
+
+static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
+    struct ideals *ideals = NULL;
+    enum ps_status status = problem->graph ? ideals_of_graph(problem->graph, IDEALS_MAX, &ideals, error) : PS_NO_PLAN;
+    bool graph = status == PS_OK;
+    if (status == PS_NO_PLAN) status = ideals_of_chain(problem->costs, &ideals, error);
+    if (status == PS_OK) status = solve_ideals(problem, ideals, graph, answer, error);
+    if (!graph) {
+        free(answer->order);
+        answer->order = NULL;
+        answer->order_count = 0;
+    }
+    ideals_destroy(ideals);
+    return status;
+}
+
+const struct planner planner_pipedream = {
+    .name = "pipedream",
+    .summary = "contiguous stages with replicas whose slowest worker or link is as fast as possible (exact; with --replicate)",
+    .solve = solve,
+};

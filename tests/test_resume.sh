@@ -1,0 +1,201 @@
+#!/bin/sh
+# A run that survives, as users meet it: killed at random moments, stopped by signals, with a full disk, it goes on and ends with
+# the weights of the run that was never disturbed, bit for bit. PENSTOCK is the program; PENSTOCK_TEST_SEED sets the moments.
+set -u
+
+: "${PENSTOCK:?the path of the program}"
+directory=$(mktemp -d) || exit 1
+trap 'rm -rf "$directory"' EXIT
+cd "$directory" || exit 1
+failures=0
+seed=${PENSTOCK_TEST_SEED:-1}
+echo "seed: PENSTOCK_TEST_SEED=$seed"
+
+complain() {
+    echo "FAILED: $*" >&2
+    sed 's/^/    /' err >&2
+    failures=$((failures + 1))
+}
+
+# A number from 1 to $1.
+random() {
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    echo $((seed / 65536 % $1 + 1))
+}
+
+# milliseconds N: sleeps so long.
+milliseconds() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
+
+# The weights and moments of RUN's newest checkpoint, as one sum.
+sum() { (cd "$1/checkpoints/$(ls "$1/checkpoints" | sort | tail -n 1)" && cat -- *.safetensors | cksum); }
+
+# checkpoint_in RUN: waits until there is one.
+checkpoint_in() {
+    tries=0
+    while [ ! -e "$1/config.json" ]; do
+        milliseconds 10
+        tries=$((tries + 1))
+        [ $tries -lt 3000 ] || {
+            complain "$1 gets no checkpoint"
+            return
+        }
+    done
+}
+
+common="--data synthetic:images,samples=400 --valid synthetic:images,samples=16 --optimizer adam --lr 0.001 --device reference
+    --checkpoint-every 7 --keep-checkpoints 3 --seed 3 -q"
+# The same plan for all. Words on purpose, here and below.
+# shellcheck disable=SC2086
+"$PENSTOCK" train --model lenet5,input=16 --workers 3 --schedule 1f1b-async --weights pipeoptim --batch 8 --micro-batch 4 $common \
+    --steps 1 --out first >out 2>err || complain "the first run: status $?"
+run="--plan first/plan.json $common"
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --out whole >out 2>err || complain "the undisturbed run: status $?"
+wanted=$(sum whole)
+[ $failures -eq 0 ] || exit 1
+[ "$(ls whole/checkpoints | wc -l)" -eq 3 ] || complain "not three checkpoints are kept"
+
+# same RUN: it ended as the undisturbed run did.
+same() {
+    [ "$(sum "$1")" = "$wanted" ] || complain "$1 does not end with the weights of the undisturbed run"
+    [ "$(sed 's/, "samples_per_s.*//' "$1/log.jsonl")" = "$(sed 's/, "samples_per_s.*//' whole/log.jsonl)" ] ||
+        complain "$1 does not have the log of the undisturbed run"
+    grep -q '"step": 400' "$1/summary.json" || complain "$1 has no summary of the whole run"
+}
+
+# ------------------------------------------------------------------ killed
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --out killed >out 2>err &
+kills=0
+while :; do
+    # It gets longer each time: on a busy machine too it comes to an end.
+    milliseconds $((60 + $(random 250) + 20 * kills))
+    [ $kills -lt 25 ] && kill -KILL $! 2>/dev/null && kills=$((kills + 1))
+    wait $! 2>/dev/null
+    status=$?
+    [ $status -ne 137 ] && break
+    # Before its configuration was there, there was no run.
+    if [ -e killed/config.json ]; then
+        "$PENSTOCK" train --resume killed -q >out 2>err &
+    else
+        # shellcheck disable=SC2086
+        "$PENSTOCK" train $run --steps 400 --out killed >out 2>err &
+    fi
+done
+[ $status -eq 0 ] || complain "killed and resumed: status $status"
+echo "killed $kills times"
+[ $kills -gt 0 ] || complain "nothing was killed"
+same killed
+
+# ------------------------------------------------------------------ stopped by signals
+for signal in TERM INT HUP; do
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train $run --steps 400 --out stopped_$signal >out 2>err &
+    checkpoint_in stopped_$signal
+    milliseconds "$(random 100)"
+    # A shell's background jobs ignore SIGINT, and so does what it starts there.
+    [ $signal = INT ] && kill -TERM $! || kill -$signal $!
+    wait $!
+    status=$?
+    [ $status -eq 75 ] || complain "SIG$signal: status $status, not 75"
+    grep -q "^penstock: stopped by a signal; stopped_$signal keeps the checkpoint of step [0-9]* of 400" err ||
+        complain "SIG$signal: does not say what is kept"
+    "$PENSTOCK" evaluate --run stopped_$signal --data synthetic:images,samples=16 -q >out 2>err || complain "no evaluation"
+    "$PENSTOCK" export --run stopped_$signal -o stopped.safetensors -q >out 2>err || complain "no export"
+    "$PENSTOCK" train --resume stopped_$signal --transport serial -q >out 2>err || complain "resumed after SIG$signal: status $?"
+    same stopped_$signal
+done
+
+# ------------------------------------------------------------------ supervised
+# pid_below PID: the process that PID supervises, once there is one.
+pid_below() {
+    tries=0
+    below=
+    while [ -z "$below" ] && [ $tries -lt 500 ]; do
+        milliseconds 20
+        read -r below _ 2>/dev/null <"/proc/$1/task/$1/children"
+        tries=$((tries + 1))
+    done
+}
+
+# shellcheck disable=SC2086
+"$PENSTOCK" train ${run% -q} --steps 400 --restarts 4 --out lost >out 2>err &
+job=$!
+for i in 1 2 3; do
+    milliseconds $((200 + $(random 400)))
+    pid_below $job
+    [ -n "$below" ] && kill -KILL "$below"
+    # Which is gone when another stands in its place.
+    gone=$below
+    while [ "$below" = "$gone" ]; do pid_below $job; done
+done
+wait $job
+status=$?
+[ $status -eq 0 ] || complain "killed three times with four restarts: status $status"
+grep -q '"step": 400' lost/summary.json || complain "a supervised run has no summary of the whole run"
+# Lost twice at the same checkpoint it goes on with a worker less, and other weights.
+grep -q 'with a worker less' err || same lost
+
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --restarts 1 --out lost_twice >out 2>err &
+job=$!
+for i in 1 2; do
+    checkpoint_in lost_twice
+    milliseconds $((20 + $(random 50)))
+    pid_below $job
+    [ -n "$below" ] && kill -KILL "$below"
+    gone=$below
+    tries=0
+    while [ "$below" = "$gone" ] && kill -0 $job 2>/dev/null; do pid_below $job; done
+done
+wait $job
+status=$?
+[ $status -eq 6 ] && grep -q '^penstock: training was ended by signal 9, and no restart is left' err ||
+    complain "killed twice with one restart: status $status"
+
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --restarts 1 --out lost_stopped >out 2>err &
+job=$!
+checkpoint_in lost_stopped
+kill -TERM $job
+wait $job
+status=$?
+[ $status -eq 75 ] && [ "$(grep -c '^penstock: stopped by a signal' err)" -eq 1 ] || complain "a supervised run is stopped: status $status"
+"$PENSTOCK" train --resume lost_stopped --restarts 2 -q >out 2>err || complain "a supervised run is resumed: status $?"
+same lost_stopped
+
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 4 --restarts 1 --lr 1000000 --out lost_never >out 2>err
+status=$?
+[ $status -le 2 ] || complain "what fails by itself is started again: status $status"
+grep -q warning err && complain "what fails by itself is started again"
+
+# ------------------------------------------------------------------ two at once
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 100000 --out busy >out 2>err &
+checkpoint_in busy
+"$PENSTOCK" train --resume busy -q >out 2>err
+[ $? -eq 2 ] && grep -q "busy: another process is training in it" err || complain "two processes train in one directory"
+kill -KILL $!
+wait $! 2>/dev/null
+
+# ------------------------------------------------------------------ a full disk
+# shellcheck disable=SC2086
+(ulimit -f 60 && exec "$PENSTOCK" train $run --steps 400 --out full >out 2>err)
+status=$?
+[ $status -eq 5 ] && grep -q '^penstock: full.*cannot write' err || complain "a full disk: status $status, not 5"
+[ "$(grep -c '^penstock: ' err)" -eq 1 ] || complain "a full disk: not one line"
+ls full/checkpoints 2>/dev/null | grep -q . && complain "a full disk: something stands where no checkpoint could be written"
+
+# ------------------------------------------------------------------ nothing to go on from
+"$PENSTOCK" train --resume nowhere >out 2>err
+[ $? -eq 7 ] && grep -q '^penstock: --resume: nowhere holds no run' err || complain "--resume of nothing is not status 7"
+"$PENSTOCK" train --resume full >out 2>err
+[ $? -eq 7 ] || complain "--resume without a checkpoint is not status 7"
+"$PENSTOCK" train --resume whole --lr 0.1 >out 2>err
+[ $? -eq 2 ] && grep -q -- '--resume and --lr contradict' err || complain "--resume with another learning rate is not status 2"
+"$PENSTOCK" train --resume whole -q >out 2>err || complain "--resume of a finished run: status $?"
+same whole
+
+[ $failures -eq 0 ] || echo "$failures failures" >&2
+[ $failures -eq 0 ]
