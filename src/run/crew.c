@@ -134,6 +134,18 @@ static void note_place(const struct crew *crew, int number, bool waiting) {
     processes_set_state(crew->processes, &state);
 }
 
+/* The last weights of a split stage may still be on their way when a worker's list ends, and the slots that they come from or go to
+ * are about to be exchanged. In one thread they never are: both ends are posted before any worker's list ends. */
+static void settle_weights(struct crew *crew, int number) {
+    const struct worker *worker = &crew->workers[number];
+    for (int i = 0; i < worker->stage_count && crew->transport_class->wait; i++) {
+        const struct worker_stage *stage = &worker->stages[i];
+        bool split = programs_split(crew->segment.programs, stage->number);
+        for (int slot = 0; split && slot < stage->slots.weights; slot++)
+            crew->transport_class->wait(crew->transport, stage->part, BLOCK_WEIGHTS, slot);
+    }
+}
+
 /* Steps one worker until it has finished (again and again, if asked), has failed, or must wait. */
 static enum step run_until_waiting(struct crew *crew, int number) {
     struct ps_error error = {0};
@@ -145,6 +157,7 @@ static enum step run_until_waiting(struct crew *crew, int number) {
     } while (step == STEP_DONE);
     if (step == STEP_WAITING) note_place(crew, number, true);
     if (step == STEP_FAILED) crew_fail(crew, error.status, &error);
+    if (step == STEP_FINISHED) settle_weights(crew, number);
     if (step == STEP_FINISHED) worker_end_segment(&crew->workers[number]);
     return step;
 }
