@@ -14,7 +14,9 @@ trap 'rm -rf "$directory"' EXIT
 cd "$directory" || exit 1
 failures=0
 # Open MPI wants to be asked for both.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# More ranks than cores: Open MPI 4, and 5.
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:exitcode=99"
 
 complain() {
@@ -37,8 +39,8 @@ refused() {
     shift 2
     over "$@"
     [ $status -eq "$wanted" ] || complain "mpirun -n $*: status $status, not $wanted"
-    [ "$(grep -c '^penstock: ' err)" -eq 1 ] || complain "mpirun -n $*: not one line of 'penstock: ...'"
-    grep '^penstock: ' err | grep -Eq -- "$pattern" || complain "mpirun -n $*: does not say '$pattern'"
+    [ "$(grep -ac '^penstock: ' err)" -eq 1 ] || complain "mpirun -n $*: not one line of 'penstock: ...'"
+    grep -a '^penstock: ' err | grep -Eq -- "$pattern" || complain "mpirun -n $*: does not say '$pattern'"
 }
 
 model=lenet5,input=16,classes=4
