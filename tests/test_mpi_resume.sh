@@ -134,7 +134,7 @@ for pair in $PENSTOCK_MPIS; do
     # Supervised, while rank 2 is lost whenever it comes up: two processes take over.
     rm -rf run pid.*
     # shellcheck disable=SC2086
-    timeout -k 5 60 "$program" train --plan flush.json $data --steps 60 --checkpoint-every 2 --out run --restarts 8 \
+    timeout -k 5 60 "$program" train --plan flush.json $data --steps 60 --checkpoint-every 2 --out run --restarts 40 \
         --launch "$mpirun -n %d ./ranked" >out 2>err &
     job=$!
     while kill -0 $job 2>/dev/null; do
