@@ -8,25 +8,13 @@
 
 #include "program/lower.h"
 #include "program/verify.h"
+#include "program_support.h"
 #include "support.h"
 
 static bool possible(const struct schedule *schedule, const struct weight_policy *policy, int workers, int micro_batches) {
     if (policy->needs_flush && !schedule->flush) return false;
     if (schedule_replicas(schedule) > 1 && (workers % 2 == 1 || micro_batches < schedule_replicas(schedule))) return false;
     return !policy->group_of_workers || micro_batches >= schedule_stages(schedule, workers);
-}
-
-static void check_round_trip(const struct ps_programs *programs) {
-    struct ps_programs *again;
-    char *text = ps_programs_print(programs);
-    assert_non_null(text);
-    assert_ok(ps_programs_parse(text, &again, &test_error));
-    assert_ok(ps_programs_verify(again, &test_error));
-    char *second = ps_programs_print(again);
-    assert_string_equal(text, second);
-    free(text);
-    free(second);
-    ps_programs_destroy(again);
 }
 
 static void test_every_combination_verifies(void **state) {
@@ -169,29 +157,6 @@ static void test_prediction_is_fused(void **state) {
     assert_int_equal(separate, 3); /* while the pipeline fills */
     assert_int_equal(fused, 36);
     ps_programs_destroy(programs);
-}
-
-/* One change to one instruction of a right program; the verifier must name the instruction it hits. */
-static void expect_refused(struct ps_programs *programs, const char *part) {
-    struct ps_error error;
-    assert_int_equal(ps_programs_verify(programs, &error), PS_BAD_INPUT);
-    if (!strstr(error.message, part)) print_message("got: %s\n", error.message);
-    assert_non_null(strstr(error.message, part));
-    ps_programs_destroy(programs);
-}
-
-static struct instruction *nth(struct ps_programs *programs, int worker, enum opcode op, int n) {
-    struct program *program = &programs->worker[worker];
-    for (int i = 0; i < program->count; i++)
-        if (program->code[i].op == op && n-- == 0) return &program->code[i];
-    fail_msg("no such instruction");
-    return NULL;
-}
-
-static void remove_instruction(struct program *program, struct instruction *instruction) {
-    ptrdiff_t index = instruction - program->code;
-    memmove(instruction, instruction + 1, (size_t)(program->count - index - 1) * sizeof *instruction);
-    program->count--;
 }
 
 static void swap(struct instruction *a, struct instruction *b) {

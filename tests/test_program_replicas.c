@@ -10,6 +10,7 @@
 #include "plan/plan.h"
 #include "program/lower.h"
 #include "program/verify.h"
+#include "program_support.h"
 #include "support.h"
 
 enum { STAGES_MAX = 4, REPLICAS_MAX = 4 };
@@ -38,19 +39,6 @@ static struct ps_programs *lower_ok(const char *schedule, const char *policy, co
     assert_ok(lower_plan(plan, batches, &programs, &test_error));
     ps_plan_destroy(plan);
     return programs;
-}
-
-static void check_round_trip(const struct ps_programs *programs) {
-    struct ps_programs *again;
-    char *text = ps_programs_print(programs);
-    assert_non_null(text);
-    assert_ok(ps_programs_parse(text, &again, &test_error));
-    assert_ok(ps_programs_verify(again, &test_error));
-    char *second = ps_programs_print(again);
-    assert_string_equal(text, second);
-    free(text);
-    free(second);
-    ps_programs_destroy(again);
 }
 
 /* What must be refused, and with which word. */
@@ -103,26 +91,6 @@ static void test_every_combination_verifies(void **state) {
             }
     print_message("%d combinations verified, %d refused\n", lowered, refused);
     assert_true(lowered > 800);
-}
-
-static struct instruction *nth(struct ps_programs *programs, int worker, enum opcode op, int n) {
-    struct program *program = &programs->worker[worker];
-    for (int i = 0; i < program->count; i++)
-        if (program->code[i].op == op && n-- == 0) return &program->code[i];
-    fail_msg("no such instruction");
-    return NULL;
-}
-
-static void remove_instruction(struct program *program, struct instruction *instruction) {
-    ptrdiff_t index = instruction - program->code;
-    memmove(instruction, instruction + 1, (size_t)(program->count - index - 1) * sizeof *instruction);
-    program->count--;
-}
-
-/* The verifier must name what was broken. */
-static void expect_refused(struct ps_programs *programs, const char *part) {
-    assert_status(ps_programs_verify(programs, &test_error), PS_BAD_INPUT, part);
-    ps_programs_destroy(programs);
 }
 
 static void test_broken_programs_are_refused(void **state) {

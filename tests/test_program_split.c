@@ -8,20 +8,8 @@
 
 #include "program/lower.h"
 #include "program/verify.h"
+#include "program_support.h"
 #include "split_support.h"
-
-static void check_round_trip(const struct ps_programs *programs) {
-    struct ps_programs *again;
-    char *text = ps_programs_print(programs);
-    assert_non_null(text);
-    assert_ok(ps_programs_parse(text, &again, &test_error));
-    assert_ok(ps_programs_verify(again, &test_error));
-    char *second = ps_programs_print(again);
-    assert_string_equal(text, second);
-    free(text);
-    free(second);
-    ps_programs_destroy(again);
-}
 
 static const char *refusal(const struct schedule *schedule, const struct weight_policy *policy, const struct ps_plan *plan) {
     if (policy->needs_flush && !schedule->flush) return "flush";
@@ -71,14 +59,6 @@ static void test_every_combination_verifies(void **state) {
     assert_true(lowered > 800);
 }
 
-static struct instruction *nth(struct ps_programs *programs, int worker, enum opcode op, int n) {
-    struct program *program = &programs->worker[worker];
-    for (int i = 0; i < program->count; i++)
-        if (program->code[i].op == op && n-- == 0) return &program->code[i];
-    fail_msg("no such instruction");
-    return NULL;
-}
-
 static int count(const struct ps_programs *programs, int worker, enum opcode op) {
     int found = 0;
     for (int i = 0; i < programs->worker[worker].count; i++) found += programs->worker[worker].code[i].op == op;
@@ -110,17 +90,6 @@ static void test_what_is_held(void **state) {
     assert_int_equal(count(programs, 1, OP_SW), 5);
     assert_int_equal(count(programs, 0, OP_RW), 5);
     assert_int_equal(count(programs, 0, OP_SS), 20);
-    ps_programs_destroy(programs);
-}
-
-static void remove_instruction(struct program *program, struct instruction *instruction) {
-    ptrdiff_t index = instruction - program->code;
-    memmove(instruction, instruction + 1, (size_t)(program->count - index - 1) * sizeof *instruction);
-    program->count--;
-}
-
-static void expect_refused(struct ps_programs *programs, const char *part) {
-    assert_status(ps_programs_verify(programs, &test_error), PS_BAD_INPUT, part);
     ps_programs_destroy(programs);
 }
 

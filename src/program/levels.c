@@ -119,3 +119,15 @@ void program_levels_free(struct program_levels *levels) {
     free(levels->worker);
     *levels = (struct program_levels){0};
 }
+
+int program_levels_first(const struct program_levels *levels, const struct ps_programs *programs, int worker, int level) {
+    int low = 0, high = programs->worker[worker].count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (levels->worker[worker][middle] < level)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -65,6 +65,8 @@ struct program_levels {
 /* PS_USAGE names the instructions that wait for each other in a circle. */
 enum ps_status program_levels_count(const struct ps_programs *programs, struct program_levels *levels, struct ps_error *error);
 void program_levels_free(struct program_levels *levels);
+/* The first instruction of a worker that does not run before `level`; their count where there is none. */
+int program_levels_first(const struct program_levels *levels, const struct ps_programs *programs, int worker, int level);
 
 /* Which weights a computation reads: a version (updates of the stage since the segment began) and how many updates ahead of it
  * are predicted. */

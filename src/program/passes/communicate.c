@@ -103,20 +103,6 @@ static int written_again(const struct communicate_pass *pass, const struct ps_pr
     return INT_MAX;
 }
 
-/* The first instruction of the worker that does not run before `level`. */
-static int first_at(const struct communicate_pass *pass, const struct ps_programs *programs, int worker, int level) {
-    const int *levels = pass->levels.worker[worker];
-    int low = 0, high = programs->worker[worker].count;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        if (levels[middle] < level)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* Never after a sender needs its block again, and in the order of the computations. */
 static void post_in_time(const struct communicate_pass *pass, const struct ps_programs *programs, int part, int sender_stage,
                          bool gradient, struct scratch *scratch) {
@@ -129,7 +115,7 @@ static void post_in_time(const struct communicate_pass *pass, const struct ps_pr
             int place = scratch->place[scratch->senders.micro_batch[j]];
             int level = place < 0 ? INT_MAX : written_again(pass, programs, sender, gradient, &scratch->senders, j);
             if (level == INT_MAX) continue;
-            int latest = first_at(pass, programs, worker, level);
+            int latest = program_levels_first(&pass->levels, programs, worker, level);
             if (latest < at[place]) at[place] = latest;
         }
     }
@@ -196,7 +182,7 @@ static void plan_stashes(struct communicate_pass *pass, const struct ps_programs
     find_row(programs, sender, false, &scratch->forwards);
     find_row(programs, part, true, &scratch->row);
     for (int j = scratch->row.count - 1; j >= 0; j--) {
-        scratch->at[j] = first_at(pass, programs, worker, pass->levels.worker[from][scratch->forwards.index[j]]);
+        scratch->at[j] = program_levels_first(&pass->levels, programs, worker, pass->levels.worker[from][scratch->forwards.index[j]]);
         if (scratch->row.index[j] < scratch->at[j]) scratch->at[j] = scratch->row.index[j];
         if (j + 1 < scratch->row.count && scratch->at[j + 1] < scratch->at[j]) scratch->at[j] = scratch->at[j + 1];
     }

@@ -29,13 +29,6 @@ static int backward_worker(const struct ps_programs *programs, int stage) {
     return programs->parts[programs_backward_part(programs, stage, 0)].worker;
 }
 
-/* The first instruction of the program that does not run before `level`. */
-static int first_at(const struct program *program, const int *levels, int level) {
-    int at = 0;
-    while (at < program->count && levels[at] < level) at++;
-    return at;
-}
-
 /* Behind the update of the mini-batch before. */
 static int behind_update(const struct ps_programs *programs, int stage, int batch) {
     const struct program *program = &programs->worker[backward_worker(programs, stage)];
@@ -69,7 +62,7 @@ static enum ps_status place(const struct ps_programs *programs, const struct pro
         int batch = programs_batch(programs, instruction->micro_batch), *before = &split->before[instruction->micro_batch];
         int needed = programs->flush ? batch : updates_in_turn(programs, stage, instruction->micro_batch);
         if (policy->group_of_workers && needed < batch - 1) needed = batch - 1;
-        *before = programs->flush ? 0 : first_at(&programs->worker[to], levels->worker[to], levels->worker[from][i] - SLACK);
+        *before = programs->flush ? 0 : program_levels_first(levels, programs, to, levels->worker[from][i] - SLACK);
         int behind = behind_update(programs, stage, needed);
         if (behind > *before) *before = behind;
     }

@@ -1,0 +1,48 @@
+/* What the tests of programs share: listings that read back, and programs that are broken on purpose. */
+#ifndef PENSTOCK_TESTS_PROGRAM_SUPPORT_H
+#define PENSTOCK_TESTS_PROGRAM_SUPPORT_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/lower.h"
+#include "program/verify.h"
+#include "support.h"
+
+static inline void check_round_trip(const struct ps_programs *programs) {
+    struct ps_programs *again;
+    char *text = ps_programs_print(programs);
+    assert_non_null(text);
+    assert_ok(ps_programs_parse(text, &again, &test_error));
+    assert_ok(ps_programs_verify(again, &test_error));
+    char *second = ps_programs_print(again);
+    assert_string_equal(text, second);
+    free(text);
+    free(second);
+    ps_programs_destroy(again);
+}
+
+static inline struct instruction *nth(struct ps_programs *programs, int worker, enum opcode op, int n) {
+    struct program *program = &programs->worker[worker];
+    for (int i = 0; i < program->count; i++)
+        if (program->code[i].op == op && n-- == 0) return &program->code[i];
+    fail_msg("no such instruction");
+    return NULL;
+}
+
+static inline void remove_instruction(struct program *program, struct instruction *instruction) {
+    ptrdiff_t index = instruction - program->code;
+    memmove(instruction, instruction + 1, (size_t)(program->count - index - 1) * sizeof *instruction);
+    program->count--;
+}
+
+/* The verifier must name what was broken, in its message. */
+static inline void expect_refused(struct ps_programs *programs, const char *part) {
+    struct ps_error error;
+    assert_int_equal(ps_programs_verify(programs, &error), PS_BAD_INPUT);
+    if (!strstr(error.message, part)) print_message("got: %s\n", error.message);
+    assert_non_null(strstr(error.message, part));
+    ps_programs_destroy(programs);
+}
+
+#endif
