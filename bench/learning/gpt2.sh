@@ -8,5 +8,5 @@ cd "$(dirname "$0")/../.."
 name=gpt2_tinyshakespeare model=gpt2,layers=4,width=32,heads=4,seq=32,vocab=69,dropout=0 batch=16
 train=text:$data/tinyshakespeare/input.txt valid=text:$data/tinyshakespeare/input.txt@0-600
 length="--steps 900 --evaluate-every 300 --warmup 100"
-sgdm="--lr 0.1" adam="--lr 3e-3" adamw="--lr 3e-3"
+sgdm="--lr 0.3" adam="--lr 4e-3" adamw="--lr 4e-3"
 sweep
