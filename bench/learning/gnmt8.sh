@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 . bench/learning/sweep.sh
 name=gnmt8_multi30k model=gnmt8,seq=14,target=14,vocab=1000,hidden=32 batch=32
-train=pairs:$data/multi30k/train:en:de@0-8000 valid=pairs:$data/multi30k/val:en:de@0-500 length="--epochs 3"
+train=pairs:$data/multi30k/train:en:de@0-6000 valid=pairs:$data/multi30k/val:en:de@0-300 length="--epochs 2"
 bleu=pairs:$data/multi30k/test_2016_flickr:en:de@0-200
 sgdm="--lr 0.5" adam="--lr 6e-3" adamw="--lr 6e-3"
 sweep
