@@ -12,7 +12,7 @@ for set; do
     case $set in
     fashion_mnist)
         model=lenet5 train=idx:$data/fashion_mnist@0-8000 valid=idx:$data/fashion_mnist@0-2000
-        sgdm="--weight-decay 5e-4 --lr 0.03" adam="--lr 4e-3" adamw="--lr 4e-3" ;;
+        sgdm="--weight-decay 5e-4 --lr 0.03" adam="--lr 2e-3" adamw="--lr 2e-3" ;;
     cifar10)
         model=lenet5,input=32,channels=3 train=cifar10:$data/cifar10@0-8000 valid=cifar10:$data/cifar10
         sgdm="--weight-decay 5e-4 --lr 0.01" adam="--lr 2e-3" adamw="--lr 2e-3" ;;
