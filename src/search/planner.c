@@ -169,17 +169,6 @@ static enum ps_status count_paper_memory(const struct planner_problem *problem, 
     return status;
 }
 
-static enum ps_status explain(const struct search *search, struct ps_plan *plan, struct ps_error *error) {
-    const struct schedule *schedule;
-    const struct cost_table *costs;
-    struct ps_profile *reordered;
-    TRY(schedule_find(plan->schedule, &schedule, error));
-    TRY(simulate_costs(plan, search->profile, &costs, &reordered, error));
-    search_explain_plan(search, costs, schedule->flush, plan);
-    ps_profile_destroy(reordered);
-    return PS_OK;
-}
-
 /* Only what its workers can hold counts as simulated: a method may rely on a schedule of its own that needs less memory. Memory
  * is counted by the formula that was planned with. */
 static enum ps_status simulate(const struct search *search, const struct planner_problem *problem, bool periodic,
@@ -195,11 +184,12 @@ static enum ps_status simulate(const struct search *search, const struct planner
     predicted->period_s = simulation->info.period_s;
     predicted->throughput_samples_per_s = simulation->info.throughput_samples_per_s;
     predicted->bubble = simulation->info.bubble;
-    ps_simulation_destroy(simulation);
     if (periodic && problem->paper_cost && search_has_limit(search->cluster, plan->workers))
-        TRY(count_paper_memory(problem, plan, error));
+        status = count_paper_memory(problem, plan, error);
     predicted->simulated = find_excess(search, plan) == 0;
-    return explain(search, plan, error);
+    search_explain(search, simulation, 0, plan);
+    ps_simulation_destroy(simulation);
+    return status;
 }
 
 static bool plan_is_periodic(const struct planner_answer *answer) {
