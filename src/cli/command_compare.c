@@ -26,8 +26,7 @@ static const struct argument rows[] = {
     {.name = "profile",
      .letter = 'P',
      .value = "FILE",
-     .help = "costs: of `penstock profile`, a CSV file, or PipeDream's graph.txt; FILE,FILE... for several types\n"
-             "of devices",
+     .help = COSTS_HELP,
      .offset = OF(profile),
      .read = argument_read_text},
     {.name = "train", .help = "train every combination instead of simulating it", .offset = OF(train)},

@@ -196,6 +196,27 @@ static bool plan_is_periodic(const struct planner_answer *answer) {
     return answer->pattern_count > 0 || (answer->stage_count > 0 && answer->stages[0].in_flight > 0);
 }
 
+/* 1F1B holds as many micro-batches as there are workers; where transfers take long, or one worker runs a stage's forward and another
+ * its backward, more keep them busy. Taken where it is faster and there is memory for it. */
+static enum ps_status deepen(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
+                             struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan *deeper;
+    const struct ps_plan *shallow = *plan;
+    if (planner->own_schedule || problem->flush || !search_is_auto(search->options->schedule)) return PS_OK;
+    if (plan_has_replicas(shallow) || (planner->yardstick && !plan_is_split(shallow))) return PS_OK;
+    TRY(plan_copy(shallow, &deeper, error));
+    enum ps_status status = periodic_schedule_cut(search->profile, search->cluster, problem->update_share, deeper, error);
+    if (status == PS_OK) status = simulate(search, problem, false, deeper, error);
+    bool faster = !shallow->predicted.simulated || deeper->predicted.period_s < shallow->predicted.period_s * (1 - 1e-9);
+    if (status == PS_OK && deeper->predicted.simulated && faster) {
+        ps_plan_destroy(*plan);
+        *plan = deeper;
+        return PS_OK;
+    }
+    ps_plan_destroy(deeper);
+    return status == PS_NO_PLAN ? PS_OK : status;
+}
+
 static enum ps_status fill_plan(const struct search *search, const struct planner *planner,
                                 const struct planner_problem *problem, const struct search_choice *choice,
                                 const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
@@ -235,6 +256,7 @@ static enum ps_status make_plan(const struct search *search, const struct planne
     int room = answer->stage_count;
     TRY(plan_create(problem->workers, room, &made, error));
     enum ps_status status = fill_plan(search, planner, problem, choice, answer, made, error);
+    if (status == PS_OK) status = deepen(search, planner, problem, &made, error);
     if (status == PS_OK)
         *plan = made;
     else
