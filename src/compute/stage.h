@@ -28,8 +28,8 @@ struct stage_blocks {
     float *input, *output; /* output NULL at the network's end */
     float *stash;
     float *delta; /* NULL where the backward is not split */
-    const float *output_gradient; /* NULL at the network's end */
-    float *input_gradient;        /* NULL at the network's start */
+    float *output_gradient; /* NULL at the network's end; a backward leaves in it what it likes */
+    float *input_gradient;  /* NULL at the network's start */
     void *workspace;
 };
 
