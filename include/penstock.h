@@ -52,6 +52,8 @@ const char *ps_version(void);
 /* The number of this process among those that mpirun or the like started together, by its environment; 0 where it is alone.
  * Results and messages are rank 0's to show. */
 int ps_process_rank(void);
+/* How many they are; 1 where it is alone. */
+int ps_process_count(void);
 
 struct ps_error {
     enum ps_status status;
