@@ -86,7 +86,7 @@ enum ps_status processes_check(const struct processes *processes, struct ps_erro
 void processes_lose(struct processes *processes, const struct process_loss *loss);
 /* Which process was lost, where one was. */
 bool processes_lost(const struct processes *processes, struct process_loss *loss);
-/* Is it for this process to say what ended the run? Rank 0's, or rank 1's where rank 0 was lost. */
+/* Is it for this process to say what ended the run? Rank 0's, or rank 1's where rank 0 is gone. */
 bool processes_speaks(const struct processes *processes);
 
 /* *data of rank 0 (borrowed) becomes a copy (free()) at all others. All call it. */

@@ -114,7 +114,7 @@ bool processes_lost(const struct processes *processes, struct process_loss *loss
 
 bool processes_speaks(const struct processes *processes) {
     struct process_loss loss;
-    bool headless = processes_lost(processes, &loss) && loss.rank == 0;
+    bool headless = processes_lost(processes, &loss) && loss.rank == 0 && loss.kind != LOSS_STALLED;
     return processes->rank == (headless ? 1 : 0);
 }
 
