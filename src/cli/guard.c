@@ -19,7 +19,7 @@
 #include "cli/message.h"
 
 /* The others notice a death at once and one of them ends the run; if they do not, they are no more. */
-enum { STAY_S = 10, LOOK_EVERY_MS = 200 };
+enum { STAY_S = 15, LOOK_EVERY_MS = 200 };
 
 /* The handler's. */
 static volatile sig_atomic_t child_of_guard;

@@ -126,7 +126,7 @@ static void add_loss(const struct trainer *trainer, const struct process_loss *l
     switch (loss->kind) {
     case LOSS_ENDED: text_add(text, " ended before the run did"); break;
     case LOSS_SILENT: text_add(text, " has not answered for %.0f s", loss->seconds); break;
-    case LOSS_STALLED: text_add(text, "%s has got nowhere for %.0f s, and did not compute", several ? "" : ": it", loss->seconds);
+    case LOSS_STALLED: text_add(text, "%s has got nowhere for %.0f s, and neither computed nor read", several ? "" : ": it", loss->seconds);
     }
 }
 
