@@ -202,6 +202,8 @@ for pair in $PENSTOCK_MPIS; do
     refused 2 "3 workers need as many processes, and there are 2" 2 train --model $model --workers 3 \
         --data synthetic:images,samples=96
     refused 3 "no such directory" 3 train --model $model --data idx:/nowhere
+    refused 7 "nowhere holds no run" 3 train --resume nowhere
+    grep -aq "rank 0, on .*, reads and writes run directories" err || complain "$mpirun: --resume does not say where it looks"
     refused 4 "needs .* has 1.00 KiB" 2 train --model $model --data synthetic:images,samples=96 --memory 1KiB
     # Only the last rank can see this.
     refused 1 "loss became" 3 train --plan 1f1b-sync-3.json $data --epochs 50 --lr 100000 -q --optimizer sgd
