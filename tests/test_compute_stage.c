@@ -316,8 +316,8 @@ static void test_recomputation(void **state) {
     on_real_devices(check_recomputation);
 }
 
-/* A backward writes its gradients, its stash, its workspace and the gradient that arrived, and nothing else; with that gradient it may
- * run again. */
+/* A backward writes its gradients, its stash, its workspace and the gradient that arrived, and nothing else; with that gradient
+ * it may run again. */
 static void check_backward_leaves_inputs_alone(struct device *device) {
     struct graph *graph = take_model("resnet,input=8,classes=5");
     int cut = 4; /* layer 3, an addition with its ReLU in place, ends the first stage */

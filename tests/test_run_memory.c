@@ -1,8 +1,8 @@
 /*
- * Memory: what a plan says that each worker takes is what the run takes, to the byte, for every weight policy on several networks.
- * And it is used: the pages that were touched by the end are counted, so a plan that asks for blocks which nobody needs is found,
- * too. (What stays untouched is the smaller of the two blocks for gradients inside of a stage, both of which have the larger one's
- * size, and of oneDNN's scratch memory what a kernel asks for and does not use.)
+ * Memory: what a plan says that each worker takes is what the run takes, to the byte, for every weight policy on several
+ * networks. And it is used: the pages that were touched by the end are counted, so a plan that asks for blocks which nobody needs
+ * is found, too. (What stays untouched is the smaller of the two blocks for gradients inside of a stage, both of which have the
+ * larger one's size, and of oneDNN's scratch memory what a kernel asks for and does not use.)
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -71,9 +71,9 @@ static void check(int network, const struct ps_profile *profile, struct ps_plan_
         const int64_t planned = worker_memory_total(&plan->predicted.memory[w]), resident = resident_bytes(block);
         const double share = (double)resident / (double)planned;
         if (planned == (int64_t)block->used && share >= LEAST_USED) continue;
-        fail_msg("%s, %s, %s%s, worker %d: planned %lld bytes, took %zu, of which %lld were used (%.4f)", networks[network].model,
-                 plan->weights, plan->optimizer, wanted.recompute ? ", recomputing" : "", w, (long long)planned, block->used,
-                 (long long)resident, share);
+        fail_msg("%s, %s, %s%s, worker %d: planned %lld bytes, took %zu, of which %lld were used (%.4f)",
+                 networks[network].model, plan->weights, plan->optimizer, wanted.recompute ? ", recomputing" : "", w,
+                 (long long)planned, block->used, (long long)resident, share);
     }
     trainer_free(&trainer);
     ps_plan_destroy(plan);

@@ -19,7 +19,8 @@ struct dropout {
 };
 
 /* A whole group: element 4 i + j has word j of block i. */
-static VECTOR_CLONES void drop_group(uint32_t words[4][RANDOM_LANES], uint32_t least, float scale, const float *from, float *to) {
+static VECTOR_CLONES void drop_group(uint32_t words[4][RANDOM_LANES], uint32_t least, float scale, const float *from,
+                                     float *to) {
     uint32_t word[GROUP];
     for (int i = 0; i < RANDOM_LANES; i++)
         for (int j = 0; j < 4; j++) word[4 * i + j] = words[j][i];
