@@ -39,7 +39,8 @@ below() { # PID
     done
 }
 
-rank_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^\(OMPI_COMM_WORLD_RANK\|PMI_RANK\)=//p' | head -n 1; }
+# Some are gone before they are looked at.
+rank_of() { [ ! -r "/proc/$1/environ" ] || tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n 's/^\(OMPI_COMM_WORLD_RANK\|PMI_RANK\)=//p' | head -n 1; }
 
 # begin NAME [PREFIX...]: training of three ranks in NAME; NAME/status and NAME/err. It is not over by itself before it must have failed.
 begin() {

@@ -13,8 +13,9 @@
 
 /* Last instructions that are told of each worker. */
 enum { LAST_INSTRUCTIONS = 6 };
-/* A beat comes five times a second: so long until all have told where they stand. */
+/* A beat comes five times a second: so long until all have told where they stand, and longer where there is too much to do. */
 #define LAST_BEATS_S 0.3
+#define LAST_BEATS_MOST_S 1.2
 
 static int worker_count(const struct trainer *trainer) {
     return trainer->crew ? trainer->crew->worker_count : trainer->processes->count;
@@ -70,6 +71,19 @@ static void add_waiting(const struct trainer *trainer, int lost, struct text *te
         text_add(text, "; ");
         add_worker(trainer, worker, text);
         text_add(text, " waits for it at %s", place_text(instruction, place));
+    }
+}
+
+/* Takes a moment: until it is known who waits for the lost one, or it takes too long. */
+static void hear_last_beats(const struct trainer *trainer, int lost) {
+    double until = clock_now() + LAST_BEATS_MOST_S;
+    bool known = false;
+    for (clock_sleep(LAST_BEATS_S); !known && clock_now() < until; clock_sleep(LAST_BEATS_S / 4)) {
+        struct text text = {0};
+        add_waiting(trainer, lost, &text);
+        char *waiting = text_take(&text);
+        known = !waiting || *waiting != '\0';
+        free(waiting);
     }
 }
 
@@ -134,7 +148,7 @@ void trainer_explain_loss(struct trainer *trainer, struct ps_error *error) {
     struct process_loss loss;
     if (!error || error->status != PS_WORKER_LOST || !find_loss(trainer, &loss)) return;
     if (!processes_speaks(trainer->processes)) return;
-    if (trainer->processes->count > 1) clock_sleep(LAST_BEATS_S);
+    if (trainer->processes->count > 1) hear_last_beats(trainer, loss.rank);
     char place[160];
     struct text text = {0};
     struct process_state state = state_of(trainer, loss.rank);
