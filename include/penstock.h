@@ -154,6 +154,7 @@ struct ps_profile_options {
     const int *micro_batches;  /* sizes to measure at */
     int micro_batch_count;
     int warmup, repeats;       /* 0: 2 and 9 */
+    int64_t memory_bytes;      /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
 };
 
 /* Measures every layer's forward, backward by input and by weights, and update on a device of this machine, or works them out

@@ -300,7 +300,7 @@ static enum ps_status make_job(struct trainer *trainer, struct ps_error *error) 
     trainer->options = *trainer->wishes;
     TRY(trainer_resume_open(trainer, error));
     TRY(job_begin(&trainer->options, &trainer->job, error));
-    trainer->job.processes = trainer->processes->count;
+    trainer->job.processes = trainer->processes;
     if (surveys(trainer)) {
         TRY(survey_machines(trainer->processes, trainer->job.device->name, trainer->job.threads, &trainer->job.cluster, error));
     }
