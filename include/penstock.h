@@ -52,6 +52,8 @@ const char *ps_version(void);
 /* The number of this process among those that mpirun or the like started together, by its environment; 0 where it is alone.
  * Results and messages are rank 0's to show. */
 int ps_process_rank(void);
+/* How many they are; 1 where it is alone. */
+int ps_process_count(void);
 
 struct ps_error {
     enum ps_status status;
@@ -152,6 +154,7 @@ struct ps_profile_options {
     const int *micro_batches;  /* sizes to measure at */
     int micro_batch_count;
     int warmup, repeats;       /* 0: 2 and 9 */
+    int64_t memory_bytes;      /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
 };
 
 /* Measures every layer's forward, backward by input and by weights, and update on a device of this machine, or works them out
