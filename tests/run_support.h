@@ -236,6 +236,14 @@ static inline void trained_free(struct trained *trained) {
     *trained = (struct trained){0};
 }
 
+/* Both runs end with the same weights, bit for bit. */
+static inline void assert_same_weights(struct run_case one, struct run_case other) {
+    struct trained a = run_case_weights(one), b = run_case_weights(other);
+    assert_true(trained_equal(&a, &b));
+    trained_free(&a);
+    trained_free(&b);
+}
+
 /* For messages. */
 static inline const char *run_case_text(const struct run_case *wanted, char text[160]) {
     snprintf(text, 160, "%s %s %s, %d workers, M %d, %s", wanted->schedule, wanted->weights, wanted->optimizer, wanted->workers,

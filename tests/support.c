@@ -60,6 +60,20 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 
 void test_directory_remove(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
+char test_directory[4096];
+
+int test_directory_set_up(void **state) {
+    (void)state;
+    test_directory_make(test_directory);
+    return 0;
+}
+
+int test_directory_tear_down(void **state) {
+    (void)state;
+    test_directory_remove(test_directory);
+    return 0;
+}
+
 void test_file_write(const char *path, const void *data, size_t size) {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);

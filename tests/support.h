@@ -38,6 +38,10 @@ struct random_key test_key(uint64_t number);
 /* Makes an empty temporary directory, named in `path`; the second removes it with all that it holds. */
 void test_directory_make(char path[4096]);
 void test_directory_remove(const char *path);
+/* One such directory for all tests of a program, as set-up and tear-down of its group. */
+extern char test_directory[4096];
+int test_directory_set_up(void **state);
+int test_directory_tear_down(void **state);
 /* Writes a file, whatever it takes. */
 void test_file_write(const char *path, const void *data, size_t size);
 

@@ -13,22 +13,8 @@
 
 #include "base/file.h"
 
-static char directory[4096];
-
-static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
-
 static int count_files(void) {
-    DIR *opened = opendir(directory);
+    DIR *opened = opendir(test_directory);
     int count = 0;
     assert_non_null(opened);
     for (struct dirent *entry = readdir(opened); entry != NULL; entry = readdir(opened)) count += entry->d_name[0] != '.';
@@ -48,7 +34,7 @@ static void assert_holds(const char *path, const char *wanted) {
 static void writes_and_reads(void **state) {
     (void)state;
     char path[4096], link_path[4096];
-    file_join(path, directory, "a");
+    file_join(path, test_directory, "a");
     assert_false(file_exists(path));
     assert_ok(file_write(path, "first", 5, &test_error));
     assert_true(file_exists(path));
@@ -60,7 +46,7 @@ static void writes_and_reads(void **state) {
     assert_int_equal(count_files(), 1);
 
     struct stat status;
-    file_join(link_path, directory, "link");
+    file_join(link_path, test_directory, "link");
     assert_int_equal(symlink("a", link_path), 0);
     assert_ok(file_write(link_path, "third", 5, &test_error));
     assert_int_equal(lstat(link_path, &status), 0);
@@ -72,7 +58,7 @@ static void writes_and_reads(void **state) {
 static void failing_write_leaves_the_old_file(void **state) {
     (void)state;
     char path[4096];
-    file_join(path, directory, "kept");
+    file_join(path, test_directory, "kept");
     assert_ok(file_write(path, "old", 3, &test_error));
     int before = count_files();
     struct rlimit old_limit, limit;
@@ -94,9 +80,9 @@ static void failing_write_leaves_the_old_file(void **state) {
 static void writing_that_cannot_start(void **state) {
     (void)state;
     char path[4096], longest[5000];
-    file_join(path, directory, "no/such/place");
+    file_join(path, test_directory, "no/such/place");
     assert_status(file_write(path, "x", 1, &test_error), PS_IO, "place: cannot write: No such file");
-    assert_status(file_write(directory, "x", 1, &test_error), PS_IO, "cannot write: Is a directory");
+    assert_status(file_write(test_directory, "x", 1, &test_error), PS_IO, "cannot write: Is a directory");
     assert_status(file_write("/dev/full", "x", 1, &test_error), PS_IO, "/dev/full: cannot write: No space left");
     assert_ok(file_write("/dev/null", "x", 1, &test_error));
     struct stat status;
@@ -112,16 +98,16 @@ static void reads_within_limits(void **state) {
     (void)state;
     char path[4096], *data = NULL;
     size_t size = 0;
-    file_join(path, directory, "ten");
+    file_join(path, test_directory, "ten");
     test_file_write(path, "0123456789", 10);
     assert_ok(file_read(path, 10, &data, &size, &test_error));
     assert_int_equal(size, 10);
     free(data);
     assert_status(file_read(path, 9, &data, &size, &test_error), PS_BAD_INPUT, "ten: holds more than the 9 bytes expected");
     assert_status(file_read("/dev/zero", 100000, &data, &size, &test_error), PS_BAD_INPUT, "more than the 100000");
-    file_join(path, directory, "missing");
+    file_join(path, test_directory, "missing");
     assert_status(file_read(path, 9, &data, &size, &test_error), PS_BAD_INPUT, "missing: cannot open: No such file");
-    assert_status(file_read(directory, 9, &data, &size, &test_error), PS_BAD_INPUT, "cannot read: Is a directory");
+    assert_status(file_read(test_directory, 9, &data, &size, &test_error), PS_BAD_INPUT, "cannot read: Is a directory");
 }
 
 static void unpacks(void **state) {
@@ -131,7 +117,7 @@ static void unpacks(void **state) {
     size_t size = 0, packed_size = 0;
     assert_non_null(wanted);
     for (size_t i = 0; i < SIZE; i++) wanted[i] = (char)random_below(test_key(1), i, 40);
-    file_join(path, directory, "a.gz");
+    file_join(path, test_directory, "a.gz");
     gzFile out = gzopen(path, "wb");
     assert_int_equal(gzwrite(out, wanted, SIZE), SIZE);
     assert_int_equal(gzclose(out), Z_OK);
@@ -142,7 +128,7 @@ static void unpacks(void **state) {
     assert_status(file_read(path, SIZE - 1, &data, &size, &test_error), PS_BAD_INPUT, "more than the 299999");
 
     char plain[4096];
-    file_join(plain, directory, "packed");
+    file_join(plain, test_directory, "packed");
     assert_int_equal(rename(path, plain), 0);
     assert_ok(file_read(plain, SIZE, &packed, &packed_size, &test_error));
     test_file_write(path, packed, packed_size / 2);
@@ -161,18 +147,18 @@ static void unpacks(void **state) {
 static void directories(void **state) {
     (void)state;
     char path[4096], file[4096];
-    file_join(path, directory, "x/y/z");
+    file_join(path, test_directory, "x/y/z");
     assert_ok(file_make_directory(path, &test_error));
     assert_ok(file_make_directory(path, &test_error));
     assert_true(file_exists(path));
-    file_join(path, directory, "x/y/z/");
+    file_join(path, test_directory, "x/y/z/");
     assert_ok(file_make_directory(path, &test_error));
     file_join(file, path, "f");
     assert_ok(file_write(file, "x", 1, &test_error));
     assert_status(file_make_directory(file, &test_error), PS_IO, "f: cannot make the directory: Not a directory");
     file_join(path, file, "g");
     assert_status(file_make_directory(path, &test_error), PS_IO, "cannot make the directory");
-    assert_ok(file_sync_directory(directory, &test_error));
+    assert_ok(file_sync_directory(test_directory, &test_error));
     assert_status(file_sync_directory(path, &test_error), PS_IO, "cannot sync");
 }
 
@@ -194,5 +180,5 @@ int main(void) {
         cmocka_unit_test(directories),
         cmocka_unit_test(joins),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

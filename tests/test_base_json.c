@@ -8,18 +8,11 @@
 #include "base/file.h"
 #include "base/json.h"
 
-static char directory[4096], path[4096];
+static char path[4096];
 
 static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    file_join(path, directory, "plan.json");
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
+    test_directory_set_up(state);
+    file_join(path, test_directory, "plan.json");
     return 0;
 }
 
@@ -56,7 +49,7 @@ static void files(void **state) {
     test_file_write(path, "[1]", 3);
     assert_ok(json_read_file(path, NULL, &root, &test_error));
     json_decref(root);
-    assert_status(json_read_file(directory, NULL, &root, &test_error), PS_BAD_INPUT, "cannot read");
+    assert_status(json_read_file(test_directory, NULL, &root, &test_error), PS_BAD_INPUT, "cannot read");
 }
 
 static const char document[] = "{\"workers\": 4, \"name\": \"a\", \"share\": 0.5, \"big\": 9007199254740993, \"on\": true,"
@@ -199,5 +192,5 @@ int main(void) {
         cmocka_unit_test(numbers_read_back_the_same),
         cmocka_unit_test(writes_files),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

@@ -11,20 +11,6 @@
 
 enum { AREA = 32 * 32, IMAGE = 3 * AREA };
 
-static char directory[4096];
-
-static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
-
 static uint8_t pixel(int sample, int c, int i) { return (uint8_t)(sample * 61 + c * 100 + i * 7); }
 
 /* Records of samples first .. first+count-1, each with its number modulo 10 as label; a coarse label before it for CIFAR-100.
@@ -40,13 +26,13 @@ static void write_records(const char *name, int label_bytes, int first, int coun
         for (int i = 0; i < IMAGE; i++) at[label_bytes + i] = pixel(first + n, i / AREA, i % AREA);
     }
     char path[4096];
-    test_file_write(file_join(path, directory, name), data, (size_t)((int)record * count + change));
+    test_file_write(file_join(path, test_directory, name), data, (size_t)((int)record * count + change));
     free(data);
 }
 
 static enum ps_status open_format(const char *format, int classes, enum dataset_part part, struct samples *samples) {
     char spec[8192];
-    snprintf(spec, sizeof spec, "%s:%s", format, directory);
+    snprintf(spec, sizeof spec, "%s:%s", format, test_directory);
     const struct dataset_shape wanted = {.channels = 3, .height = 32, .width = 32, .classes = classes};
     return samples_open(spec, part, &wanted, samples, &test_error);
 }
@@ -124,7 +110,7 @@ static void the_network_must_fit(void **state) {
     assert_status(open_format("cifar10", 100, DATASET_TRAIN, &samples), PS_USAGE, "has 10 classes, but the network has 100");
     assert_status(open_format("cifar10", 5, DATASET_TRAIN, &samples), PS_USAGE, "has 10 classes, but the network has 5");
     char spec[8192];
-    snprintf(spec, sizeof spec, "cifar10:%s", directory);
+    snprintf(spec, sizeof spec, "cifar10:%s", test_directory);
     const struct dataset_shape wanted = {.channels = 1, .height = 28, .width = 28, .classes = 10};
     assert_status(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "input=32,channels=3");
 }
@@ -145,7 +131,7 @@ static void training_moves_and_mirrors(void **state) {
     char spec[8192];
     struct samples samples;
     write_records("data_batch_1.bin", 1, 0, 2, 0, 0);
-    snprintf(spec, sizeof spec, "cifar10:%s,pad=2,flip=1", directory);
+    snprintf(spec, sizeof spec, "cifar10:%s,pad=2,flip=1", test_directory);
     const struct dataset_shape wanted = {.channels = 3, .height = 32, .width = 32, .classes = 10};
     assert_ok(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &test_error));
     const struct dataset *dataset = samples.dataset;
@@ -168,7 +154,7 @@ static void training_moves_and_mirrors(void **state) {
     }
     for (int m = 0; m < 50; m++) assert_true(seen[m]);
     samples_close(&samples);
-    snprintf(spec, sizeof spec, "cifar10:%s,pda=2", directory);
+    snprintf(spec, sizeof spec, "cifar10:%s,pda=2", test_directory);
     assert_status(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "did you mean 'pad'");
 }
 
@@ -183,7 +169,7 @@ static void cifar10(void **state) {
     const long records = ftell(file) / 3073;
     fclose(file);
     *strrchr(path, '/') = '\0';
-    snprintf(directory, sizeof directory, "%s", path);
+    snprintf(test_directory, sizeof test_directory, "%s", path);
     struct samples samples;
     assert_ok(open_format("cifar10", 10, DATASET_TRAIN, &samples));
     assert_true(samples.count >= records && records > 0);
@@ -212,7 +198,7 @@ static void cifar10(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, test_directory_set_up, test_directory_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(cifar10_files_are_read_in_order),
         TEST(cifar100_has_fine_labels),

@@ -13,20 +13,6 @@
 enum { COUNT = 7, HEIGHT = 3, WIDTH = 4, AREA = HEIGHT * WIDTH };
 
 static const struct dataset_shape shape = {.channels = 1, .height = HEIGHT, .width = WIDTH, .classes = 10};
-static char directory[4096];
-
-static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
-
 /* ------------------------------------------------------------ making files */
 
 struct bytes {
@@ -61,12 +47,12 @@ static struct bytes label_file(void) {
 
 static void write_plain(const char *name, const struct bytes *bytes) {
     char path[4096];
-    test_file_write(file_join(path, directory, name), bytes->data, bytes->size);
+    test_file_write(file_join(path, test_directory, name), bytes->data, bytes->size);
 }
 
 static void write_packed(const char *name, const struct bytes *bytes) {
     char path[4096];
-    gzFile file = gzopen(file_join(path, directory, name), "wb");
+    gzFile file = gzopen(file_join(path, test_directory, name), "wb");
     assert_non_null(file);
     assert_int_equal(gzwrite(file, bytes->data, (unsigned)bytes->size), bytes->size);
     assert_int_equal(gzclose(file), Z_OK);
@@ -74,7 +60,7 @@ static void write_packed(const char *name, const struct bytes *bytes) {
 
 static enum ps_status open_directory(enum dataset_part part, struct samples *samples) {
     char spec[8192];
-    snprintf(spec, sizeof spec, "idx:%s", directory);
+    snprintf(spec, sizeof spec, "idx:%s", test_directory);
     return samples_open(spec, part, &shape, samples, &test_error);
 }
 
@@ -118,8 +104,8 @@ static void directories_may_have_any_name(void **state) {
     (void)state;
     const struct bytes images = image_file(), labels = label_file();
     char spec[8192], odd[4096];
-    assert_ok(file_make_directory(file_join(odd, directory, "odd@1-2#test"), &test_error));
-    strcpy(directory, odd);
+    assert_ok(file_make_directory(file_join(odd, test_directory, "odd@1-2#test"), &test_error));
+    strcpy(test_directory, odd);
     write_plain("train-images-idx3-ubyte", &images);
     write_plain("train-labels-idx1-ubyte", &labels);
     struct samples samples;
@@ -132,7 +118,7 @@ static void directories_may_have_any_name(void **state) {
     assert_ok(samples_open(spec, DATASET_TRAIN, &shape, &samples, &test_error));
     assert_int_equal(samples.count, COUNT);
     samples_close(&samples);
-    *strrchr(directory, '/') = '\0';
+    *strrchr(test_directory, '/') = '\0';
 }
 
 static void missing_places_are_named(void **state) {
@@ -143,7 +129,7 @@ static void missing_places_are_named(void **state) {
     const struct bytes images = image_file();
     write_plain("train-images-idx3-ubyte", &images);
     char spec[8192];
-    snprintf(spec, sizeof spec, "idx:%s/train-images-idx3-ubyte", directory);
+    snprintf(spec, sizeof spec, "idx:%s/train-images-idx3-ubyte", test_directory);
     assert_status(samples_open(spec, DATASET_TRAIN, &shape, &samples, &test_error), PS_BAD_INPUT, "not a directory");
 }
 
@@ -239,7 +225,7 @@ static void damaged_gzip_is_told(void **state) {
     struct samples samples;
     write_plain("train-labels-idx1-ubyte", &labels);
     write_packed("train-images-idx3-ubyte.gz", &images);
-    assert_ok(file_read(file_join(path, directory, "train-images-idx3-ubyte.gz"), 4096, &packed, &size, &test_error));
+    assert_ok(file_read(file_join(path, test_directory, "train-images-idx3-ubyte.gz"), 4096, &packed, &size, &test_error));
     free(packed);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
@@ -288,7 +274,7 @@ static void the_network_must_fit(void **state) {
     write_plain("train-images-idx3-ubyte", &images);
     write_plain("train-labels-idx1-ubyte", &labels);
     char spec[8192];
-    snprintf(spec, sizeof spec, "idx:%s", directory);
+    snprintf(spec, sizeof spec, "idx:%s", test_directory);
     struct samples samples;
     struct dataset_shape wanted = {.channels = 3, .height = 32, .width = 32, .classes = 10};
     assert_status(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE,
@@ -333,7 +319,7 @@ static void fashion_mnist(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, test_directory_set_up, test_directory_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(all_names_are_found),          TEST(directories_may_have_any_name),
         TEST(missing_places_are_named),     TEST(damage_is_told),

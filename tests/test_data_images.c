@@ -19,12 +19,10 @@
 
 enum { SIDE = 16 };
 
-static char directory[4096];
-
 static const char *join(const char *name) {
     static char path[4][4096];
     static int turn;
-    return file_join(path[turn = (turn + 1) % 4], directory, name);
+    return file_join(path[turn = (turn + 1) % 4], test_directory, name);
 }
 
 /* Red grows to the right, green downwards, blue is `blue`. */
@@ -75,8 +73,7 @@ static void make_folder(const char *name) { assert_ok(file_make_directory(join(n
 
 /* Two classes, three training images each (one grey, one in a folder of its own), one for testing. */
 static int make_files(void **state) {
-    (void)state;
-    test_directory_make(directory);
+    test_directory_set_up(state);
     const char *const folders[] = {"set/train/cat", "set/train/ant/more", "set/val/cat", "set/val/ant", "flat/a", "flat/b"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) make_folder(folders[i]);
     write_png("set/train/ant/1.png", SIDE, SIDE, 3, 10);
@@ -93,17 +90,11 @@ static int make_files(void **state) {
     return 0;
 }
 
-static int remove_files(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
-
 static struct samples open_set(const char *spec, enum dataset_part part, int side, int channels) {
     const struct dataset_shape wanted = {.channels = channels, .height = side, .width = side, .classes = 2};
     char text[8192];
     struct samples samples = {0};
-    snprintf(text, sizeof text, spec, directory);
+    snprintf(text, sizeof text, spec, test_directory);
     assert_ok(samples_open(text, part, &wanted, &samples, &test_error));
     return samples;
 }
@@ -257,7 +248,7 @@ static void assert_refused(const char *spec, enum ps_status status, const char *
     const struct dataset_shape wanted = {.channels = 3, .height = SIDE, .width = SIDE, .classes = 2};
     char text[8192];
     struct samples samples = {0};
-    snprintf(text, sizeof text, spec, directory);
+    snprintf(text, sizeof text, spec, test_directory);
     assert_status(samples_open(text, DATASET_TRAIN, &wanted, &samples, &test_error), status, part);
 }
 
@@ -382,5 +373,5 @@ int main(void) {
         cmocka_unit_test(test_damage_while_training),
         cmocka_unit_test(test_tiny_imagenet),
     };
-    return cmocka_run_group_tests(tests, make_files, remove_files);
+    return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);
 }

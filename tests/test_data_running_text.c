@@ -11,29 +11,15 @@
 #include "data/masking.h"
 #include "support.h"
 
-static char directory[4096];
-
-static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
-
 static void write_file(const char *name, const void *text, size_t size) {
     char path[4096];
-    test_file_write(file_join(path, directory, name), text, size);
+    test_file_write(file_join(path, test_directory, name), text, size);
 }
 
 static enum ps_status open_text(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
                                 struct samples *samples) {
     char spec[8400];
-    snprintf(spec, sizeof spec, "text:%s/%s", directory, rest);
+    snprintf(spec, sizeof spec, "text:%s/%s", test_directory, rest);
     return samples_open(spec, part, wanted, samples, &test_error);
 }
 
@@ -238,5 +224,5 @@ int main(void) {
         cmocka_unit_test(test_characters), cmocka_unit_test(test_words),    cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_masked),     cmocka_unit_test(test_refusals), cmocka_unit_test(test_synthetic),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

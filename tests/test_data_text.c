@@ -9,30 +9,16 @@
 #include "data/vocabulary.h"
 #include "support.h"
 
-static char directory[4096];
-
-static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
-
 static void write_file(const char *name, const char *text) {
     char path[4096];
-    test_file_write(file_join(path, directory, name), text, strlen(text));
+    test_file_write(file_join(path, test_directory, name), text, strlen(text));
 }
 
 /* "FORMAT:DIRECTORY/REST" */
 static enum ps_status open_spec(const char *format, const char *rest, enum dataset_part part,
                                 const struct dataset_shape *wanted, struct samples *samples) {
     char spec[8400];
-    snprintf(spec, sizeof spec, "%s:%s/%s", format, directory, rest);
+    snprintf(spec, sizeof spec, "%s:%s/%s", format, test_directory, rest);
     return samples_open(spec, part, wanted, samples, &test_error);
 }
 
@@ -70,7 +56,7 @@ static void test_reviews(void **state) {
     samples_close(&valid);
 
     char path[4096], spec[8300];
-    assert_ok(vocabulary_write(file_join(path, directory, "words.json"), train.dataset->shape.words, &test_error));
+    assert_ok(vocabulary_write(file_join(path, test_directory, "words.json"), train.dataset->shape.words, &test_error));
     samples_close(&train);
     snprintf(spec, sizeof spec, "b.tsv,vocab=%s", path);
     assert_ok(open_spec("reviews", spec, DATASET_TEST, &text_shape, &valid));
@@ -186,5 +172,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_reviews),       cmocka_unit_test(test_damaged_reviews),
                                        cmocka_unit_test(test_pairs),         cmocka_unit_test(test_given_tokens),
                                        cmocka_unit_test(test_damaged_pairs), cmocka_unit_test(test_real_data)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -2,28 +2,9 @@
  * BaPipe's partition against brute force on random instances: never below the optimum, never worse than the cut that it starts
  * from, always a plan where there is one; unlike speeds, tight memory, coarse chains.
  */
-#include "support.h"
+#include "partition_support.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "plan/partitioner.h"
-
-enum { STAGES_MAX = 8, LAYERS_MAX = 24 };
-
-struct instance {
-    struct ps_profile *profile;
-    struct ps_cluster *cluster;
-    struct stage_slots slots[STAGES_MAX];
-    struct partition_problem problem;
-};
-
-static void free_instance(struct instance *instance) {
-    ps_profile_destroy(instance->profile);
-    ps_cluster_destroy(instance->cluster);
-}
+enum { LAYERS_MAX = 24 };
 
 /* Layers of random times and sizes on random workers. What is drawn follows the bits of `number`: 1 memory, 2 unlike speeds, 4
  * transfers, 8 transfers in the workers' own time. */
@@ -61,28 +42,6 @@ static void make_instance(struct instance *instance, uint64_t number, int layers
                                                    .stages = stages,
                                                    .slots = number & 1 ? instance->slots : NULL,
                                                    .moments = 1};
-}
-
-static bool fits(const struct partition_problem *problem, const int *last) {
-    for (int s = 0; problem->slots && s < problem->stages; s++) {
-        struct worker_memory memory = partition_memory(problem, s, s > 0 ? last[s - 1] + 1 : 0, last[s]);
-        int64_t limit = problem->cluster->devices[s].memory_bytes;
-        if (limit > 0 && worker_memory_total(&memory) > limit) return false;
-    }
-    return true;
-}
-
-/* The least objective of all partitions that fit, by trying all. */
-static double brute_force(const struct partition_problem *problem, int stage, int *last) {
-    int layers = problem->costs->layer_count, first = stage > 0 ? last[stage - 1] + 1 : 0;
-    if (stage == problem->stages - 1) {
-        last[stage] = layers - 1;
-        return fits(problem, last) ? partition_objective_s(problem, last) : INFINITY;
-    }
-    double best = INFINITY;
-    for (last[stage] = first; last[stage] < layers - (problem->stages - 1 - stage); last[stage]++)
-        best = fmin(best, brute_force(problem, stage + 1, last));
-    return best;
 }
 
 /* Where the method starts: every stage ends where the work done comes closest to its share. */

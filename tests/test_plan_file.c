@@ -8,18 +8,11 @@
 #include "base/file.h"
 #include "plan/plan.h"
 
-static char directory[4096], path[4096];
+static char path[4096];
 
 static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    file_join(path, directory, "plan.json");
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
+    test_directory_set_up(state);
+    file_join(path, test_directory, "plan.json");
     return 0;
 }
 
@@ -268,5 +261,5 @@ int main(void) {
         cmocka_unit_test(round_trip), cmocka_unit_test(table),   cmocka_unit_test(by_hand),
         cmocka_unit_test(broken),     cmocka_unit_test(cluster), cmocka_unit_test(cluster_broken),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

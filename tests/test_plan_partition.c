@@ -1,22 +1,9 @@
 /*
  * Partitioners against brute force on random instances, with and without transfers, overlap, memory, unlike speeds, types of
- * devices with costs of their own, weights that leave a fast memory, and recomputation; the messages where nothing fits; and published profiles.
+ * devices with costs of their own, weights that leave a fast memory, and recomputation; the messages where nothing fits; and
+ * published profiles.
  */
-#include "support.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "plan/partitioner.h"
-
-struct instance {
-    struct ps_profile *profile;
-    struct ps_cluster *cluster;
-    struct stage_slots slots[8];
-    struct partition_problem problem;
-};
+#include "partition_support.h"
 
 /* A second type of device, on which each layer takes another time, and weights may not fit a fast memory; half of the workers are
  * of this type. */
@@ -81,33 +68,6 @@ static void make_instance(struct instance *instance, uint64_t number) {
                                                    .slots = memory ? instance->slots : NULL,
                                                    .moments = moments,
                                                    .recompute = random_below(key, n++, 4) == 0};
-}
-
-static void free_instance(struct instance *instance) {
-    ps_profile_destroy(instance->profile);
-    ps_cluster_destroy(instance->cluster);
-}
-
-static bool fits(const struct partition_problem *problem, const int *last) {
-    for (int s = 0; problem->slots && s < problem->stages; s++) {
-        struct worker_memory memory = partition_memory(problem, s, s > 0 ? last[s - 1] + 1 : 0, last[s]);
-        int64_t limit = problem->cluster->devices[s].memory_bytes;
-        if (limit > 0 && worker_memory_total(&memory) > limit) return false;
-    }
-    return true;
-}
-
-/* The least objective of all partitions that fit, by trying all. */
-static double brute_force(const struct partition_problem *problem, int stage, int *last) {
-    int layers = problem->costs->layer_count, first = stage > 0 ? last[stage - 1] + 1 : 0;
-    if (stage == problem->stages - 1) {
-        last[stage] = layers - 1;
-        return fits(problem, last) ? partition_objective_s(problem, last) : INFINITY;
-    }
-    double best = INFINITY;
-    for (last[stage] = first; last[stage] < layers - (problem->stages - 1 - stage); last[stage]++)
-        best = fmin(best, brute_force(problem, stage + 1, last));
-    return best;
 }
 
 static void check_partition(const struct partition_problem *problem, const struct partition *partition) {

@@ -10,22 +10,10 @@
 #include "profile/costgraph.h"
 #include "profile/profile.h"
 
-static char directory[4096], path[4096];
-
-static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
+static char path[4096];
 
 static enum ps_status read_text(const char *name, const char *text, struct ps_profile **profile) {
-    file_join(path, directory, name);
+    file_join(path, test_directory, name);
     test_file_write(path, text, strlen(text));
     return ps_profile_read(path, profile, &test_error);
 }
@@ -157,7 +145,7 @@ static void json_round_trip(void **state) {
     (void)state;
     struct ps_profile *profile, *again;
     make_random(&profile, 3, 7);
-    file_join(path, directory, "profile.json");
+    file_join(path, test_directory, "profile.json");
     assert_ok(ps_profile_write(profile, path, &test_error));
     assert_ok(ps_profile_read(path, &again, &test_error));
     assert_string_equal(again->model, profile->model);
@@ -246,7 +234,7 @@ static void json_broken(void **state) {
     struct ps_profile *profile;
     make_random(&profile, 2, 3);
     strcpy(profile->tables[1].layers[2].name, "other");
-    file_join(path, directory, "p.json");
+    file_join(path, test_directory, "p.json");
     assert_ok(ps_profile_write(profile, path, &test_error));
     ps_profile_destroy(profile);
     assert_status(ps_profile_read(path, &profile, &test_error), PS_BAD_INPUT, "costs[1].layers[2]: 'other'");
@@ -304,7 +292,7 @@ static void graph(void **state) {
         assert_int_equal(layer->size.stash_bytes, layers[l].stash);
         assert_int_equal(costgraph_cut_bytes(profile->graph, l), layers[l].output);
     }
-    file_join(path, directory, "net.json");
+    file_join(path, test_directory, "net.json");
     assert_ok(ps_profile_write(profile, path, &test_error));
     assert_ok(ps_profile_read(path, &again, &test_error));
     assert_non_null(again->graph);
@@ -403,5 +391,5 @@ int main(void) {
         cmocka_unit_test(json_small),   cmocka_unit_test(json_broken), cmocka_unit_test(graph),
         cmocka_unit_test(graph_broken), cmocka_unit_test(chains),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -4,21 +4,14 @@
  */
 #include "run_support.h"
 
-static char directory[4096], profile_path[4096];
+static char profile_path[4096];
 
 static int setup(void **state) {
-    (void)state;
-    test_directory_make(directory);
+    test_directory_set_up(state);
     static const char csv[] = "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
                               "a,0.0004,0.0008,1000,4000,4000\nb,0.0006,0.0010,2000,4100,6400\n"
                               "c,0.0005,0.0011,1000,8192,4100\nd,0.0003,0.0006,10,0,9000\n";
-    test_file_write(file_join(profile_path, directory, "costs.csv"), csv, sizeof csv - 1);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_directory_remove(directory);
+    test_file_write(file_join(profile_path, test_directory, "costs.csv"), csv, sizeof csv - 1);
     return 0;
 }
 
@@ -59,7 +52,7 @@ static void test_run_directory(void **state) {
     (void)state;
     struct ps_train_options options = clock_options(4);
     char out[4096], path[4096];
-    options.out = file_join(out, directory, "run");
+    options.out = file_join(out, test_directory, "run");
     options.trace = true;
     struct ps_run *run;
     assert_ok(ps_train(&options, &run, &test_error));
@@ -97,5 +90,5 @@ int main(void) {
         cmocka_unit_test(test_run_directory),
         cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, test_directory_tear_down);
 }

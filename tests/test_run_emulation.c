@@ -2,18 +2,11 @@
 #include "run/emulation.h"
 #include "run_support.h"
 
-static char directory[4096], cluster_path[4096];
+static char cluster_path[4096];
 
 static int setup(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    file_join(cluster_path, directory, "cluster.json");
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_directory_remove(directory);
+    test_directory_set_up(state);
+    file_join(cluster_path, test_directory, "cluster.json");
     return 0;
 }
 
@@ -117,5 +110,5 @@ int main(void) {
         cmocka_unit_test(test_same_loss),
         cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, test_directory_tear_down);
 }

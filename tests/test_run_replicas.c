@@ -14,13 +14,6 @@ static struct run_case with_layout(struct run_case wanted, const int layout[6]) 
     return wanted;
 }
 
-static void assert_same(struct run_case one, struct run_case other) {
-    struct trained a = run_case_weights(one), b = run_case_weights(other);
-    assert_true(trained_equal(&a, &b));
-    trained_free(&a);
-    trained_free(&b);
-}
-
 static void test_threads_equal_serial(void **state) {
     (void)state;
     int runs = 0;
@@ -46,7 +39,7 @@ static void test_threads_equal_serial(void **state) {
             wanted = with_layout(wanted, layouts[runs % LAYOUTS]);
             struct run_case serial = wanted;
             serial.transport = "serial";
-            assert_same(wanted, serial);
+            assert_same_weights(wanted, serial);
             runs++;
         }
     print_message("%d pairs of runs\n", runs);
@@ -61,7 +54,7 @@ static void test_layouts(void **state) {
         wanted = with_layout(wanted, layouts[l]);
         struct run_case serial = wanted;
         serial.transport = "serial";
-        assert_same(wanted, serial);
+        assert_same_weights(wanted, serial);
     }
 }
 
@@ -70,7 +63,7 @@ static void test_sync_equals_one_worker(void **state) {
     static const int equal[][6] = {{2}, {2, 1}, {1, 2}, {2, 2}, {2, 1, 2}};
     for (size_t l = 0; l < sizeof equal / sizeof *equal; l++) {
         struct run_case one = {.schedule = "1f1b", .weights = "sync", .micro_batches = 2, .lr_schedule = "cosine"};
-        assert_same(with_layout(one, equal[l]), one);
+        assert_same_weights(with_layout(one, equal[l]), one);
     }
 }
 
@@ -104,7 +97,7 @@ static void test_rounds_are_larger_batches(void **state) {
     for (int r = 2; r <= 4; r += 2) {
         struct run_case rounds = {.schedule = "1f1b-async", .weights = "latest", .replicas = {r}, .steps = 4 * r};
         struct run_case larger = {.schedule = "1f1b", .weights = "sync", .micro_batches = r, .steps = 4};
-        assert_same(rounds, larger);
+        assert_same_weights(rounds, larger);
     }
 }
 
@@ -120,7 +113,7 @@ static void test_chimera(void **state) {
             serial.transport = "serial";
             one.schedule = "1f1b";
             one.workers = 1;
-            assert_same(two, serial);
+            assert_same_weights(two, serial);
             struct trained a = run_case_weights(two), b = run_case_weights(one);
             assert_true(M > 2 || trained_equal(&a, &b));
             assert_true(difference(&a, &b) < 1e-6);
@@ -141,7 +134,7 @@ static void test_batch_normalization(void **state) {
                               .data = "synthetic:images,samples=64"};
     struct run_case serial = wanted;
     serial.transport = "serial";
-    assert_same(wanted, serial);
+    assert_same_weights(wanted, serial);
 }
 
 /* Losses and accuracies of training and evaluation. */

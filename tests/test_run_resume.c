@@ -43,20 +43,6 @@ ssize_t write(int descriptor, const void *data, size_t size) {
     return syscall(SYS_write, descriptor, data, size);
 }
 
-static char directory[4096];
-
-static int setup(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
-
 /* Epochs of 8 steps; segments of 3, 3, 2, 3, 3, 2, 3, 1. */
 static const struct run_case base = {.workers = 3,
                                      .micro_batch = 4,
@@ -75,9 +61,9 @@ static struct ps_train_options prepare(struct run_case wanted, const char *name,
     wanted = run_case_complete(wanted);
     snprintf(file, sizeof file, "%s.json", name);
     struct ps_plan *plan = run_case_plan(&wanted);
-    assert_ok(ps_plan_write(plan, file_join(plan_path, directory, file), &test_error));
+    assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, file), &test_error));
     ps_plan_destroy(plan);
-    struct ps_train_options options = run_case_options(&wanted, plan_path, file_join(out, directory, name));
+    struct ps_train_options options = run_case_options(&wanted, plan_path, file_join(out, test_directory, name));
     options.checkpoint_every = EVERY;
     options.keep_checkpoints = 100;
     return options;
@@ -192,7 +178,7 @@ static void test_from_every_checkpoint(void **state) {
         wanted.transport = c % 2 ? "serial" : "threads";
         snprintf(name, sizeof name, "every%zu", c);
         train_whole(wanted, name, out);
-        file_join(copy, directory, "copy");
+        file_join(copy, test_directory, "copy");
         for (int i = (int)c % 3; i < CHECKPOINTS; i += 3) { /* over all cases, every one of them */
             interrupted_copy(out, checkpoints[i], copy);
             struct ps_train_options options = resume_options(copy);
@@ -217,7 +203,7 @@ static void test_batch_norm(void **state) {
     wanted.lr = 1e-3;
     wanted.device = "cpu";
     train_whole(wanted, "resnet", out);
-    interrupted_copy(out, 11, file_join(copy, directory, "copy"));
+    interrupted_copy(out, 11, file_join(copy, test_directory, "copy"));
     struct ps_train_options options = resume_options(copy);
     train(&options);
     assert_same_end(wanted.model, out, copy);
@@ -237,7 +223,7 @@ static void test_dropout(void **state) {
     struct ps_train_options options = prepare(wanted, "alexnet", plan_path, out);
     options.valid = NULL;
     train(&options);
-    interrupted_copy(out, 3, file_join(copy, directory, "copy"));
+    interrupted_copy(out, 3, file_join(copy, test_directory, "copy"));
     options = resume_options(copy);
     train(&options);
     struct trained a = trained_read(model, out), b = trained_read(model, copy);
@@ -253,7 +239,7 @@ static void test_other_plans(void **state) {
     (void)state;
     char out[4096], copy[4096], unused[4096], plan_path[4096], path[4096];
     train_whole(base, "plans", out);
-    file_join(copy, directory, "copy");
+    file_join(copy, test_directory, "copy");
     for (int workers = 1; workers <= 5; workers++) {
         struct run_case other = base;
         other.workers = workers;
@@ -288,12 +274,79 @@ static void test_other_plans(void **state) {
     json_decref(summary);
 }
 
+/* The run in `out` goes on by another plan, from the middle, with the plan's transport; what it ends with, for the caller to free. */
+static struct trained go_on(const char *out, struct run_case other, const char *copy) {
+    char unused[4096], plan_path[4096];
+    other = run_case_complete(other);
+    prepare(other, "other", plan_path, unused);
+    interrupted_copy(out, 11, copy);
+    struct ps_train_options options = resume_options(copy);
+    options.plan_path = plan_path;
+    options.transport = other.transport;
+    train(&options);
+    return trained_read(other.model, copy);
+}
+
+static bool all_finite(const struct trained *trained) {
+    for (size_t i = 0; i < trained->count; i++)
+        if (!isfinite(trained->values[i])) return false;
+    return true;
+}
+
+/* Workers, transports and places, crossed: where schedules flush they all end with the same bits, and where weights are stale the
+ * same plan does by any transport, while another goes on with what it is given. */
+static void test_matrix(void **state) {
+    (void)state;
+    static const char *const transports[] = {"threads", "serial"};
+    static const struct {
+        const char *schedule, *weights;
+        int workers;
+        const struct split_case *split;
+        bool same; /* bits as the run by the first of its weight policy */
+    } plans[] = {
+        {"1f1b", "sync", 3, NULL, true},
+        {"1f1b", "sync", 1, NULL, true},
+        {"gpipe", "sync", 2, NULL, true},
+        {"1f1b-so", "sync", 4, NULL, true},
+        {"1f1b", "sync", 0, &split, true},
+        {"1f1b-async", "pipeoptim", 3, NULL, true},
+        {"1f1b-async", "pipeoptim", 2, NULL, false},
+        {"1f1b-async", "pipeoptim", 0, &split, false},
+    };
+    char out[4096], copy[4096], name[32];
+    file_join(copy, test_directory, "copy");
+    struct trained whole = {0};
+    for (size_t p = 0; p < sizeof plans / sizeof *plans; p++) {
+        struct run_case other = base;
+        other.schedule = plans[p].schedule;
+        other.weights = plans[p].weights;
+        other.workers = plans[p].workers;
+        other.split = plans[p].split;
+        if (p == 0 || strcmp(plans[p].weights, plans[p - 1].weights) != 0) {
+            trained_free(&whole);
+            snprintf(name, sizeof name, "matrix%zu", p);
+            train_whole(other, name, out);
+            whole = trained_read(run_case_complete(other).model, out);
+        }
+        for (int t = 0; t < 2; t++) {
+            other.transport = transports[t];
+            struct trained end = go_on(out, other, copy);
+            print_message("%s, %s, %d workers, %s: %s\n", other.schedule, other.weights, run_case_complete(other).workers,
+                          other.transport, trained_equal(&whole, &end) ? "the same bits" : "other bits");
+            assert_true(all_finite(&end));
+            assert_int_equal(trained_equal(&whole, &end), plans[p].same);
+            trained_free(&end);
+        }
+    }
+    trained_free(&whole);
+}
+
 /* Any policy can take over from any other. */
 static void test_other_policy(void **state) {
     (void)state;
     char out[4096], copy[4096];
     train_whole(base, "policy", out);
-    file_join(copy, directory, "copy");
+    file_join(copy, test_directory, "copy");
     static const char *const policies[] = {"pipeoptim", "xpipe", "stash", "latest", "2bw", "spectrain"};
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
         interrupted_copy(out, 8, copy);
@@ -369,7 +422,7 @@ static void test_passes_over(void **state) {
     (void)state;
     char out[4096], copy[4096], path[4096], file[4096];
     train_whole(base, "over", out);
-    interrupted_copy(out, 16, file_join(copy, directory, "copy"));
+    interrupted_copy(out, 16, file_join(copy, test_directory, "copy"));
     assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 16, path), "state.json"), 10), 0);
     assert_int_equal(unlink(file_join(file, checkpoint_path(copy, 14, path), "manifest.txt")), 0);
     struct ps_train_options options = resume_options(copy);
@@ -385,7 +438,7 @@ static void test_passes_over(void **state) {
     assert_status(ps_export(copy, "safetensors", "x", &test_error), PS_NO_CHECKPOINT, "none of its 2");
     shell("rm -r '%s'/checkpoints%s", copy, "");
     assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");
-    options.resume = directory;
+    options.resume = test_directory;
     assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no run");
 }
 
@@ -393,7 +446,7 @@ static void test_refusals(void **state) {
     (void)state;
     char out[4096], copy[4096], plan_path[4096], unused[4096];
     train_whole(base, "refuse", out);
-    interrupted_copy(out, 8, file_join(copy, directory, "copy"));
+    interrupted_copy(out, 8, file_join(copy, test_directory, "copy"));
     struct ps_run *run;
     struct ps_train_options options = resume_options(copy);
     options.data = "synthetic:images,samples=64";
@@ -533,6 +586,7 @@ int main(void) {
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_other_plans),
+        cmocka_unit_test(test_matrix),
         cmocka_unit_test(test_other_policy),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_passes_over),
@@ -541,5 +595,5 @@ int main(void) {
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_stops),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -1,18 +1,11 @@
 /* Safetensors: what is written reads back, and every kind of damage is one clear error. */
 #include "run_support.h"
 
-static char directory[4096], path[4096];
+static char path[4096];
 
 static int setup(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    file_join(path, directory, "model.safetensors");
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_directory_remove(directory);
+    test_directory_set_up(state);
+    file_join(path, test_directory, "model.safetensors");
     return 0;
 }
 
@@ -164,5 +157,5 @@ int main(void) {
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_alignment),       cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(test_absurd_lengths), cmocka_unit_test(test_cut_and_changed), cmocka_unit_test(test_other_types),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, test_directory_tear_down);
 }

@@ -6,13 +6,11 @@
 #include "data/vocabulary.h"
 #include "run_support.h"
 
-static char directory[4096];
-
 enum { LINES = 512, TESTED = 64 };
 
 static void write_lines(const char *name, const struct text *text) {
     char path[4096];
-    test_file_write(file_join(path, directory, name), text->data, text->length);
+    test_file_write(file_join(path, test_directory, name), text->data, text->length);
 }
 
 /* Sentences of two to four of eight words; their translations go word by word, in the same order. */
@@ -39,7 +37,7 @@ static void write_language(void) {
 }
 
 static const char *spec_of(const char *part, char spec[4200]) {
-    snprintf(spec, 4200, "pairs:%s/%s:x:y", directory, part);
+    snprintf(spec, 4200, "pairs:%s/%s:x:y", test_directory, part);
     return spec;
 }
 
@@ -125,19 +123,12 @@ static void test_learning(void **state) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
+    test_directory_set_up(state);
     write_language();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
     return 0;
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts), cmocka_unit_test(test_learning)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

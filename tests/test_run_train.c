@@ -4,25 +4,11 @@
 #include "run/run_directory.h"
 #include "run_support.h"
 
-static char directory[4096];
-
-static int setup(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
-
 /* Writes the case's plan as NAME and returns options for it. */
 static struct ps_train_options prepare(struct run_case wanted, const char *name, char plan_path[4096]) {
     wanted = run_case_complete(wanted);
     struct ps_plan *plan = run_case_plan(&wanted);
-    assert_ok(ps_plan_write(plan, file_join(plan_path, directory, name), &test_error));
+    assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, name), &test_error));
     ps_plan_destroy(plan);
     return run_case_options(&wanted, plan_path, NULL);
 }
@@ -82,7 +68,7 @@ static void test_run_directory(void **state) {
     (void)state;
     char plan_path[4096], out[4096], path[4096];
     struct ps_train_options options = prepare(learner, "directory.json", plan_path);
-    options.out = file_join(out, directory, "run");
+    options.out = file_join(out, test_directory, "run");
     options.trace = true;
     struct ps_run *run;
     assert_ok(ps_train(&options, &run, &test_error));
@@ -187,7 +173,7 @@ static void test_memory_limit(void **state) {
     ps_run_destroy(run);
     options.cluster.memory_bytes = most - 1;
     char out[4096];
-    options.out = file_join(out, directory, "memory");
+    options.out = file_join(out, test_directory, "memory");
     assert_status(ps_train(&options, &run, &test_error), PS_NO_PLAN, "more than its limit");
     assert_status(ps_train(&options, &run, &test_error), PS_NO_PLAN, "workspace");
     assert_false(file_exists(out));
@@ -205,7 +191,7 @@ static void test_loss_not_a_number(void **state) {
                                                                     .transport = t ? "serial" : "threads",
                                                                     .lr = 1e5},
                                                   "nan.json", plan_path);
-        options.out = file_join(out, directory, t ? "nan_serial" : "nan_threads");
+        options.out = file_join(out, test_directory, t ? "nan_serial" : "nan_threads");
         struct ps_run *run;
         assert_status(ps_train(&options, &run, &test_error), PS_FAILED, "the loss became");
         assert_false(file_exists(file_join(path, out, "summary.json")));
@@ -258,7 +244,7 @@ static void test_refusals_by_plan(void **state) {
     options = good, options.plan_path = NULL;
     refuse(options, PS_USAGE, "nothing to train");
     char place[4096];
-    test_file_write(file_join(place, directory, "file"), "", 0);
+    test_file_write(file_join(place, test_directory, "file"), "", 0);
     options = good, options.out = place;
     refuse(options, PS_IO, "file");
 }
@@ -321,7 +307,7 @@ static void test_evaluation_refusals(void **state) {
     assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_BAD_INPUT, "no/such");
     options = (struct ps_evaluate_options){.run = "no/such/run", .data = "synthetic:images"};
     assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_BAD_INPUT, "no/such/run");
-    assert_status(ps_export(directory, "safetensors", "x", &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");
+    assert_status(ps_export(test_directory, "safetensors", "x", &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");
 }
 
 /* The synthetic classes can be learnt, and are. */
@@ -354,5 +340,5 @@ int main(void) {
         cmocka_unit_test(test_refusals_by_model),   cmocka_unit_test(test_cut_batch),
         cmocka_unit_test(test_evaluation_refusals), cmocka_unit_test(test_learns),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

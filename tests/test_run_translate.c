@@ -14,8 +14,6 @@
 
 enum { SOURCE = 4, TARGET = 3, WORDS = 7, ROWS = 64 };
 
-static char directory[4096];
-
 struct network {
     struct ps_model *model;
     struct device *device;
@@ -33,11 +31,11 @@ static void open_network(struct network *n, const char *device) {
     for (int64_t i = 0; i < n->chain->sizes[0].parameter_bytes / 4; i++)
         n->chain->weights[0][i] = 5 * random_uniform(test_key(6), (uint64_t)i) - 2.5f;
     static const char source[] = "a b c\nb\nc c a b a\na\nb b\n", target[] = "x y z\nz\ny x x x\ny\nx z\n";
-    test_file_write(file_join(path, directory, "t.en"), source, strlen(source));
-    test_file_write(file_join(path, directory, "t.de"), target, strlen(target));
+    test_file_write(file_join(path, test_directory, "t.en"), source, strlen(source));
+    test_file_write(file_join(path, test_directory, "t.de"), target, strlen(target));
     struct dataset_shape wanted = {
         .channels = 1, .height = SOURCE + TARGET, .width = 1, .classes = WORDS, .labels = TARGET, .vocabulary = WORDS};
-    snprintf(spec, sizeof spec, "pairs:%s/t:en:de", directory);
+    snprintf(spec, sizeof spec, "pairs:%s/t:en:de", test_directory);
     assert_ok(samples_open(spec, DATASET_TRAIN, &wanted, &n->samples, &test_error));
 }
 
@@ -138,19 +136,7 @@ static void test_searches(void **state) {
     close_network(&n);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    test_directory_make(directory);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_directory_remove(directory);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_searches)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -1,15 +1,10 @@
 /* The search over everything (ps_plan_find with "auto"): never worse than what it could have been told, within memory, allowed
  * learning only; why it is no faster; and the plans of planners, which are for comparison. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "plan/planner.h"
 #include "search/search.h"
-#include "support.h"
+#include "search_support.h"
 
-enum { KIB = 1024, LAYERS = 10 };
+enum { LAYERS = 10 };
 
 /* Micro-batches of 2, 4 and 8, the larger ones cheaper for a sample. */
 static struct ps_profile *random_profile(struct random_key key) {
@@ -37,14 +32,6 @@ static struct ps_profile *random_profile(struct random_key key) {
         }
     }
     return profile;
-}
-
-static struct ps_cluster *make_cluster(int workers, int64_t memory_bytes, double bandwidth_bytes_per_s) {
-    struct ps_cluster_options options = {
-        .workers = workers, .memory_bytes = memory_bytes, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
-    struct ps_cluster *cluster;
-    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    return cluster;
 }
 
 /* Samples per second of the plan; 0: there is none. */
@@ -184,22 +171,6 @@ static void test_pairs(void **state) {
         assert_int_equal(flushing > 0, cases[c].flushing);
         assert_int_equal(flushing < count, cases[c].others);
     }
-}
-
-/* Even layers, of which each part of the machine can be made the narrowest. */
-static struct ps_profile *even_profile(void) {
-    struct ps_profile *profile;
-    assert_ok(profile_create(1, 8, &profile, &test_error));
-    strcpy(profile->model, "even");
-    profile->tables[0].micro_batch = 1;
-    for (int l = 0; l < 8; l++) {
-        struct layer_cost *layer = &profile->tables[0].layers[l];
-        snprintf(layer->name, sizeof layer->name, "layer%d", l);
-        layer->time = (struct layer_times){1e-3, 1e-3, 1e-3, 0};
-        layer->size = (struct layer_sizes){
-            .parameter_bytes = 64, .output_bytes = 64 * KIB, .value_bytes = 64 * KIB, .stash_bytes = 64 * KIB};
-    }
-    return profile;
 }
 
 static void check_limit(const struct ps_profile *profile, struct ps_cluster *cluster, const struct ps_plan_options *options,

@@ -1,29 +1,5 @@
 /* ps_compare: every combination is a row, in order; those without a plan say why. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "profile/profile.h"
-#include "support.h"
-
-enum { KIB = 1024 };
-
-/* Even layers without update: a worker alone takes 24 ms. */
-static struct ps_profile *even_profile(void) {
-    struct ps_profile *profile;
-    assert_ok(profile_create(1, 8, &profile, &test_error));
-    strcpy(profile->model, "even");
-    profile->tables[0].micro_batch = 1;
-    for (int l = 0; l < 8; l++) {
-        struct layer_cost *layer = &profile->tables[0].layers[l];
-        snprintf(layer->name, sizeof layer->name, "layer%d", l);
-        layer->time = (struct layer_times){1e-3, 1e-3, 1e-3, 0};
-        layer->size = (struct layer_sizes){
-            .parameter_bytes = 64, .output_bytes = 64 * KIB, .value_bytes = 64 * KIB, .stash_bytes = 64 * KIB};
-    }
-    return profile;
-}
+#include "search_support.h"
 
 static void test_comparison(void **state) {
     (void)state;

@@ -1,16 +1,9 @@
 /* ps_plan_find: what it chooses where the options leave it open, that it is the best of its methods, and how it refuses. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "plan/partitioner.h"
 #include "program/lower.h"
 #include "program/moments.h"
 #include "search/search.h"
-#include "support.h"
-
-enum { KIB = 1024 };
+#include "search_support.h"
 
 static struct ps_profile *random_profile(struct random_key key, int layers) {
     struct ps_profile *profile;
@@ -34,14 +27,6 @@ static struct ps_profile *random_profile(struct random_key key, int layers) {
         before = output;
     }
     return profile;
-}
-
-static struct ps_cluster *make_cluster(int workers, int64_t memory_bytes, double bandwidth_bytes_per_s) {
-    struct ps_cluster_options options = {
-        .workers = workers, .memory_bytes = memory_bytes, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
-    struct ps_cluster *cluster;
-    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    return cluster;
 }
 
 static void test_choices(void **state) {

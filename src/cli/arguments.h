@@ -43,6 +43,15 @@ ARGUMENT_READER(names);
 ARGUMENT_READER(sizes);
 ARGUMENT_READER(rates);
 
+/* Rows that several commands have, in groups of their own. */
+#define ARGUMENT_DEVICE(place)                                                                                                 \
+    {                                                                                                                          \
+        .name = "device", .value = "NAME", .help = "what computes", .offset = (place), .read = argument_read_name,             \
+        .table = PS_TABLE_DEVICES                                                                                              \
+    }
+#define ARGUMENT_THREADS(place, text)                                                                                          \
+    { .name = "threads", .value = "N", .help = (text), .offset = (place), .read = argument_read_integer, .low = 1, .high = 1024 }
+
 struct integers {
     int values[32], count;
 };

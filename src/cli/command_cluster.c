@@ -11,19 +11,8 @@ struct cluster_command_arguments {
 #define OF(member) offsetof(struct cluster_command_arguments, member)
 
 static const struct argument rows[] = {
-    {.name = "device",
-     .value = "NAME",
-     .help = "what computes",
-     .offset = OF(options.device),
-     .read = argument_read_name,
-     .table = PS_TABLE_DEVICES},
-    {.name = "threads",
-     .value = "N",
-     .help = "threads of each worker",
-     .offset = OF(options.threads),
-     .read = argument_read_integer,
-     .low = 1,
-     .high = 1024},
+    ARGUMENT_DEVICE(OF(options.device)),
+    ARGUMENT_THREADS(OF(options.threads), "threads of each worker"),
     {.name = "output",
      .letter = 'o',
      .value = "FILE",

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/guard.h"
 #include "cli/output.h"
 #include "cli/planning.h"
 #include "cli/signals.h"
@@ -167,19 +168,8 @@ static const struct argument where_rows[] = {
      .offset = OF(options.transport),
      .read = argument_read_name,
      .table = PS_TABLE_TRANSPORTS},
-    {.name = "device",
-     .value = "NAME",
-     .help = "what computes",
-     .offset = OF(options.device),
-     .read = argument_read_name,
-     .table = PS_TABLE_DEVICES},
-    {.name = "threads",
-     .value = "N",
-     .help = "threads of each worker",
-     .offset = OF(options.threads),
-     .read = argument_read_integer,
-     .low = 1,
-     .high = 1024},
+    ARGUMENT_DEVICE(OF(options.device)),
+    ARGUMENT_THREADS(OF(options.threads), "threads of each worker"),
     {.name = "emulate",
      .help = "play the cluster that --cluster or --bandwidth describe: slower workers, links that take their time",
      .offset = OF(options.emulate)},
@@ -264,13 +254,16 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     if (arguments->launch != NULL && arguments->restarts == 0)
         return message_set(error, PS_USAGE, "--launch: is for --restarts; without it, write it before penstock");
     if (arguments->restarts > 0) return supervise(arguments, error);
+    if (ps_process_count() > 1) CHECK(guard_split(error));
     options.stop = stop_on_signals();
-    CHECK(ps_train(&options, &run, error));
+    enum ps_status status = ps_train(&options, &run, error);
+    guard_done();
+    CHECK(status);
     if (ps_process_rank() > 0) {
         ps_run_destroy(run);
         return PS_OK;
     }
-    enum ps_status status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
+    status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
     ps_run_destroy(run);
     return status;
 }

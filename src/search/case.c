@@ -295,7 +295,22 @@ struct partition_problem search_case_problem(const struct search *search, const 
     };
 }
 
-static void fill_prediction(const struct search *search, const struct search_best *best, struct plan_prediction *prediction) {
+/* How much smaller the objective would be without limits of memory; 0: not at all. */
+static double memory_gain_s(const struct search *search, const struct search_best *best) {
+    struct partition_problem problem = search_case_problem(search, best, 0);
+    struct partition partition = {.last = calloc((size_t)problem.stages, sizeof(int))};
+    double gain_s = 0;
+    problem.slots = NULL;
+    problem.recompute = false;
+    if (partition.last && search_has_limit(search->cluster, best->chosen.workers) &&
+        best->method->solve(&problem, &partition, NULL) == PS_OK)
+        gain_s = best->objective_s - partition.objective_s;
+    free(partition.last);
+    return gain_s > 1e-3 * best->objective_s ? gain_s : 0;
+}
+
+static void fill_prediction(const struct search *search, const struct search_best *best, struct ps_plan *plan) {
+    struct plan_prediction *prediction = &plan->predicted;
     const struct ps_simulation_info *info = &best->simulation->info;
     prediction->known = prediction->simulated = true;
     prediction->objective_s = best->objective_s;
@@ -310,7 +325,7 @@ static void fill_prediction(const struct search *search, const struct search_bes
         double load_s = partition_load_s(&problem, s, first_layer(best->last, s), best->last[s]) / search_replicas(best);
         for (int r = 0; r < search_replicas(best); r++) prediction->load_s[search_replica_worker(best, s, r)] += load_s;
     }
-    search_explain(search, best, prediction->limit, sizeof prediction->limit);
+    search_explain(search, best->simulation, memory_gain_s(search, best), plan);
     prediction->solve_s = clock_now() - search->start_s;
 }
 
@@ -351,7 +366,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
         ps_plan_destroy(made);
         return status;
     }
-    fill_prediction(search, best, &made->predicted);
+    fill_prediction(search, best, made);
     *plan = made;
     return PS_OK;
 }

@@ -100,11 +100,9 @@ struct partition_problem search_case_problem(const struct search *search, const 
 int search_replicas(const struct search_best *best);
 int search_replica_worker(const struct search_best *best, int stage, int replica);
 
-/* What keeps the plan from being faster: a worker, a link, memory, or the schedule; a few words. */
-void search_explain(const struct search *search, const struct search_best *best, char *text, size_t size);
-
-/* The same for a plan of one worker a stage that has been simulated, into its prediction. */
-void search_explain_plan(const struct search *search, const struct cost_table *costs, bool flush, struct ps_plan *plan);
+/* What keeps the plan from being faster: a worker, a link, memory, or the schedule; a few words, into its prediction, which holds all
+ * else. `gain_s`: how much smaller its objective would be without limits of memory, where that is known. */
+void search_explain(const struct search *search, const struct ps_simulation *simulation, double gain_s, struct ps_plan *plan);
 
 /* Ways to cut a mini-batch that the options allow. */
 enum { SEARCH_SIZES_MAX = 256 };

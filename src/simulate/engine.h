@@ -51,8 +51,9 @@ struct engine_block {
 struct engine_channel {
     int from, to;   /* workers */
     int offered[2]; /* first of the list of senders, of receivers */
-    int link;
+    int link;       /* the first channel of those that share one */
     int64_t duration, bytes;
+    int64_t busy, link_busy; /* with transfers, in all; and with those of all channels that have this one as their link */
 };
 
 /* A stage whose replicas add up their gradients around a ring. */

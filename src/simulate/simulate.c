@@ -54,12 +54,14 @@ static int turn_of(const struct ps_programs *programs) {
     return turn;
 }
 
-/* What the busiest worker computes in a mini-batch: in the long run no period is shorter. While the pipeline fills, stages that run
- * ahead of others on their worker can hide that for dozens of mini-batches. */
+/* What the busiest worker computes, or the busiest link carries, in a mini-batch: in the long run no period is shorter. While the
+ * pipeline fills, stages that run ahead of others on their worker can hide that for dozens of mini-batches. */
 static double busiest(const struct engine *engine) {
     int64_t most = 0;
     for (int w = 0; w < engine->work->programs->workers; w++)
         if (engine->workers[w].busy > most) most = engine->workers[w].busy;
+    for (int c = 0; c < engine->channel_count; c++)
+        if (engine->channels[c].link_busy > most) most = engine->channels[c].link_busy;
     return engine_seconds(engine, most) / engine->work->programs->batches;
 }
 
@@ -144,6 +146,19 @@ static void describe_workers(const struct engine *engine, struct ps_simulation *
     }
 }
 
+static struct busiest_link find_busiest(const struct engine *engine) {
+    struct busiest_link busiest = {0};
+    int64_t most = 0, own = 0;
+    for (int c = 0; c < engine->channel_count; c++) {
+        const struct engine_channel *channel = &engine->channels[c];
+        int64_t busy = engine->channels[channel->link].link_busy;
+        if (busy < most || (busy == most && channel->busy <= own)) continue;
+        most = busy, own = channel->busy;
+        busiest = (struct busiest_link){channel->from, channel->to, engine_seconds(engine, busy)};
+    }
+    return busiest;
+}
+
 static enum ps_status create(struct engine *engine, struct ps_simulation **simulation, struct ps_error *error) {
     const struct simulation_work *work = engine->work;
     size_t workers = (size_t)work->programs->workers, stages = (size_t)work->programs->stages;
@@ -162,6 +177,7 @@ static enum ps_status create(struct engine *engine, struct ps_simulation **simul
     for (int w = 0; w < work->programs->workers; w++)
         made->instructions += work->folded ? fold_length(work->folded, w) : work->programs->worker[w].count;
     describe_workers(engine, made);
+    made->link = find_busiest(engine);
     made->timeline = engine->timeline;
     engine->timeline = (struct timeline){0};
     *simulation = made;

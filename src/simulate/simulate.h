@@ -62,10 +62,17 @@ struct advice {
     double period_s, saving; /* the period it would have; by which share that is less */
 };
 
+/* The link that is busy longest, named by the two workers that use it most. */
+struct busiest_link {
+    int from, to;
+    double busy_s; /* 0: nothing is transferred */
+};
+
 struct ps_simulation {
     char title[256]; /* what was simulated, for captions */
     struct ps_simulation_info info;
     struct ps_simulation_worker *worker;
+    struct busiest_link link;
     struct worker_memory *memory;  /* per worker: what memory_bytes is made of */
     struct stage_sizes *sizes;     /* per stage */
     struct timeline timeline;      /* computations and transfers; none where they are more than SIMULATE_EVENTS_MAX */

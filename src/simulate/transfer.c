@@ -86,11 +86,17 @@ static void record(struct engine *engine, const struct engine_block *sender, con
 
 static int64_t latest(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static void keep_busy(struct engine *engine, struct engine_channel *channel, int64_t duration) {
+    channel->busy += duration;
+    engine->channels[channel->link].link_busy += duration;
+}
+
 /* Both ends have come, now. A streamed block was on its way since the computation that made it began, as far as the
  * receiver and the link were free for it. */
 static void carry(struct engine *engine, int sender_index, int receiver_index) {
     struct engine_block *sender = &engine->blocks[sender_index], *receiver = &engine->blocks[receiver_index];
-    const struct engine_channel *channel = &engine->channels[sender->channel];
+    struct engine_channel *channel = &engine->channels[sender->channel];
+    keep_busy(engine, channel, channel->duration);
     sender->partner = receiver_index;
     receiver->partner = sender_index;
     if (!engine->work->cluster->overlap) {
@@ -180,7 +186,11 @@ static void add_up(struct engine *engine, int stage, int last_block) {
     int replicas = programs_replicas(programs, stage);
     int64_t start = engine->now;
     for (int r = 0; r < replicas; r++) start = latest(start, engine->link_free[engine->channels[ring->channel + r].link]);
-    for (int r = 0; r < replicas; r++) engine->link_free[engine->channels[ring->channel + r].link] = start + ring->duration;
+    for (int r = 0; r < replicas; r++) {
+        struct engine_channel *channel = &engine->channels[ring->channel + r];
+        engine->link_free[channel->link] = start + ring->duration;
+        keep_busy(engine, channel, ring->duration);
+    }
     for (int part = programs->first_part[stage]; part < programs->first_part[stage + 1]; part++) {
         int block = engine->parts[part].sum_block;
         if (block == NOBODY) continue;

@@ -1,0 +1,39 @@
+/* What the tests of the search share: clusters, and a profile in which each part of the machine can be made the narrowest. */
+#ifndef PENSTOCK_TESTS_SEARCH_SUPPORT_H
+#define PENSTOCK_TESTS_SEARCH_SUPPORT_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/profile.h"
+#include "support.h"
+
+enum { KIB = 1024 };
+
+static inline struct ps_cluster *make_cluster(int workers, int64_t memory_bytes, double bandwidth_bytes_per_s) {
+    struct ps_cluster_options options = {
+        .workers = workers, .memory_bytes = memory_bytes, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+    struct ps_cluster *cluster;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    return cluster;
+}
+
+/* Eight even layers without update: a worker alone takes 24 ms. */
+static inline struct ps_profile *even_profile(void) {
+    struct ps_profile *profile;
+    assert_ok(profile_create(1, 8, &profile, &test_error));
+    strcpy(profile->model, "even");
+    profile->tables[0].micro_batch = 1;
+    for (int l = 0; l < 8; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        layer->time = (struct layer_times){1e-3, 1e-3, 1e-3, 0};
+        layer->size = (struct layer_sizes){
+            .parameter_bytes = 64, .output_bytes = 64 * KIB, .value_bytes = 64 * KIB, .stash_bytes = 64 * KIB};
+    }
+    return profile;
+}
+
+#endif
