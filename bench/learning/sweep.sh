@@ -9,6 +9,7 @@
 # was stopped goes on where it was, and more seeds or policies come in beside the others. At the end a table is printed.
 #
 #   SEEDS ("0 1 2")  OPTIMIZERS ("sgdm adam adamw")  POLICIES (all)  RESULTS (runs/learning)
+#                    a policy with +r recomputes: its backward then has the activations of the weights that it reads
 #   JOBS (1)         trainings at a time
 #   RATES            learning rates in place of the task's, for looking for one
 #   TABLE            (no) only train; (only) only print the table
@@ -16,7 +17,7 @@
 # Layers are cut evenly, not by measured times: so a training is the same wherever and however often it is run.
 . bench/common.sh
 results=${RESULTS:-runs/learning} seeds=${SEEDS:-0 1 2} optimizers=${OPTIMIZERS:-sgdm adam adamw} jobs=${JOBS:-1}
-policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim}
+policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r}
 data=${PENSTOCK_DATA:?names a directory with the data sets}
 
 # What to train, a line each: policy, optimizer, learning rate, seed. All of the first seed come before the second.
@@ -27,7 +28,7 @@ combinations() {
             while [ $# -gt 1 ]; do shift; done
             for rate in ${RATES:-$1}; do
                 for policy in $policies; do
-                    [ "$policy" = spectrain ] && [ "$optimizer" != sgdm ] && continue
+                    [ "${policy%+r}" = spectrain ] && [ "$optimizer" != sgdm ] && continue
                     echo "$policy $optimizer $rate $seed"
                 done
             done
@@ -64,10 +65,11 @@ read_log() {
 
 train_one() { # POLICY OPTIMIZER RATE SEED
     run=$(mktemp -d "$work/run.XXXXXX")
-    micro_batches=1 status=0
+    micro_batches=1 recompute="" status=0
     [ "$1" = 2bw ] && micro_batches=4
+    [ "$1" = "${1%+r}" ] || recompute=--recompute
     eval "settings=\${$2% *}"
-    "$penstock" train --profile "$results/$name.json" --model "$model" --method uniform --workers 4 --weights "$1" \
+    "$penstock" train --profile "$results/$name.json" --model "$model" --method uniform --workers 4 --weights "${1%+r}" $recompute \
         --batch "$batch" --micro-batches $micro_batches --data "$train" --valid "$valid" $length --optimizer "$2" $settings "$3" \
         --threads 1 --seed "$4" --out "$run/out" --quiet >"$run/printed" 2>"$run/errors" || status=$?
     if [ $status -eq 0 ]; then

@@ -5,6 +5,9 @@
  * layers, then backward, then the update, each call timed. So a layer finds its input, its weights and the caches as in
  * training, and a disturbance from outside hits a few layers of one round, where the median does not see it. Every second
  * backward leaves the gradients of the weights out; what it saves is their cost.
+ *
+ * A network that does not fit the memory is measured in pieces, one after the other, as many layers as fit in each; a piece's last
+ * output is the next one's input.
  */
 #include <assert.h>
 #include <math.h>
@@ -34,11 +37,16 @@ struct bench {
     const struct graph *graph;
     struct device *device;
     const struct optimizer *rule;
-    int samples, layer_count, repeats;
+    int samples, repeats;
+    int64_t memory_bytes; /* limit; 0: none */
+    const float *input;   /* of the first layer, where that is not the network's; borrowed */
+    int first;            /* layer of the network, and how many from there on are here */
+    int layer_count;
     struct layer_bench *layers;
-    struct memory_block shared; /* labels, workspace, two gradients of the largest cut */
+    struct memory_block shared; /* labels, workspace, output, two gradients of the largest cut */
     int32_t *labels;
     void *workspace;
+    float *output; /* of the last layer, unless it is the network's */
     float *gradient[2];
     double *times;
 };
@@ -53,15 +61,24 @@ static void bench_close(struct bench *bench) {
     free(bench->times);
 }
 
+static size_t label_count(const struct bench *bench) {
+    return (size_t)bench->samples * (size_t)graph_labels(bench->graph);
+}
+
+/* What a layer keeps for itself. */
+static size_t layer_bytes(const struct stage_sizes *sizes) {
+    return 3 * memory_align((size_t)sizes->parameter_bytes) + memory_align((size_t)sizes->statistics_bytes) +
+           memory_align((size_t)sizes->input_bytes) + memory_align((size_t)sizes->stash_bytes);
+}
+
 static enum ps_status open_layer(struct bench *bench, int l, struct ps_error *error) {
     struct layer_bench *layer = &bench->layers[l];
-    TRY(stage_create(bench->device, bench->graph, l, l, bench->samples, &layer->stage, error));
-    layer->sizes = stage_sizes(layer->stage);
     size_t parameters = memory_align((size_t)layer->sizes.parameter_bytes),
            input = memory_align((size_t)layer->sizes.input_bytes);
     size_t statistics = memory_align((size_t)layer->sizes.statistics_bytes),
            stash = memory_align((size_t)layer->sizes.stash_bytes);
-    TRY(memory_block_take(&layer->memory, 3 * parameters + statistics + input + stash, bench->graph->layers[l].name, error));
+    TRY(memory_block_take(&layer->memory, layer_bytes(&layer->sizes),
+                          bench->graph->layers[bench->first + l].name, error));
     layer->weights = memory_block_carve(&layer->memory, parameters);
     layer->gradients = memory_block_carve(&layer->memory, parameters);
     layer->moment = memory_block_carve(&layer->memory, parameters);
@@ -73,38 +90,80 @@ static enum ps_status open_layer(struct bench *bench, int l, struct ps_error *er
     return stage_initialize(layer->stage, 0, layer->weights, layer->statistics, error);
 }
 
-static size_t label_count(const struct bench *bench) {
-    return (size_t)bench->samples * (size_t)graph_labels(bench->graph);
-}
+/* What all layers use in turn. */
+struct shared_sizes {
+    size_t labels, workspace, cut, output;
+};
 
-static enum ps_status open_shared(struct bench *bench, struct ps_error *error) {
-    size_t labels = memory_align(label_count(bench) * sizeof *bench->labels), workspace = 0, cut = 0;
+static struct shared_sizes shared_sizes(const struct bench *bench) {
+    bool ends = bench->first + bench->layer_count == bench->graph->layer_count;
+    size_t output = ends ? 0 : (size_t)bench->layers[bench->layer_count - 1].sizes.output_bytes, workspace = 0, cut = output;
     for (int l = 0; l < bench->layer_count; l++) {
         const struct stage_sizes *sizes = &bench->layers[l].sizes;
         if ((size_t)sizes->workspace_bytes > workspace) workspace = (size_t)sizes->workspace_bytes;
         if ((size_t)sizes->input_bytes > cut) cut = (size_t)sizes->input_bytes;
     }
-    workspace = memory_align(workspace);
-    cut = memory_align(cut);
-    TRY(memory_block_take(&bench->shared, labels + workspace + 2 * cut, "profiling", error));
-    bench->labels = memory_block_carve(&bench->shared, labels);
-    bench->workspace = memory_block_carve(&bench->shared, workspace);
-    for (int g = 0; g < 2; g++) bench->gradient[g] = memory_block_carve(&bench->shared, cut);
+    return (struct shared_sizes){.labels = memory_align(label_count(bench) * sizeof *bench->labels),
+                                 .workspace = memory_align(workspace),
+                                 .cut = memory_align(cut),
+                                 .output = memory_align(output)};
+}
+
+static size_t shared_total(const struct shared_sizes *sizes) {
+    return sizes->labels + sizes->workspace + sizes->output + 2 * sizes->cut;
+}
+
+static enum ps_status open_shared(struct bench *bench, struct ps_error *error) {
+    struct shared_sizes sizes = shared_sizes(bench);
+    TRY(memory_block_take(&bench->shared, shared_total(&sizes), "profiling", error));
+    bench->labels = memory_block_carve(&bench->shared, sizes.labels);
+    bench->workspace = memory_block_carve(&bench->shared, sizes.workspace);
+    bench->output = memory_block_carve(&bench->shared, sizes.output);
+    for (int g = 0; g < 2; g++) bench->gradient[g] = memory_block_carve(&bench->shared, sizes.cut);
+    return PS_OK;
+}
+
+/* What the layers take that have a stage. */
+static int64_t bench_bytes(const struct bench *bench) {
+    struct shared_sizes shared = shared_sizes(bench);
+    size_t total = shared_total(&shared);
+    for (int l = 0; l < bench->layer_count; l++) total += layer_bytes(&bench->layers[l].sizes);
+    return (int64_t)total;
+}
+
+/* Makes the stages of as many layers as fit, but of one at least: whether that can be trained is for the planner to say. */
+static enum ps_status take_layers(struct bench *bench, struct ps_error *error) {
+    int left = bench->graph->layer_count - bench->first;
+    for (int count = 0; count < left; count++) {
+        struct layer_bench *layer = &bench->layers[count];
+        int number = bench->first + count;
+        TRY(stage_create(bench->device, bench->graph, number, number, bench->samples, &layer->stage, error));
+        layer->sizes = stage_sizes(layer->stage);
+        bench->layer_count = count + 1;
+        if (bench->memory_bytes == 0 || count == 0 || bench_bytes(bench) <= bench->memory_bytes) continue;
+        bench->layer_count = count;
+        stage_destroy(layer->stage);
+        layer->stage = NULL;
+        break;
+    }
     return PS_OK;
 }
 
 static enum ps_status bench_open(struct bench *bench, int classes, struct ps_error *error) {
-    assert(bench->layer_count > 0 && bench->repeats > 0);
-    bench->layers = calloc((size_t)bench->layer_count, sizeof *bench->layers);
-    bench->times = calloc((size_t)bench->layer_count * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
+    const int left = bench->graph->layer_count - bench->first;
+    assert(left > 0 && bench->repeats > 0);
+    bench->layers = calloc((size_t)left, sizeof *bench->layers);
+    bench->times = calloc((size_t)left * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
     if (!bench->layers || !bench->times)
-        return error_memory(error, "profiling", (size_t)bench->layer_count * sizeof *bench->layers);
+        return error_memory(error, "profiling", (size_t)left * sizeof *bench->layers);
+    TRY(take_layers(bench, error));
     for (int l = 0; l < bench->layer_count; l++) TRY(open_layer(bench, l, error));
     TRY(open_shared(bench, error));
     struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
     size_t elements = (size_t)bench->layers[0].sizes.input_bytes / sizeof(float);
     uint64_t tokens = (uint64_t)graph_vocabulary(bench->graph);
-    for (size_t i = 0; i < elements; i++)
+    if (bench->input) memcpy(bench->layers[0].input, bench->input, elements * sizeof(float));
+    for (size_t i = 0; i < elements && !bench->input; i++)
         bench->layers[0].input[i] = tokens > 0 ? (float)random_below(key, i, tokens) : 2 * random_uniform(key, i) - 1;
     for (size_t n = 0; n < label_count(bench); n++)
         bench->labels[n] = (int32_t)random_below(key, elements + n, (uint64_t)classes);
@@ -113,13 +172,14 @@ static enum ps_status bench_open(struct bench *bench, int classes, struct ps_err
 
 static struct stage_blocks layer_blocks(const struct bench *bench, int l) {
     const struct layer_bench *layer = &bench->layers[l];
-    bool first = l == 0, last = l == bench->layer_count - 1;
+    int number = bench->first + l;
+    bool first = number == 0, last = number == bench->graph->layer_count - 1;
     return (struct stage_blocks){
         .weights = layer->weights,
         .gradients = layer->gradients,
         .statistics = layer->statistics,
         .input = layer->input,
-        .output = last ? NULL : bench->layers[l + 1].input,
+        .output = last ? NULL : l == bench->layer_count - 1 ? bench->output : bench->layers[l + 1].input,
         .stash = layer->stash,
         .output_gradient = last ? NULL : bench->gradient[(l + 1) % 2],
         .input_gradient = first ? NULL : bench->gradient[l % 2],
@@ -217,29 +277,54 @@ static void summarize(struct layer_bench *layer, int repeats, struct layer_cost 
     spread->backward_weight_s = both_spread + spread->backward_input_s;
 }
 
-static enum ps_status record_sizes(struct bench *bench, struct cost_table *table, struct ps_error *error) {
-    struct layer_sizes *sizes = calloc((size_t)bench->layer_count, sizeof *sizes);
-    if (!sizes) return error_memory(error, "profiling", (size_t)bench->layer_count * sizeof *sizes);
+static enum ps_status record_sizes(const struct bench *bench, struct cost_table *table, struct ps_error *error) {
+    int count = bench->graph->layer_count;
+    struct layer_sizes *sizes = calloc((size_t)count, sizeof *sizes);
+    if (!sizes) return error_memory(error, "profiling", (size_t)count * sizeof *sizes);
     enum ps_status status = stage_layer_sizes(bench->device, bench->graph, bench->samples, sizes, &table->input_bytes, error);
-    for (int l = 0; status == PS_OK && l < bench->layer_count; l++) table->layers[l].size = sizes[l];
+    for (int l = 0; status == PS_OK && l < count; l++) table->layers[l].size = sizes[l];
     free(sizes);
     return status;
 }
 
-static enum ps_status measure_size(struct bench *bench, int classes, int warmup, struct cost_table *table,
-                                   struct ps_error *error) {
-    enum ps_status status;
+/* Gives what the piece's last layer made to the next piece. */
+static enum ps_status pass_on(const struct bench *bench, float **input, struct ps_error *error) {
+    size_t size = (size_t)bench->layers[bench->layer_count - 1].sizes.output_bytes;
+    float *copy = realloc(*input, size + 1);
+    if (!copy) return error_memory(error, "profiling", size);
+    memcpy(copy, bench->output, size);
+    *input = copy;
+    return PS_OK;
+}
+
+/* Measures as many layers as fit, from bench->first on. */
+static enum ps_status measure_piece(struct bench *bench, int classes, int warmup, struct cost_table *table, float **input,
+                                    struct ps_error *error) {
     int rounds = warmup + bench->repeats;
-    TRY_OUT(bench_open(bench, classes, error));
-    TRY_OUT(record_sizes(bench, table, error));
+    TRY(bench_open(bench, classes, error));
     for (int r = 0; r < rounds; r++) {
         log_progress("profiling", r, rounds, "micro-batch %d, round %d of %d", bench->samples, r + 1, rounds);
-        TRY_OUT(run_round(bench, r, r - warmup, error));
+        TRY(run_round(bench, r, r - warmup, error));
     }
     log_progress("profiling", rounds, rounds, "micro-batch %d", bench->samples);
-    for (int l = 0; l < bench->layer_count; l++) summarize(&bench->layers[l], bench->repeats, &table->layers[l]);
-out:
-    bench_close(bench);
+    for (int l = 0; l < bench->layer_count; l++)
+        summarize(&bench->layers[l], bench->repeats, &table->layers[bench->first + l]);
+    return bench->first + bench->layer_count < bench->graph->layer_count ? pass_on(bench, input, error) : PS_OK;
+}
+
+static enum ps_status measure_size(const struct bench *all, int classes, int warmup, struct cost_table *table,
+                                   struct ps_error *error) {
+    float *input = NULL;
+    enum ps_status status = record_sizes(all, table, error);
+    for (int first = 0; status == PS_OK && first < all->graph->layer_count;) {
+        struct bench bench = *all;
+        bench.first = first;
+        bench.input = input;
+        status = measure_piece(&bench, classes, warmup, table, &input, error);
+        first += bench.layer_count;
+        bench_close(&bench);
+    }
+    free(input);
     return status;
 }
 
@@ -298,7 +383,7 @@ static enum ps_status measure(const struct ps_model *model, const struct ps_prof
                               .device = device,
                               .rule = rule,
                               .samples = profile->tables[i].micro_batch,
-                              .layer_count = model->graph->layer_count,
+                              .memory_bytes = options->memory_bytes,
                               .repeats = options->repeats ? options->repeats : DEFAULT_REPEATS};
         status = measure_size(&bench, model->classes, warmup, &profile->tables[i], error);
     }

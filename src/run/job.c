@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "run/joint_profile.h"
 #include "search/search.h"
 
 enum { BATCH_DEFAULT = 64, BATCH_MAX = 1 << 24 };
@@ -83,6 +84,9 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
 
 /* ---------------------------------------------------------- plan, profile, cluster */
 
+/* Do several processes run it, each as a worker? */
+static bool several(const struct job *job) { return job->processes && job->processes->count > 1; }
+
 static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     if (job->cluster) { /* as it was measured */
@@ -92,7 +96,7 @@ static enum ps_status open_cluster(struct job *job, int workers, struct ps_error
         TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
     } else {
         struct ps_cluster_options uniform = options->cluster;
-        if (uniform.workers == 0) uniform.workers = workers > 0 || job->processes <= 1 ? workers : job->processes;
+        if (uniform.workers == 0) uniform.workers = workers > 0 || !several(job) ? workers : job->processes->count;
         if (uniform.workers == 0) return error_set(error, PS_USAGE, "--workers: how many workers there are must be said");
         TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
     }
@@ -118,10 +122,22 @@ static enum ps_status read_plan(struct job *job, struct ps_error *error) {
     return open_cluster(job, plan->workers, error);
 }
 
+/* On one device of each type; the cluster then says of which type each is. */
+static enum ps_status measure_together(struct job *job, const struct ps_profile_options *options, struct ps_error *error) {
+    struct ps_cluster *typed;
+    TRY(joint_profile_measure(job->processes, job->model, options, job->cluster, job->options->emulate, &job->profile, &typed,
+                              error));
+    if (!typed) return PS_OK;
+    ps_cluster_destroy(job->cluster);
+    job->cluster = typed;
+    return PS_OK;
+}
+
 /* Measures the model at the sizes of micro-batch that the run may have. */
 static enum ps_status measure(struct job *job, const int *sizes, int count, struct ps_error *error) {
     struct ps_profile_options options = {
         .device = job->device->name, .threads = job->threads, .micro_batches = sizes, .micro_batch_count = count};
+    if (several(job) && job->cluster->workers == job->processes->count) return measure_together(job, &options, error);
     log_info("profiling %s: micro-batch of %d%s on %s", job->options->model, sizes[0], count > 1 ? " and more" : "",
              job->device->name);
     return ps_profile_measure(job->model, &options, &job->profile, error);
@@ -227,7 +243,7 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
 }
 
 enum ps_status job_begin(const struct ps_train_options *options, struct job *job, struct ps_error *error) {
-    *job = (struct job){.options = options, .processes = 1};
+    *job = (struct job){.options = options};
     TRY(check_options(options, error));
     TRY(device_find(options->device ? options->device : "cpu", &job->device, error));
     TRY(transport_find(options->transport, &job->transport, error));

@@ -3,11 +3,13 @@
  * worker, or cut along another order than the chain's. Where a plan happens to be a pipeline of stages, with replicas or without, each
  * on workers of its own, it is simulated; the others carry what the method minimised and no more.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "program/moments.h"
 #include "search/periodic.h"
 #include "search/search.h"
@@ -22,8 +24,9 @@ static enum ps_status check_options(const struct search *search, const struct pl
     if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
         return error_set(error, PS_USAGE, "--schedule %s: method %s makes a schedule of its own; leave it out", options->schedule,
                          planner->name);
-    if (options->replicate && planner != &planner_pipedream && strcmp(planner->name, "pipedream-paper") != 0)
-        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream and pipedream-paper have", planner->name);
+    if (options->replicate && !planner->replicates)
+        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream, pipedream-paper and data-parallel have",
+                         planner->name);
     return PS_OK;
 }
 
@@ -98,13 +101,16 @@ static void fill_loads(struct ps_plan *plan, const struct planner_problem *probl
         int replicas = stage->replicas > 1 ? stage->replicas : 1;
         for (int n = stage->first; n <= stage->last; n++) {
             const struct costgraph_node *node = answer->order ? &problem->graph->nodes[answer->order[n]] : NULL;
-            const struct layer_times *time = &problem->costs->layers[node ? node->layer : n].time;
             if (node && node->forward_s + node->backward_s == 0) continue;
             for (int r = 0; r < replicas; r++) {
-                int forward = stage->forward + r, backward = stage->backward + r;
-                plan->predicted.load_s[forward] += time->forward_s / replicas / problem->cluster->devices[forward].speed;
-                plan->predicted.load_s[backward] +=
-                    (time->backward_input_s + time->backward_weight_s) / replicas / problem->cluster->devices[backward].speed;
+                int layer = node ? node->layer : n;
+                const struct cluster_device *forward = &problem->cluster->devices[stage->forward + r],
+                                            *backward = &problem->cluster->devices[stage->backward + r];
+                struct layer_times there = cost_table_on(problem->costs, forward->type)->layers[layer].time;
+                struct layer_times back = cost_table_on(problem->costs, backward->type)->layers[layer].time;
+                plan->predicted.load_s[stage->forward + r] += there.forward_s / replicas / forward->speed;
+                plan->predicted.load_s[stage->backward + r] +=
+                    (back.backward_input_s + back.backward_weight_s) / replicas / backward->speed;
             }
         }
     }
@@ -116,6 +122,34 @@ static bool can_run(const struct ps_plan *plan) {
         for (int t = 0; t < s; t++)
             if (plan->stages[t].forward[0] == plan->stages[s].forward[0]) return false;
     return true;
+}
+
+static bool stage_is_on(const struct plan_stage *stage, int worker) {
+    for (int r = 0; r < stage->forward_count; r++)
+        if (stage->forward[r] == worker) return true;
+    for (int r = 0; r < stage->backward_count; r++)
+        if (stage->backward[r] == worker) return true;
+    return false;
+}
+
+/* PS_NO_PLAN names the worker that is furthest above its limit, with the first of its stages. */
+static enum ps_status check_fits(const struct search *search, const struct ps_plan *plan, struct ps_error *error) {
+    int worst = -1, stage = 0;
+    double most = 1;
+    char needs[32], has[32], more[32] = "";
+    for (int w = 0; w < plan->workers; w++) {
+        int64_t limit = search->cluster->devices[w].memory_bytes;
+        double share = limit > 0 ? (double)worker_memory_total(&plan->predicted.memory[w]) / (double)limit : 0;
+        if (share > most) most = share, worst = w;
+    }
+    if (worst < 0) return PS_OK;
+    while (stage < plan->stage_count - 1 && !stage_is_on(&plan->stages[stage], worst)) stage++;
+    if (plan->stages[stage].forward_count > 1)
+        snprintf(more, sizeof more, " with %d replicas", plan->stages[stage].forward_count);
+    return error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d)%s needs %s, but worker %d has %s", stage,
+                     plan->stages[stage].first + 1, plan->stages[stage].last + 1, more,
+                     text_bytes(worker_memory_total(&plan->predicted.memory[worst]), needs), worst,
+                     text_bytes(search->cluster->devices[worst].memory_bytes, has));
 }
 
 /* How far the worker that needs most is above its limit. */
@@ -184,6 +218,24 @@ static enum ps_status deepen(const struct search *search, const struct planner *
     return status == PS_NO_PLAN ? PS_OK : status;
 }
 
+/* No plan is faster than all work evenly on all workers, each layer where it is fastest. */
+static double least_period_s(const struct planner_problem *problem) {
+    double least_s = 0, speeds = 0;
+    bool one_type = cluster_one_type(problem->cluster, problem->costs);
+    for (int w = 0; w < problem->workers; w++) speeds += one_type ? problem->cluster->devices[w].speed : 1;
+    for (int l = 0; l < problem->costs->layer_count; l++) {
+        double layer_s = INFINITY;
+        for (int w = 0; w < problem->workers; w++) {
+            const struct cluster_device *device = &problem->cluster->devices[w];
+            struct layer_times time = cost_table_on(problem->costs, device->type)->layers[l].time;
+            double work_s = time.forward_s + time.backward_input_s + time.backward_weight_s;
+            layer_s = fmin(layer_s, one_type ? work_s : work_s / device->speed);
+        }
+        least_s += layer_s / speeds;
+    }
+    return least_s;
+}
+
 static enum ps_status fill_plan(const struct search *search, const struct planner *planner,
                                 const struct planner_problem *problem, const struct search_choice *choice,
                                 const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
@@ -200,16 +252,10 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
     bool periodic = plan_is_periodic(answer);
     if (periodic) TRY(periodic_schedule(answer, plan, error));
     TRY(plan_check(plan, problem->costs->layer_count, error));
-    double least_s = 0, speeds = 0;
-    for (int w = 0; w < problem->workers; w++) speeds += problem->cluster->devices[w].speed;
-    for (int l = 0; l < problem->costs->layer_count; l++) {
-        const struct layer_times *time = &problem->costs->layers[l].time;
-        least_s += (time->forward_s + time->backward_input_s + time->backward_weight_s) / speeds;
-    }
     struct plan_prediction *predicted = &plan->predicted;
     predicted->known = true;
     predicted->objective_s = answer->objective_s;
-    predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : least_s;
+    predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : least_period_s(problem);
     predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
     predicted->solve_s = solved_s;
     fill_loads(plan, problem, answer);
@@ -248,9 +294,32 @@ static enum ps_status solve(const struct search *search, const struct planner *p
         if (status != PS_OK || !planner->own_schedule || made->predicted.simulated) break;
         problem->reserve_bytes += find_excess(search, made);
     }
-    if (status != PS_OK) return status;
-    *plan = made;
-    return PS_OK;
+    if (status == PS_OK && !problem->paper_cost && !made->predicted.simulated) status = check_fits(search, made, error);
+    if (status == PS_OK)
+        *plan = made;
+    else
+        ps_plan_destroy(made);
+    return status;
+}
+
+/* Sweeps over all replicas at once where workers are alike; otherwise, or where what they find does not fit, one choice of
+ * replicas after the other. */
+static enum ps_status solve_replicas(const struct search *search, struct planner_problem *problem, const struct search_choice *choice,
+                                     struct ps_plan **plan, struct ps_error *error) {
+    const struct ps_cluster *cluster = search->cluster;
+    bool alike = cluster_one_type(cluster, problem->costs) && cluster->link_count < 2;
+    for (int w = 1; w < problem->workers; w++) alike = alike && cluster->devices[w].speed == cluster->devices[0].speed;
+    struct ps_error refusal = {0};
+    enum ps_status status = alike ? solve(search, &planner_pipedream, problem, choice, plan, &refusal) : PS_NO_PLAN;
+    if (status != PS_NO_PLAN || search->sweeps_only) {
+        if (status != PS_OK && error) *error = refusal;
+        return status;
+    }
+    struct planner_answer answer = {0};
+    status = search_replica_shapes(search, problem, choice, &answer, error);
+    if (status == PS_OK) status = make_plan(search, &planner_pipedream, problem, choice, &answer, plan, error);
+    planner_answer_free(&answer);
+    return status;
 }
 
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
@@ -268,10 +337,11 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     struct search_choice choice;
     TRY(check_options(search, planner, error));
     TRY(profile_table(search->profile, options->micro_batch, &problem.costs, error));
-    if (!cluster_one_type(search->cluster, problem.costs))
+    bool one_type = cluster_one_type(search->cluster, problem.costs);
+    if (!one_type && !planner->several_types)
         return error_set(error, PS_USAGE, "--method %s: takes all devices to be of one type with a speed each, and the cluster has several",
                          planner->name);
-    problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
+    if (one_type) problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
     TRY(search_choose(options, workers, &choice, error));
     TRY(policy_moments(choice.policy->name, search->optimizer, &problem.moments, error));
     enum ps_status status;
@@ -284,7 +354,8 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     problem.flush = choice.schedule->flush;
     problem.micro_batches = choice.micro_batches;
     problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? SIMULATE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
-    status = solve(search, planner, &problem, &choice, plan, error);
+    status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, plan, error)
+                                           : solve(search, planner, &problem, &choice, plan, error);
 out:
     ps_programs_destroy(programs);
     return status;
