@@ -215,7 +215,7 @@ static void row_size(int layers, int workers, bool with_memory) {
     int64_t least = with_memory ? least_memory_for_cuts(&problem) : 0;
     for (size_t m = 0; with_memory && m < sizeof multiples / sizeof *multiples; m++) {
         struct result result = solve_limited(problem, (int64_t)(multiples[m] * (double)least));
-        printf("%4d %3d transfers, %.2f least memory    ", layers, workers, multiples[m]);
+        printf("%4d %3d transfers, %.2f least memory     ", layers, workers, multiples[m]);
         print_result(&result, 3);
         printf("\n");
     }
@@ -227,7 +227,8 @@ static void row_example(void) {
     static const double forward_ms[] = {1, 3, 2, 3}, backward_ms[] = {2, 6, 4, 6};
     struct ps_profile *profile = make_chain(4);
     for (int l = 0; l < 4; l++)
-        profile->tables[0].layers[l].time = (struct layer_times){.forward_s = 1e-3 * forward_ms[l], .backward_input_s = 1e-3 * backward_ms[l]};
+        profile->tables[0].layers[l].time =
+            (struct layer_times){.forward_s = 1e-3 * forward_ms[l], .backward_input_s = 1e-3 * backward_ms[l]};
     struct ps_cluster *cluster = make_cluster(3, 0, 0);
     struct planner_problem problem = {.costs = &profile->tables[0], .cluster = cluster, .workers = 3};
     struct result layers = solve_partitioner(&partitioner_pipedream, problem.costs, cluster);
