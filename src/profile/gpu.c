@@ -28,6 +28,14 @@ static void cost(const struct modelled_device *device, const struct layer_work *
     cost->time.update_s = 5 * weights_s;
 }
 
+const struct modelled_device gpu_p100 = {
+    .name = "gpu:p100",
+    .summary = "NVIDIA P100 by its peak rates in single precision: costs are worked out, not measured",
+    .element_bytes = 4,
+    .cost = cost,
+    .data = &(const struct gpu){.multiply_adds_per_s = 4.65e12, .bytes_per_s = 732e9},
+};
+
 const struct modelled_device gpu_v100 = {
     .name = "gpu:v100",
     .summary = "NVIDIA V100 by its peak rates in single precision: costs are worked out, not measured",

@@ -1,0 +1,63 @@
+#!/bin/sh
+# How large a batch fits four P100 of 16 GB under each method (PipeOptim's Table V): the largest micro-batch for which there is a plan
+# whose programs, with recomputation as in the paper, stay within the memory of every worker. Four stages by PipeDream's partition;
+# costs are worked out (gpu:p100), and decide the cut alone.
+#   largest_batch.sh [NETWORK...]
+set -eu
+cd "$(dirname "$0")/.."
+. bench/common.sh
+
+# name, network, optimizer, the paper's row
+networks='alexnet alexnet,input=224,classes=200 sgdm 1250/1240/1260/1260/1250/1260
+resnet101 resnet101,input=224,classes=200 sgdm 86/86/86/90/86/86
+vgg16 vgg16,input=32,classes=100 adamw 2105/2120/2120/-/2800/2800
+googlenet googlenet,input=32,classes=100 adamw 230/290/300/-/310/295
+residual_lstm residual_lstm adam 3500/3820/3820/-/3820/3820
+gnmt8 gnmt8 adam 130/136/140/-/142/142
+gnmt16 gnmt16 adam 124/116/120/-/120/120'
+# GPipe's mini-batch is four micro-batches; the others take one (2BW: updates after every fourth).
+methods='GPipe gpipe sync 4
+PipeDream 1f1b-async stash 1
+2BW 1f1b-async 2bw 4
+SpecTrain 1f1b-async spectrain 1
+XPipe 1f1b-async xpipe 1
+PipeOptim 1f1b-async pipeoptim 1'
+
+# fits SAMPLES SCHEDULE WEIGHTS MICRO_BATCHES: is there a plan for micro-batches of so many samples?
+fits() {
+    costs=$work/$name.$1.json
+    [ -e "$costs" ] || "$penstock" profile --model "$network" --device gpu:p100 --micro-batch "$1" -o "$costs" --quiet >"$work/log" 2>&1
+    status=0
+    "$penstock" plan --profile "$costs" --workers 4 --memory 16GB --bandwidth 10GB/s --method pipedream --recompute \
+        --schedule "$2" --weights "$3" --micro-batches "$4" --optimizer "$optimizer" --quiet >"$work/log" 2>&1 || status=$?
+    [ $status = 0 ] || [ $status = 4 ] || { cat "$work/log" >&2; exit 1; }
+    return $status
+}
+
+# The largest micro-batch, by doubling and bisection, to within one in 128.
+largest() {
+    low=0 high=1
+    while fits $high "$@"; do low=$high high=$((2 * high)); done
+    while [ $((high - low)) -gt $((1 + low / 128)) ]; do
+        middle=$(((low + high) / 2))
+        if fits $middle "$@"; then low=$middle; else high=$middle; fi
+    done
+    echo $low
+}
+
+echo "largest micro-batch on four workers of 16 GB, with recomputation; beside it the paper's batch for each GPU"
+echo
+echo "$methods" | awk '{ printf "%14s", $1 } BEGIN { printf "%-15s", "network" } END { print "" }'
+echo "$networks" | while read -r name network optimizer paper; do
+    case " ${*:-$name} " in *" $name "*) ;; *) continue ;; esac
+    printf '%-15s' "$name"
+    column=0
+    echo "$methods" | while read -r method schedule weights micro_batches; do
+        column=$((column + 1))
+        found=-
+        [ "$weights $optimizer" != "spectrain adam" ] && [ "$weights $optimizer" != "spectrain adamw" ] &&
+            found=$(largest "$schedule" "$weights" "$micro_batches")
+        printf '%14s' "$found ($(echo "$paper" | cut -d/ -f$column))"
+    done
+    echo
+done
