@@ -11,6 +11,18 @@ static void add_times(struct layer_times *sum, const struct layer_times *times) 
     sum->backward_input_s += times->backward_input_s;
     sum->backward_weight_s += times->backward_weight_s;
     sum->update_s += times->update_s;
+    sum->accumulate_s += times->accumulate_s;
+    sum->apart_s += times->apart_s;
+    sum->update_predict_s += times->update_predict_s;
+    sum->predict_s += times->predict_s;
+}
+
+double layer_times_predict(const struct layer_times *times) {
+    return times->predict_s > 0 ? times->predict_s : PROFILE_PREDICT_COST * times->update_s;
+}
+
+double layer_times_update_predict(const struct layer_times *times) {
+    return times->update_predict_s > 0 ? times->update_predict_s : PROFILE_UPDATE_PREDICT_COST * times->update_s;
 }
 
 static void take_in(struct stage_walk *walk, int layer) {

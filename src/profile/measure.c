@@ -1,194 +1,21 @@
 /*
- * Measuring what each layer costs on a device of this machine.
+ * Measuring what each layer costs on a device of this machine: the medians of some rounds through all layers (profile/bench.h), so
+ * that a disturbance from outside hits a few layers of one round, where the median does not see it. On request others work beside
+ * (profile/company.h), as the other workers of a pipeline on the same machine will.
  *
- * The network is run as a pipeline of one-layer stages in one thread, with real weights and activations: forward through all
- * layers, then backward, then the update, each call timed. So a layer finds its input, its weights and the caches as in
- * training, and a disturbance from outside hits a few layers of one round, where the median does not see it. Every second
- * backward leaves the gradients of the weights out; what it saves is their cost.
+ * What the two halves of a backward cost is what they take apart; what they take longer than the whole of it is `apart_s`.
  */
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/memory.h"
-#include "compute/stage.h"
 #include "graph/model.h"
+#include "profile/company.h"
 #include "profile/modelled.h"
 
 enum { DEFAULT_WARMUP = 2, DEFAULT_REPEATS = 9, REPEATS_MAX = 10000 };
-enum timing { TIME_FORWARD, TIME_BACKWARD, TIME_BACKWARD_INPUT, TIME_UPDATE, TIMINGS };
-
-struct layer_bench {
-    struct stage *stage;
-    struct stage_sizes sizes;
-    struct memory_block memory; /* of weights, gradients, moment, statistics, input and stash */
-    float *weights, *gradients, *moment, *statistics, *input, *stash;
-    double *times[TIMINGS]; /* [repeats] */
-};
-
-struct bench {
-    const struct graph *graph;
-    struct device *device;
-    const struct optimizer *rule;
-    int samples, layer_count, repeats;
-    struct layer_bench *layers;
-    struct memory_block shared; /* labels, workspace, two gradients of the largest cut */
-    int32_t *labels;
-    void *workspace;
-    float *gradient[2];
-    double *times;
-};
-
-static void bench_close(struct bench *bench) {
-    for (int l = 0; bench->layers && l < bench->layer_count; l++) {
-        stage_destroy(bench->layers[l].stage);
-        memory_block_release(&bench->layers[l].memory);
-    }
-    memory_block_release(&bench->shared);
-    free(bench->layers);
-    free(bench->times);
-}
-
-static enum ps_status open_layer(struct bench *bench, int l, struct ps_error *error) {
-    struct layer_bench *layer = &bench->layers[l];
-    TRY(stage_create(bench->device, bench->graph, l, l, bench->samples, &layer->stage, error));
-    layer->sizes = stage_sizes(layer->stage);
-    size_t parameters = memory_align((size_t)layer->sizes.parameter_bytes),
-           input = memory_align((size_t)layer->sizes.input_bytes);
-    size_t statistics = memory_align((size_t)layer->sizes.statistics_bytes),
-           stash = memory_align((size_t)layer->sizes.stash_bytes);
-    TRY(memory_block_take(&layer->memory, 3 * parameters + statistics + input + stash, bench->graph->layers[l].name, error));
-    layer->weights = memory_block_carve(&layer->memory, parameters);
-    layer->gradients = memory_block_carve(&layer->memory, parameters);
-    layer->moment = memory_block_carve(&layer->memory, parameters);
-    layer->statistics = memory_block_carve(&layer->memory, statistics);
-    layer->input = memory_block_carve(&layer->memory, input);
-    layer->stash = memory_block_carve(&layer->memory, stash);
-    for (int t = 0; t < TIMINGS; t++)
-        layer->times[t] = bench->times + ((size_t)l * TIMINGS + (size_t)t) * (size_t)bench->repeats;
-    return stage_initialize(layer->stage, 0, layer->weights, layer->statistics, error);
-}
-
-static size_t label_count(const struct bench *bench) {
-    return (size_t)bench->samples * (size_t)graph_labels(bench->graph);
-}
-
-static enum ps_status open_shared(struct bench *bench, struct ps_error *error) {
-    size_t labels = memory_align(label_count(bench) * sizeof *bench->labels), workspace = 0, cut = 0;
-    for (int l = 0; l < bench->layer_count; l++) {
-        const struct stage_sizes *sizes = &bench->layers[l].sizes;
-        if ((size_t)sizes->workspace_bytes > workspace) workspace = (size_t)sizes->workspace_bytes;
-        if ((size_t)sizes->input_bytes > cut) cut = (size_t)sizes->input_bytes;
-    }
-    workspace = memory_align(workspace);
-    cut = memory_align(cut);
-    TRY(memory_block_take(&bench->shared, labels + workspace + 2 * cut, "profiling", error));
-    bench->labels = memory_block_carve(&bench->shared, labels);
-    bench->workspace = memory_block_carve(&bench->shared, workspace);
-    for (int g = 0; g < 2; g++) bench->gradient[g] = memory_block_carve(&bench->shared, cut);
-    return PS_OK;
-}
-
-static enum ps_status bench_open(struct bench *bench, int classes, struct ps_error *error) {
-    assert(bench->layer_count > 0 && bench->repeats > 0);
-    bench->layers = calloc((size_t)bench->layer_count, sizeof *bench->layers);
-    bench->times = calloc((size_t)bench->layer_count * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
-    if (!bench->layers || !bench->times)
-        return error_memory(error, "profiling", (size_t)bench->layer_count * sizeof *bench->layers);
-    for (int l = 0; l < bench->layer_count; l++) TRY(open_layer(bench, l, error));
-    TRY(open_shared(bench, error));
-    struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
-    size_t elements = (size_t)bench->layers[0].sizes.input_bytes / sizeof(float);
-    uint64_t tokens = (uint64_t)graph_vocabulary(bench->graph);
-    for (size_t i = 0; i < elements; i++)
-        bench->layers[0].input[i] = tokens > 0 ? (float)random_below(key, i, tokens) : 2 * random_uniform(key, i) - 1;
-    for (size_t n = 0; n < label_count(bench); n++)
-        bench->labels[n] = (int32_t)random_below(key, elements + n, (uint64_t)classes);
-    return PS_OK;
-}
-
-static struct stage_blocks layer_blocks(const struct bench *bench, int l) {
-    const struct layer_bench *layer = &bench->layers[l];
-    bool first = l == 0, last = l == bench->layer_count - 1;
-    return (struct stage_blocks){
-        .weights = layer->weights,
-        .gradients = layer->gradients,
-        .statistics = layer->statistics,
-        .input = layer->input,
-        .output = last ? NULL : bench->layers[l + 1].input,
-        .stash = layer->stash,
-        .output_gradient = last ? NULL : bench->gradient[(l + 1) % 2],
-        .input_gradient = first ? NULL : bench->gradient[l % 2],
-        .workspace = bench->workspace,
-    };
-}
-
-/* Seconds since `start`, with all that was begun on the device done. */
-static double elapsed(const struct bench *bench, double start) {
-    if (bench->device->class->finish) bench->device->class->finish(bench->device);
-    return clock_now() - start;
-}
-
-/* `slot` < 0: warming up, times are not kept. */
-static void keep(struct layer_bench *layer, enum timing timing, int slot, double seconds) {
-    if (slot >= 0) layer->times[timing][slot] = seconds;
-}
-
-static enum ps_status run_forward(struct bench *bench, const struct stage_step *step, int slot, struct ps_error *error) {
-    for (int l = 0; l < bench->layer_count; l++) {
-        struct stage_blocks blocks = layer_blocks(bench, l);
-        struct stage_result result = {0};
-        double start = clock_now();
-        TRY(stage_forward(bench->layers[l].stage, &blocks, step, &result, error));
-        keep(&bench->layers[l], TIME_FORWARD, slot, elapsed(bench, start));
-    }
-    return PS_OK;
-}
-
-static enum ps_status run_backward(struct bench *bench, const struct stage_step *step, enum stage_half half, int slot,
-                                   struct ps_error *error) {
-    for (int l = bench->layer_count - 1; l >= 0; l--) {
-        struct stage_blocks blocks = layer_blocks(bench, l);
-        double start = clock_now();
-        TRY(stage_backward(bench->layers[l].stage, &blocks, step, half, error));
-        keep(&bench->layers[l], half == STAGE_BOTH ? TIME_BACKWARD : TIME_BACKWARD_INPUT, slot, elapsed(bench, start));
-    }
-    return PS_OK;
-}
-
-/* With a learning rate of 0: the work of an update, and weights that stay sane however often it is done. */
-static void run_update(struct bench *bench, int64_t step, int slot) {
-    for (int l = 0; l < bench->layer_count; l++) {
-        struct layer_bench *layer = &bench->layers[l];
-        if (layer->sizes.parameter_bytes == 0) continue;
-        struct optimizer_call call = {.count = (size_t)layer->sizes.parameter_bytes / sizeof(float),
-                                      .weights = layer->weights,
-                                      .updated = layer->weights,
-                                      .gradient = layer->gradients,
-                                      .moment = {layer->moment},
-                                      .step = step};
-        double start = clock_now();
-        bench->device->class->update(bench->device, bench->rule, &bench->rule->defaults, &call, false, 0);
-        keep(layer, TIME_UPDATE, slot, elapsed(bench, start));
-    }
-}
-
-static enum ps_status run_round(struct bench *bench, int round, int slot, struct ps_error *error) {
-    struct stage_step step = {.step = (uint64_t)round,
-                              .labels = bench->labels,
-                              .gradient_scale = 1.0f / (float)label_count(bench),
-                              .training = true,
-                              .update_statistics = true};
-    TRY(run_forward(bench, &step, slot, error));
-    TRY(run_backward(bench, &step, STAGE_BOTH, slot, error));
-    run_update(bench, round + 1, slot);
-    TRY(run_forward(bench, &step, -1, error));
-    return run_backward(bench, &step, STAGE_INPUT, slot, error);
-}
 
 /* ------------------------------------------------------------------ results */
 
@@ -204,17 +31,46 @@ static double median(double *times, int count, double *spread) {
     return count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
 }
 
+/* The median and what of it cannot be told from chance. */
+struct figure {
+    double s, spread_s;
+};
+
+static struct figure figure_of(struct layer_bench *layer, enum timing timing, int repeats) {
+    struct figure figure;
+    figure.s = median(layer->times[timing], repeats, &figure.spread_s);
+    return figure;
+}
+
 static void summarize(struct layer_bench *layer, int repeats, struct layer_cost *cost) {
     struct layer_times *time = &cost->time, *spread = &cost->spread;
-    double both_spread, both = median(layer->times[TIME_BACKWARD], repeats, &both_spread);
-    time->forward_s = median(layer->times[TIME_FORWARD], repeats, &spread->forward_s);
-    time->backward_input_s = both;
-    spread->backward_input_s = both_spread;
-    if (layer->sizes.parameter_bytes == 0) return;
-    time->update_s = median(layer->times[TIME_UPDATE], repeats, &spread->update_s);
-    time->backward_input_s = fmin(both, median(layer->times[TIME_BACKWARD_INPUT], repeats, &spread->backward_input_s));
-    time->backward_weight_s = both - time->backward_input_s;
-    spread->backward_weight_s = both_spread + spread->backward_input_s;
+    struct figure forward = figure_of(layer, TIME_FORWARD, repeats), both = figure_of(layer, TIME_BACKWARD, repeats);
+    struct figure input = figure_of(layer, TIME_INPUT_HALF, repeats);
+    time->forward_s = forward.s;
+    spread->forward_s = forward.spread_s;
+    time->backward_input_s = fmin(both.s, input.s);
+    spread->backward_input_s = input.spread_s;
+    if (layer->sizes.parameter_bytes == 0) {
+        time->backward_input_s = both.s;
+        spread->backward_input_s = both.spread_s;
+        return;
+    }
+    struct figure weights = figure_of(layer, TIME_WEIGHTS_HALF, repeats), adding = figure_of(layer, TIME_ADDING_HALF, repeats);
+    time->backward_weight_s = both.s - time->backward_input_s;
+    spread->backward_weight_s = both.spread_s + input.spread_s;
+    time->apart_s = fmax(0, input.s + weights.s - both.s);
+    time->accumulate_s = fmax(0, adding.s - weights.s);
+    const struct {
+        enum timing timing;
+        double *time, *spread;
+    } updates[] = {{TIME_UPDATE, &time->update_s, &spread->update_s},
+                   {TIME_UPDATE_PREDICT, &time->update_predict_s, &spread->update_predict_s},
+                   {TIME_PREDICT, &time->predict_s, &spread->predict_s}};
+    for (int u = 0; u < 3; u++) {
+        struct figure figure = figure_of(layer, updates[u].timing, repeats);
+        *updates[u].time = figure.s;
+        *updates[u].spread = figure.spread_s;
+    }
 }
 
 static enum ps_status record_sizes(struct bench *bench, struct cost_table *table, struct ps_error *error) {
@@ -226,19 +82,23 @@ static enum ps_status record_sizes(struct bench *bench, struct cost_table *table
     return status;
 }
 
-static enum ps_status measure_size(struct bench *bench, int classes, int warmup, struct cost_table *table,
+static enum ps_status measure_size(struct bench *bench, int others, int warmup, struct cost_table *table,
                                    struct ps_error *error) {
-    enum ps_status status;
+    struct company *company = NULL;
     int rounds = warmup + bench->repeats;
-    TRY_OUT(bench_open(bench, classes, error));
-    TRY_OUT(record_sizes(bench, table, error));
-    for (int r = 0; r < rounds; r++) {
+    enum ps_status status = others > 0 ? company_start(bench, others, &company, error) : PS_OK;
+    if (status == PS_OK) status = bench_open(bench, error);
+    if (status == PS_OK) status = record_sizes(bench, table, error);
+    for (int r = 0; r < rounds && status == PS_OK; r++) {
         log_progress("profiling", r, rounds, "micro-batch %d, round %d of %d", bench->samples, r + 1, rounds);
-        TRY_OUT(run_round(bench, r, r - warmup, error));
+        status = bench_round(bench, r, r - warmup, error);
     }
-    log_progress("profiling", rounds, rounds, "micro-batch %d", bench->samples);
-    for (int l = 0; l < bench->layer_count; l++) summarize(&bench->layers[l], bench->repeats, &table->layers[l]);
-out:
+    enum ps_status ended = company_end(company, status == PS_OK ? error : NULL);
+    if (status == PS_OK) status = ended;
+    if (status == PS_OK) {
+        log_progress("profiling", rounds, rounds, "micro-batch %d", bench->samples);
+        for (int l = 0; l < bench->layer_count; l++) summarize(&bench->layers[l], bench->repeats, &table->layers[l]);
+    }
     bench_close(bench);
     return status;
 }
@@ -252,6 +112,8 @@ static int compare_ints(const void *a, const void *b) {
 static enum ps_status check_options(const struct ps_profile_options *options, int *sizes, struct ps_error *error) {
     if (options->threads < 0 || options->threads > 4096)
         return error_set(error, PS_USAGE, "threads: %d is not from 1 to 4096", options->threads);
+    if (options->busy < 0 || options->busy > 1024)
+        return error_set(error, PS_USAGE, "busy: %d workers side by side: 1 to 1024 are accepted", options->busy);
     if (options->warmup < 0 || options->repeats < 0 || options->warmup > REPEATS_MAX || options->repeats > REPEATS_MAX)
         return error_set(error, PS_USAGE, "warm-up of %d and %d repeats: 0 (the default) to %d are accepted", options->warmup,
                          options->repeats, REPEATS_MAX);
@@ -298,9 +160,9 @@ static enum ps_status measure(const struct ps_model *model, const struct ps_prof
                               .device = device,
                               .rule = rule,
                               .samples = profile->tables[i].micro_batch,
-                              .layer_count = model->graph->layer_count,
+                              .classes = model->classes,
                               .repeats = options->repeats ? options->repeats : DEFAULT_REPEATS};
-        status = measure_size(&bench, model->classes, warmup, &profile->tables[i], error);
+        status = measure_size(&bench, profile->busy - 1, warmup, &profile->tables[i], error);
     }
     device_close(device);
     return status;
@@ -312,6 +174,7 @@ static enum ps_status fill(const struct ps_model *model, const struct ps_profile
     snprintf(profile->model, sizeof profile->model, "%s", model->name);
     snprintf(profile->device, sizeof profile->device, "%s", options->device ? options->device : "cpu");
     profile->threads = options->threads ? options->threads : 1;
+    profile->busy = options->busy ? options->busy : 1;
     for (int i = 0; i < profile->table_count; i++) {
         profile->tables[i].micro_batch = sizes[i];
         name_layers(model->graph, &profile->tables[i]);

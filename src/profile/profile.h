@@ -13,7 +13,19 @@ struct costgraph;
 struct layer_times {
     double forward_s, backward_input_s, backward_weight_s;
     double update_s; /* one optimizer step over the layer's parameters */
+    /* 0 where the source does not say. */
+    double accumulate_s;     /* a backward by weights is longer by that where it adds to gradients of earlier micro-batches */
+    double apart_s;          /* and by that where it runs apart from the half of the input */
+    double update_predict_s; /* a step, and the prediction of weights in the same pass */
+    double predict_s;        /* a prediction alone */
 };
+
+/* Where nobody measured them: a prediction alone reads and writes about as much as an update; fused with it, it only writes one more
+ * block. */
+#define PROFILE_PREDICT_COST 1.0
+#define PROFILE_UPDATE_PREDICT_COST 1.25
+double layer_times_predict(const struct layer_times *times);
+double layer_times_update_predict(const struct layer_times *times);
 
 struct layer_cost {
     char name[64], kind[32];
@@ -36,6 +48,7 @@ struct cost_table {
 struct ps_profile {
     char model[128], device[64];
     int threads;
+    int busy; /* workers that computed side by side where it was measured; 0: not known */
     struct cost_table *tables; /* by ascending micro_batch, all with the same layers */
     int table_count;
     struct ps_profile *other_device; /* the same network's on another type of device; a list; NULL: its end */

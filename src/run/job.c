@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "run/predict.h"
 #include "search/search.h"
 
 enum { BATCH_DEFAULT = 64, BATCH_MAX = 1 << 24 };
@@ -118,10 +119,19 @@ static enum ps_status read_plan(struct job *job, struct ps_error *error) {
     return open_cluster(job, plan->workers, error);
 }
 
+/* Workers that will compute side by side on this machine. */
+static int busy_workers(const struct job *job) {
+    int most = predict_at_once(job), workers = job->processes == 1 ? job->cluster->workers : 1;
+    return most > 0 && most < workers ? most : workers;
+}
+
 /* Measures the model at the sizes of micro-batch that the run may have. */
 static enum ps_status measure(struct job *job, const int *sizes, int count, struct ps_error *error) {
-    struct ps_profile_options options = {
-        .device = job->device->name, .threads = job->threads, .micro_batches = sizes, .micro_batch_count = count};
+    struct ps_profile_options options = {.device = job->device->name,
+                                         .threads = job->threads,
+                                         .busy = busy_workers(job),
+                                         .micro_batches = sizes,
+                                         .micro_batch_count = count};
     log_info("profiling %s: micro-batch of %d%s on %s", job->options->model, sizes[0], count > 1 ? " and more" : "",
              job->device->name);
     return ps_profile_measure(job->model, &options, &job->profile, error);

@@ -64,7 +64,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
     stage->slots = options->slots[part];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
-    stage->update.seconds = stage_update_seconds(stage->stage);
+    stage->update.times = stage_update_times(stage->stage);
     stage->update.share = parameter_share(options->graph, plan->first, plan->last);
     worker->stage_count++;
     return make_spans(stage, options->without_decay, error);

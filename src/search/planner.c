@@ -261,7 +261,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     }
     problem.flush = choice.schedule->flush;
     problem.micro_batches = choice.micro_batches;
-    problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? SIMULATE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
+    problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? PROFILE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
     status = solve(search, planner, &problem, &choice, plan, error);
 out:
     ps_programs_destroy(programs);
