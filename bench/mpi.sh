@@ -1,28 +1,58 @@
 #!/bin/sh
-# What MPI costs: two ranks of one thread against two threads of the threads transport on VGG-16 (CIFAR form, mini-batches of 64), by
-# the same plan. The two are run alternately, so that a busy machine slows both, and the median of the ratios counts. `busy` is the
-# time that the workers spend in computations, moving messages along between operators included: what a transfer costs that runs
-# beside them.
-#   ROUNDS (3) rounds of STEPS (40) mini-batches
+# What MPI costs: ranks of one thread under mpirun against as many threads of the threads transport, by the same plan, for each MPI
+# library that there is a program for. All are run in turn, so that a busy machine slows each of them, and the median of the ratios
+# counts. `busy` is the time that workers spend in computations, moving messages along between operators included: what a
+# transfer costs that runs beside them.
+#   ROUNDS (3) rounds of STEPS (12) mini-batches of BATCH (64) samples; MODEL (vgg16), PROFILE (is measured), WORKERS (2);
+#   MPIRUN_OPTIONS (none); PENSTOCK_MPIS: the libraries, as MPIRUN=PROGRAM; without it those of the build
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-rounds=${ROUNDS:-3} steps=${STEPS:-40} model=${MODEL:-vgg16}
+rounds=${ROUNDS:-3} steps=${STEPS:-12} batch=${BATCH:-64} model=${MODEL:-vgg16} workers=${WORKERS:-2}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-data=synthetic:images,samples=8192
-"$penstock" profile --model "$model" --micro-batch 64 --quiet -o "$work/profile.json" >/dev/null
-"$penstock" plan --profile "$work/profile.json" --workers 2 --schedule 1f1b-async --weights pipeoptim --optimizer sgdm \
+# More ranks than cores: Open MPI 4, and 5.
+if [ "$workers" -gt "$(nproc)" ]; then
+    export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+fi
+
+# The program, and it once more with the other library where the tests have it.
+if [ -z "${PENSTOCK_MPIS:-}" ]; then
+    for program in "$penstock" "$(dirname "$penstock")/tests/penstock_other"; do
+        [ -x "$program" ] || continue
+        case $(ldd "$program") in
+        *libmpich*) mpirun=mpirun.mpich ;;
+        *libmpi.so*) mpirun=mpirun.openmpi ;;
+        *) continue ;;
+        esac
+        command -v "$mpirun" >/dev/null || mpirun=mpirun
+        PENSTOCK_MPIS="${PENSTOCK_MPIS:-} $mpirun=$program"
+    done
+fi
+
+profile=${PROFILE:-$work/profile.json}
+[ -n "${PROFILE:-}" ] || "$penstock" profile --model "$model" --micro-batch "$batch" --repeats 3 --quiet -o "$profile" >/dev/null
+"$penstock" plan --profile "$profile" --workers "$workers" --schedule 1f1b-async --weights pipeoptim --optimizer sgdm \
     -o "$work/plan.json" --quiet >/dev/null
 
 run() { # COMMAND...: what starts the program; speed and busy seconds
-    "$@" train --plan "$work/plan.json" --data $data --lr 0.001 --steps "$steps" --quiet --json >"$work/run.json"
+    "$@" train --plan "$work/plan.json" --data "synthetic:images,samples=$((batch * 64))" --lr 0.0001 --steps "$steps" --quiet --json \
+        >"$work/run.json"
     echo "$(field samples_per_s <"$work/run.json") $(awk -F'[:,]' '/"busy_s"/ { s += $2 } END { print s }' "$work/run.json")"
 }
 round=0
 while [ $round -lt "$rounds" ]; do
-    echo "$(run "$penstock") $(run mpirun --bind-to none -n 2 "$penstock")"
+    run "$penstock" | sed 's/^/threads /'
+    for pair in $PENSTOCK_MPIS; do
+        # shellcheck disable=SC2086
+        run "${pair%%=*}" ${MPIRUN_OPTIONS:-} -n "$workers" "${pair#*=}" | sed "s|^|$(basename "${pair%%=*}") |"
+    done
     round=$((round + 1))
-done | awk '{ print $1, $3, $3 / $1, $4 / $2 }' >"$work/rounds"
-echo "$model, mini-batch 64, 1f1b-async, pipeoptim, two workers of one thread; $(machine), $(nproc) cores"
-printf '%-10s %12s\n' transport samples/s threads "$(cut -d' ' -f1 "$work/rounds" | median)" mpi "$(cut -d' ' -f2 "$work/rounds" | median)"
-echo "mpi over threads $(cut -d' ' -f3 "$work/rounds" | median) (median of $rounds rounds: $(cut -d' ' -f3 "$work/rounds" | sort -g | tr '\n' ' ')); busy $(cut -d' ' -f4 "$work/rounds" | median)"
+done | tee "$work/rounds" >&2
+
+echo "$model, mini-batch $batch, 1f1b-async, pipeoptim, $workers workers of one thread; $(machine), $(nproc) cores; $rounds rounds of $steps"
+printf '%-16s %10s %8s %8s  %s\n' transport samples/s speed busy 'speed and busy: of that of the threads, medians; all rounds'
+for name in $(awk '{ print $1 }' "$work/rounds" | sort -ur); do
+    awk -v n="$name" '$1 == "threads" { speed = $2; busy = $3 } $1 == n { print $2, $2 / speed, $3 / busy }' "$work/rounds" >"$work/of"
+    printf '%-16s %10.1f %8.3f %8.3f  %s\n' "$name" "$(cut -d' ' -f1 "$work/of" | median)" "$(cut -d' ' -f2 "$work/of" | median)" \
+        "$(cut -d' ' -f3 "$work/of" | median)" "$(cut -d' ' -f2 "$work/of" | sort -g | tr '\n' ' ')"
+done

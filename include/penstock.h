@@ -52,6 +52,8 @@ const char *ps_version(void);
 /* The number of this process among those that mpirun or the like started together, by its environment; 0 where it is alone.
  * Results and messages are rank 0's to show. */
 int ps_process_rank(void);
+/* How many they are; 1 where it is alone. */
+int ps_process_count(void);
 
 struct ps_error {
     enum ps_status status;
@@ -153,6 +155,7 @@ struct ps_profile_options {
     const int *micro_batches;  /* sizes to measure at */
     int micro_batch_count;
     int warmup, repeats;       /* 0: 2 and 9 */
+    int64_t memory_bytes;      /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
 };
 
 /* Measures every layer's forward, backward by input and by weights, and update on a device of this machine, or works them out
@@ -419,6 +422,7 @@ struct ps_compare_options {
     struct ps_cluster_options cluster;
     const char *cluster_path; /* a cluster file instead: its first workers, with memory and bandwidth of all changed where they are
                                  listed; without a list of workers all of them */
+    int batch_per_worker; /* samples in a mini-batch for each worker, so that it grows with them; 0: as `plan` says */
     double target; /* validation accuracy to time the way to; 0: the best that all rows reach */
 };
 
@@ -435,6 +439,8 @@ struct ps_comparison_row {
     double objective_s, lower_bound_s, gap, solve_s;
     int64_t memory_bytes; /* of the worker that needs most */
     int weight_copies;    /* of the worker that keeps most */
+    int largest;          /* of ps_compare_largest: the option's largest value that fits; 0: none does */
+    int64_t parameters;   /* likewise: of that network */
     bool trained;         /* then instead of the above, from period_s on: */
     struct ps_run_info run;
     int64_t measured_bytes; /* of the worker that took most */
@@ -449,10 +455,19 @@ struct ps_comparison_row {
 /* Plans and simulates every combination. Those without a plan are rows too. */
 enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
                           struct ps_comparison **comparison, struct ps_error *error);
+/* For every combination the largest network that there is a plan for: of `model` with its option `key` ("layers") as large as it
+ * goes; the row's other figures are those of that network's plan. Costs are worked out for `device`, one of
+ * PS_TABLE_PROFILE_DEVICES that is not measured (NULL: "gpu:v100"), at the micro-batch that the options say. What fits is taken to fit
+ * when smaller. PS_USAGE: no such option, or no limit of memory. */
+enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,
+                                  const struct ps_compare_options *options, struct ps_comparison **comparison,
+                                  struct ps_error *error);
 /* Trains every combination instead, as ps_train does with `train` but for its plan and cluster. Fails where none can be trained. */
 enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
                                    struct ps_comparison **comparison, struct ps_error *error);
 const char *ps_comparison_model(const struct ps_comparison *comparison);
+/* The option whose largest values the rows have; NULL where it is no such comparison. */
+const char *ps_comparison_largest(const struct ps_comparison *comparison);
 int ps_comparison_count(const struct ps_comparison *comparison);
 struct ps_comparison_row ps_comparison_row(const struct ps_comparison *comparison, int row);
 char *ps_comparison_json(const struct ps_comparison *comparison);

@@ -33,6 +33,7 @@ static void test_parameter_counts(void **state) {
         {"vgg19,input=224,classes=1000", 143667240, 24},
         {"vgg16,input=32,form=imagenet,classes=1000", 138357544, 22},
         {"vgg16,shrink=64", 3918, 21},
+        {"vgg16,blocks=2,shrink=16,input=28,channels=1", 15030, 9},
         {"resnet50", 25557032, 72},
         {"resnet50,input=1000", 25557032, 72},
         {"resnet101", 44549160, 140},

@@ -131,8 +131,9 @@ for pair in $PENSTOCK_MPIS; do
     "$PENSTOCK" train --resume run -q >out 2>err || complain "$mpirun: gone on with by threads: status $?"
     [ "$(weights run)" = "$(weights flush)" ] || complain "$mpirun: by threads, by processes, by threads: other weights"
 
-    # Supervised, while rank 2 is lost whenever it comes up: two processes take over.
+    # Supervised, while rank 2 is lost whenever it comes up, stopped at first and then killed: two processes take over.
     rm -rf run pid.*
+    signal=STOP
     # shellcheck disable=SC2086
     timeout -k 5 60 "$program" train --plan flush.json $data --steps 60 --checkpoint-every 2 --out run --restarts 40 \
         --launch "$mpirun -n %d ./ranked" >out 2>err &
@@ -140,8 +141,9 @@ for pair in $PENSTOCK_MPIS; do
     while kill -0 $job 2>/dev/null; do
         milliseconds 50
         [ -e run/config.json ] && [ -s pid.2 ] || continue
-        kill -KILL "$(cat pid.2)" 2>/dev/null
+        kill -$signal "$(cat pid.2)" 2>/dev/null
         rm -f pid.2
+        signal=KILL
     done
     wait $job
     status=$?

@@ -10,11 +10,12 @@
 #include "graph/model.h"
 #include "profile/profile.h"
 
-static struct ps_profile *measure(const struct ps_model *model) {
+/* `memory_bytes` 0: no limit */
+static struct ps_profile *measure(const struct ps_model *model, int64_t memory_bytes) {
     struct ps_profile *profile;
     static const int sizes[] = {4, 2};
     struct ps_profile_options options = {
-        .device = "reference", .micro_batches = sizes, .micro_batch_count = 2, .warmup = 1, .repeats = 3};
+        .device = "reference", .micro_batches = sizes, .micro_batch_count = 2, .warmup = 1, .repeats = 3, .memory_bytes = memory_bytes};
     assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
     return profile;
 }
@@ -23,7 +24,7 @@ static void lenet5(void **state) {
     (void)state;
     struct ps_model *model;
     assert_ok(ps_model_create("lenet5", &model, &test_error));
-    struct ps_profile *profile = measure(model);
+    struct ps_profile *profile = measure(model, 0);
     struct ps_model_info info = ps_model_info(model);
     assert_string_equal(profile->model, "lenet5");
     assert_string_equal(profile->device, "reference");
@@ -57,7 +58,7 @@ static void sizes_agree(void **state) {
     struct ps_model *model;
     struct device *device;
     assert_ok(ps_model_create("lenet5", &model, &test_error));
-    struct ps_profile *profile = measure(model);
+    struct ps_profile *profile = measure(model, 0);
     assert_ok(device_open("reference", &(struct device_options){.threads = 1}, &device, &test_error));
     const struct cost_table *table = &profile->tables[1];
     for (int first = 0; first < table->layer_count; first++)
@@ -70,6 +71,27 @@ static void sizes_agree(void **state) {
         }
     device_close(device);
     ps_profile_destroy(profile);
+    ps_model_destroy(model);
+}
+
+/* Layer by layer or a few at once, across cuts with several values: the same sizes, and a time for every layer. */
+static void in_pieces(void **state) {
+    (void)state;
+    struct ps_model *model;
+    assert_ok(ps_model_create("resnet,input=16", &model, &test_error));
+    struct ps_profile *whole = measure(model, 0);
+    static const int64_t limits[] = {1, 400 * 1000};
+    for (int i = 0; i < 2; i++) {
+        struct ps_profile *pieces = measure(model, limits[i]);
+        for (int t = 0; t < 2; t++)
+            for (int l = 0; l < whole->tables[t].layer_count; l++) {
+                const struct layer_cost *layer = &pieces->tables[t].layers[l];
+                assert_memory_equal(&layer->size, &whole->tables[t].layers[l].size, sizeof layer->size);
+                assert_true(layer->time.forward_s > 0 && layer->time.backward_input_s + layer->time.backward_weight_s > 0);
+            }
+        ps_profile_destroy(pieces);
+    }
+    ps_profile_destroy(whole);
     ps_model_destroy(model);
 }
 
@@ -88,7 +110,7 @@ static void clock_graph(void **state) {
         layer->size = (struct layer_sizes){
             .parameter_bytes = 64 * l, .output_bytes = 128 + 64 * l, .value_bytes = 128, .stash_bytes = 704};
     }
-    assert_ok(profile_graph(table, &graph, &test_error));
+    assert_ok(profile_graph(table, NULL, &graph, &test_error));
     assert_int_equal(graph->layer_count, 3);
     assert_int_equal(graph_cut_bytes(graph, 0), 640);
     assert_int_equal(graph_cut_bytes(graph, 1), 128);
@@ -129,6 +151,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lenet5),
         cmocka_unit_test(sizes_agree),
+        cmocka_unit_test(in_pieces),
         cmocka_unit_test(clock_graph),
         cmocka_unit_test(wrong_options),
     };

@@ -121,17 +121,17 @@ pid_below() {
 # shellcheck disable=SC2086
 "$PENSTOCK" train ${run% -q} --steps 400 --restarts 4 --out lost >out 2>err &
 job=$!
-for i in 1 2 3; do
+for signal in KILL STOP KILL; do
     milliseconds $((200 + $(random 400)))
     pid_below $job
-    [ -n "$below" ] && kill -KILL "$below"
+    [ -n "$below" ] && kill -$signal "$below"
     # Which is gone when another stands in its place.
     gone=$below
     while [ "$below" = "$gone" ]; do pid_below $job; done
 done
 wait $job
 status=$?
-[ $status -eq 0 ] || complain "killed three times with four restarts: status $status"
+[ $status -eq 0 ] || complain "killed, stopped and killed with four restarts: status $status"
 grep -q '"step": 400' lost/summary.json || complain "a supervised run has no summary of the whole run"
 # Lost twice at the same checkpoint it goes on with a worker less, and other weights.
 grep -q 'with a worker less' err || same lost

@@ -274,6 +274,73 @@ static void test_other_plans(void **state) {
     json_decref(summary);
 }
 
+/* The run in `out` goes on by another plan, from the middle, with the plan's transport; what it ends with, for the caller to free. */
+static struct trained go_on(const char *out, struct run_case other, const char *copy) {
+    char unused[4096], plan_path[4096];
+    other = run_case_complete(other);
+    prepare(other, "other", plan_path, unused);
+    interrupted_copy(out, 11, copy);
+    struct ps_train_options options = resume_options(copy);
+    options.plan_path = plan_path;
+    options.transport = other.transport;
+    train(&options);
+    return trained_read(other.model, copy);
+}
+
+static bool all_finite(const struct trained *trained) {
+    for (size_t i = 0; i < trained->count; i++)
+        if (!isfinite(trained->values[i])) return false;
+    return true;
+}
+
+/* Workers, transports and places, crossed: where schedules flush they all end with the same bits, and where weights are stale the
+ * same plan does by any transport, while another goes on with what it is given. */
+static void test_matrix(void **state) {
+    (void)state;
+    static const char *const transports[] = {"threads", "serial"};
+    static const struct {
+        const char *schedule, *weights;
+        int workers;
+        const struct split_case *split;
+        bool same; /* bits as the run by the first of its weight policy */
+    } plans[] = {
+        {"1f1b", "sync", 3, NULL, true},
+        {"1f1b", "sync", 1, NULL, true},
+        {"gpipe", "sync", 2, NULL, true},
+        {"1f1b-so", "sync", 4, NULL, true},
+        {"1f1b", "sync", 0, &split, true},
+        {"1f1b-async", "pipeoptim", 3, NULL, true},
+        {"1f1b-async", "pipeoptim", 2, NULL, false},
+        {"1f1b-async", "pipeoptim", 0, &split, false},
+    };
+    char out[4096], copy[4096], name[32];
+    file_join(copy, test_directory, "copy");
+    struct trained whole = {0};
+    for (size_t p = 0; p < sizeof plans / sizeof *plans; p++) {
+        struct run_case other = base;
+        other.schedule = plans[p].schedule;
+        other.weights = plans[p].weights;
+        other.workers = plans[p].workers;
+        other.split = plans[p].split;
+        if (p == 0 || strcmp(plans[p].weights, plans[p - 1].weights) != 0) {
+            trained_free(&whole);
+            snprintf(name, sizeof name, "matrix%zu", p);
+            train_whole(other, name, out);
+            whole = trained_read(run_case_complete(other).model, out);
+        }
+        for (int t = 0; t < 2; t++) {
+            other.transport = transports[t];
+            struct trained end = go_on(out, other, copy);
+            print_message("%s, %s, %d workers, %s: %s\n", other.schedule, other.weights, run_case_complete(other).workers,
+                          other.transport, trained_equal(&whole, &end) ? "the same bits" : "other bits");
+            assert_true(all_finite(&end));
+            assert_int_equal(trained_equal(&whole, &end), plans[p].same);
+            trained_free(&end);
+        }
+    }
+    trained_free(&whole);
+}
+
 /* Any policy can take over from any other. */
 static void test_other_policy(void **state) {
     (void)state;
@@ -519,6 +586,7 @@ int main(void) {
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_other_plans),
+        cmocka_unit_test(test_matrix),
         cmocka_unit_test(test_other_policy),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_passes_over),

@@ -1,23 +1,22 @@
 #!/bin/sh
-# LeNet-5 on four workers, one epoch, Adam 1e-3, mini-batches of 64: validation accuracy of each weight policy over SEEDS (5)
-# seeds. Data: an IDX directory, given or $PENSTOCK_DATA/fashion_mnist. Where a python3 with torch is found, PyTorch trains the
-# same network with the same settings beside it (bench/pytorch/lenet5.py).
+# LeNet-5 on Fashion-MNIST and on CIFAR-10, four workers, every weight policy with every optimizer;
+# the rate falls to a tenth for the last third. sweep.sh says how to choose.
+#   bench/learning/lenet5.sh [fashion_mnist|cifar10]...
 set -eu
 cd "$(dirname "$0")/../.."
-. bench/common.sh
-directory=${1:-${PENSTOCK_DATA:?names a directory with fashion_mnist, or give an IDX directory}/fashion_mnist}
-seeds=${SEEDS:-5}
-echo "LeNet-5, $(basename "$directory"), 4 workers, Adam 1e-3, batch 64, one epoch, $seeds seeds: validation accuracy in %"
-printf '%-12s %8s %8s\n' policy mean spread
-for weights in sync latest stash 2bw xpipe pipeoptim; do
-    seed=0
-    while [ $seed -lt "$seeds" ]; do
-        "$penstock" train --model lenet5 --workers 4 --weights $weights --data "idx:$directory" --valid "idx:$directory" \
-            --batch 64 --epochs 1 --optimizer adam --lr 1e-3 --seed $seed --quiet --json | field valid_accuracy
-        seed=$((seed + 1))
-    done | awk '{ print 100 * $1 }' | summary | awk -v w=$weights '{ printf "%-12s %8.2f %8.2f\n", w, $1, $2 }'
+. bench/learning/sweep.sh
+[ $# -gt 0 ] || set -- fashion_mnist cifar10
+batch=32
+for set; do
+    name=lenet5_$set length="--epochs 3 --lr-schedule step:2:0.1"
+    case $set in
+    fashion_mnist)
+        model=lenet5 train=idx:$data/fashion_mnist@0-8000 valid=idx:$data/fashion_mnist@0-2000
+        sgdm="--weight-decay 5e-4 --lr 0.03" adam="--lr 2e-3" adamw="--lr 2e-3" ;;
+    cifar10)
+        model=lenet5,input=32,channels=3 train=cifar10:$data/cifar10@0-8000 valid=cifar10:$data/cifar10
+        sgdm="--weight-decay 5e-4 --lr 0.01" adam="--lr 2e-3" adamw="--lr 2e-3" ;;
+    *) echo "lenet5.sh: fashion_mnist and cifar10 are known, not '$set'" >&2 && exit 2 ;;
+    esac
+    sweep
 done
-python=${PYTHON:-/usr/bin/python3}
-if "$python" -c 'import torch' 2>/dev/null; then
-    "$python" bench/pytorch/lenet5.py "$directory" "$seeds" | summary | awk '{ printf "%-12s %8.2f %8.2f\n", "PyTorch", $1, $2 }'
-fi

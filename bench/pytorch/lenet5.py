@@ -1,4 +1,4 @@
-"""LeNet-5 with PyTorch, as bench/learning/lenet5.sh trains it with Penstock: prints one accuracy in percent for each seed.
+"""LeNet-5 with PyTorch, as bench/learning/lenet5_pytorch.sh trains it with Penstock: prints one accuracy in percent for each seed.
 
 Usage: lenet5.py IDX_DIRECTORY SEEDS
 """

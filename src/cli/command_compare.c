@@ -7,7 +7,8 @@
 
 struct compare_arguments {
     struct common_arguments common;
-    const char *profile, *model, *cluster_path;
+    const char *profile, *model, *cluster_path, *largest, *costs;
+    int batch_per_worker;
     bool train, grid;
     double target;
     struct names methods, schedules, weights;
@@ -25,8 +26,7 @@ static const struct argument rows[] = {
     {.name = "profile",
      .letter = 'P',
      .value = "FILE",
-     .help = "costs: of `penstock profile`, a CSV file, or PipeDream's graph.txt; FILE,FILE... for several types\n"
-             "of devices",
+     .help = COSTS_HELP,
      .offset = OF(profile),
      .read = argument_read_text},
     {.name = "train", .help = "train every combination instead of simulating it", .offset = OF(train)},
@@ -40,9 +40,29 @@ static const struct argument rows[] = {
     {.name = "model",
      .letter = 'm',
      .value = "NAME[,key=value...]",
-     .help = "with --train: a built-in network; without --profile it is profiled for each run",
+     .help = "with --train or --largest: a built-in network; without --profile it is profiled for each run",
      .offset = OF(model),
      .read = argument_read_text},
+    {.name = "largest",
+     .value = "KEY",
+     .help = "instead: how large this option of the model, as `layers`, can be in the workers' memory",
+     .offset = OF(largest),
+     .read = argument_read_text,
+     .excludes = "train profile"},
+    {.name = "costs",
+     .value = "NAME",
+     .help = "with --largest: the device whose costs are worked out; gpu:v100 where nothing is said",
+     .offset = OF(costs),
+     .read = argument_read_name,
+     .table = PS_TABLE_PROFILE_DEVICES},
+    {.name = "batch-per-worker",
+     .value = "N",
+     .help = "samples in a mini-batch for each worker, in place of --batch",
+     .offset = OF(batch_per_worker),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1 << 16,
+     .excludes = "batch micro-batches train"},
     {.name = "methods",
      .value = "NAME[,NAME...]",
      .help = "how the layers are cut into stages; without it auto and all whose plans can be run",
@@ -104,6 +124,12 @@ static enum ps_status simulate(const struct compare_arguments *arguments, const 
     return status;
 }
 
+static enum ps_status find_largest(const struct compare_arguments *arguments, const struct ps_compare_options *options,
+                                   struct ps_comparison **comparison, struct ps_error *error) {
+    if (arguments->model == NULL) return message_set(error, PS_USAGE, "--model is missing; --largest needs a network");
+    return ps_compare_largest(arguments->model, arguments->largest, arguments->costs, options, comparison, error);
+}
+
 static enum ps_status train(const struct compare_arguments *arguments, const struct ps_compare_options *options,
                             struct ps_comparison **comparison, struct ps_error *error) {
     struct ps_train_options train_options = training_options(&arguments->training);
@@ -134,12 +160,15 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         .cluster = arguments->cluster.options,
         .cluster_path = arguments->cluster_path,
         .target = arguments->target,
+        .batch_per_worker = arguments->batch_per_worker,
     };
     if (arguments->cluster_path == NULL && arguments->workers.count == 0)
         return message_set(error, PS_USAGE, "--workers is missing; give --workers P[,P...], or --cluster FILE");
     struct ps_comparison *comparison;
     if (arguments->train)
         CHECK(train(arguments, &options, &comparison, error));
+    else if (arguments->largest != NULL)
+        CHECK(find_largest(arguments, &options, &comparison, error));
     else
         CHECK(simulate(arguments, &options, &comparison, error));
     bool grid = arguments->grid && !arguments->train;
@@ -154,14 +183,18 @@ static enum ps_status run(const void *values, struct ps_error *error) {
 const struct command command_compare = {
     .name = "compare",
     .summary = "runs several methods on the same work and tabulates them",
-    .usage = "(--profile FILE | --train --model NAME --data SPEC) (--workers P[,P...] | --cluster FILE) [options]",
+    .usage = "(--profile FILE | --train --model NAME --data SPEC | --largest KEY --model NAME)\n"
+             "       (--workers P[,P...] | --cluster FILE) [options]",
     .description = "Plans and simulates every combination of methods, schedules, weights, workers, memory and bandwidth, and\n"
                    "puts them side by side. Combinations without a plan are rows too, with the reason. With --train they are\n"
-                   "trained instead, from the same seed: loss, accuracy, speed and memory as measured.",
+                   "trained instead, from the same seed: loss, accuracy, speed and memory as measured. With --largest the\n"
+                   "rows say how large the network can be: GNMT-L's layers, as in BaPipe's Table IV.",
     .example = "  penstock compare --profile vgg16.json --methods uniform,pipedream --schedules gpipe,1f1b \\\n"
                "      --workers 2,4,8 --memory 512MiB,2GiB --bandwidth 100Mbit/s,1GB/s\n"
                "  penstock compare --train --model lenet5 --data synthetic:images --epochs 1 --workers 4 \\\n"
-               "      --methods pipedream --weights stash,latest,pipeoptim --batch 64 --micro-batches 4",
+               "      --methods pipedream --weights stash,latest,pipeoptim --batch 64 --micro-batches 4\n"
+               "  penstock compare --model gnmt-l --largest layers --methods data-parallel,uniform,bapipe --schedules gpipe,1f1b \\\n"
+               "      --workers 1,2,4,8 --memory 9GiB --optimizer adam --micro-batch 16 --batch-per-worker 32 --grid",
     .size = sizeof(struct compare_arguments),
     .groups = {{&group, 0},
                {&links_group, offsetof(struct compare_arguments, cluster)},

@@ -15,8 +15,7 @@ static const struct argument rows[] = {
     {.name = "profile",
      .letter = 'P',
      .value = "FILE",
-     .help = "costs: of `penstock profile`, a CSV file, or PipeDream's graph.txt; FILE,FILE... for several types\n"
-             "of devices",
+     .help = COSTS_HELP,
      .offset = offsetof(struct plan_arguments, profile),
      .read = argument_read_text,
      .required = true},

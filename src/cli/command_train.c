@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/guard.h"
 #include "cli/output.h"
 #include "cli/planning.h"
 #include "cli/signals.h"
@@ -253,13 +254,16 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     if (arguments->launch != NULL && arguments->restarts == 0)
         return message_set(error, PS_USAGE, "--launch: is for --restarts; without it, write it before penstock");
     if (arguments->restarts > 0) return supervise(arguments, error);
+    if (ps_process_count() > 1) CHECK(guard_split(error));
     options.stop = stop_on_signals();
-    CHECK(ps_train(&options, &run, error));
+    enum ps_status status = ps_train(&options, &run, error);
+    guard_done();
+    CHECK(status);
     if (ps_process_rank() > 0) {
         ps_run_destroy(run);
         return PS_OK;
     }
-    enum ps_status status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
+    status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
     ps_run_destroy(run);
     return status;
 }

@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
         if (error.message[0] != '\0') message_print(&error);
     } else {
         /* Launchers end all processes as soon as one ends badly: the one that speaks goes first. */
-        struct timespec moment = {.tv_sec = 3};
+        struct timespec moment = {.tv_sec = 8};
         nanosleep(&moment, NULL);
     }
     return (int)status;

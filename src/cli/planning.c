@@ -122,7 +122,7 @@ static const struct argument plan_rows[] = {
      .offset = OF(recompute),
      .excludes = "plan"},
     {.name = "replicate",
-     .help = "stages may have replicas (pipedream, pipedream-paper, auto)",
+     .help = "stages may have replicas (pipedream, auto, pipedream-paper, data-parallel)",
      .offset = OF(replicate),
      .excludes = "plan"},
 };

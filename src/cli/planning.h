@@ -20,4 +20,8 @@ extern const struct argument_group method_group; /* likewise: what only planning
 enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments, int workers, struct ps_cluster **cluster,
                                       struct ps_error *error);
 
+/* Of the option that names the profile. */
+#define COSTS_HELP                                                                                                             \
+    "costs: of `penstock profile`, a CSV file, a chain, or PipeDream's graph.txt; FILE,FILE... for several types of devices"
+
 #endif

@@ -15,7 +15,8 @@
 #include "cli/signals.h"
 
 enum { WORDS_MAX = 256, LOOK_EVERY_MS = 20 };
-#define STOPPED_WITHIN_S 15.0
+#define STOPPED_WITHIN_S 10.0
+#define SWEPT_WITHIN_S 10.0
 
 struct supervisor {
     const struct train_arguments *arguments;
@@ -191,6 +192,25 @@ static int wait_for(pid_t child, const volatile int *stop) {
     }
 }
 
+/* A launcher that was killed leaves processes behind, which become ours. They must be gone before others train in the same
+ * directory. */
+static void sweep(void) {
+    const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
+    double until = now_s() + SWEPT_WITHIN_S;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    while (now_s() < until) {
+        FILE *children = fopen(path, "re");
+        int child;
+        while (children != NULL && fscanf(children, "%d", &child) == 1) kill(child, SIGKILL);
+        if (children != NULL) fclose(children);
+        pid_t ended;
+        while ((ended = waitpid(-1, NULL, WNOHANG)) > 0) continue;
+        if (ended < 0) return; /* there are no more */
+        nanosleep(&moment, NULL);
+    }
+}
+
 /* Was it lost, and not ended by itself? Launchers make what they like of a process that was killed. */
 static bool is_lost(const struct supervisor *supervisor, int status) {
     if (WIFSIGNALED(status)) return true;
@@ -199,15 +219,19 @@ static bool is_lost(const struct supervisor *supervisor, int status) {
     return code == PS_WORKER_LOST || (launched && (code == SIGKILL || code > 128));
 }
 
+static const char *end_text(int status, char text[64]) {
+    if (WIFSIGNALED(status)) {
+        snprintf(text, 64, "was ended by signal %d", WTERMSIG(status));
+    } else {
+        snprintf(text, 64, "ended with status %d", WEXITSTATUS(status));
+    }
+    return text;
+}
+
 static void say_loss(const struct supervisor *supervisor, int status, int left) {
     char what[64];
-    if (WIFSIGNALED(status)) {
-        snprintf(what, sizeof what, "was ended by signal %d", WTERMSIG(status));
-    } else {
-        snprintf(what, sizeof what, "ended with status %d", WEXITSTATUS(status));
-    }
     if (supervisor->arguments->common.quiet) return;
-    fprintf(stderr, "warning: training %s at checkpoint %lld; starting it again%s, %d restarts are left\n", what,
+    fprintf(stderr, "warning: training %s at checkpoint %lld; starting it again%s, %d restarts are left\n", end_text(status, what),
             (long long)newest_checkpoint(supervisor), supervisor->workers > 0 ? " with a worker less" : "", left);
 }
 
@@ -224,18 +248,22 @@ enum ps_status supervise(const struct train_arguments *arguments, struct ps_erro
     const volatile int *stop = stop_on_signals();
     if (run_dir_of(&supervisor) == NULL)
         return message_set(error, PS_USAGE, "--restarts: needs a run directory (--out) to go on from");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (readlink("/proc/self/exe", supervisor.program, sizeof supervisor.program - 1) < 0)
         return message_set(error, PS_FAILED, "--restarts: cannot find this program: %s", strerror(errno));
     for (int left = arguments->restarts;; left--) {
         pid_t child;
         CHECK(start(&supervisor, &child, error));
         int status = wait_for(child, stop);
+        sweep();
         if (!is_lost(&supervisor, status)) return (enum ps_status)WEXITSTATUS(status);
         if (*stop) return message_set(error, PS_STOPPED, "stopped by a signal");
-        if (left == 0 && WIFEXITED(status)) return PS_WORKER_LOST;
-        if (left == 0)
-            return message_set(error, PS_WORKER_LOST, "training was ended by signal %d, and no restart is left",
-                               WTERMSIG(status));
+        /* It has said why itself. */
+        if (left == 0 && WIFEXITED(status) && WEXITSTATUS(status) == PS_WORKER_LOST) return PS_WORKER_LOST;
+        if (left == 0) {
+            char what[64];
+            return message_set(error, PS_WORKER_LOST, "training %s, and no restart is left", end_text(status, what));
+        }
         choose_workers(&supervisor);
         say_loss(&supervisor, status, left - 1);
     }

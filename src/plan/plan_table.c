@@ -106,6 +106,21 @@ static const char *exact_seconds(double seconds, char out[32]) {
     return out;
 }
 
+static void add_why_not_simulated(struct text *out, const struct ps_plan *plan) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    int fullest = 0;
+    char needed[32];
+    if (predicted->period_s == 0) {
+        text_add(out, "This plan is for comparison: programs of its class (%s) can be neither run nor simulated.\n",
+                 plan_class(plan));
+        return;
+    }
+    for (int w = 1; w < plan->workers; w++)
+        if (worker_memory_total(&predicted->memory[w]) > worker_memory_total(&predicted->memory[fullest])) fullest = w;
+    text_add(out, "This plan is for comparison: its programs need more memory than there is, worker %d %s.\n", fullest,
+             text_bytes(worker_memory_total(&predicted->memory[fullest]), needed));
+}
+
 static void add_figures(struct text *out, const struct ps_plan *plan) {
     const struct plan_prediction *predicted = &plan->predicted;
     char text[4][32], figures[200];
@@ -114,8 +129,7 @@ static void add_figures(struct text *out, const struct ps_plan *plan) {
              100 * predicted->gap, text_seconds(predicted->solve_s, text[3]));
     if (!predicted->simulated) {
         text_add(out, "\n%s\n", figures);
-        text_add(out, "This plan is for comparison: programs of its class (%s) can be neither run nor simulated.\n",
-                 plan_class(plan));
+        add_why_not_simulated(out, plan);
         return;
     }
     text_add(out, "\npredicted: a mini-batch every %s (%.4g samples/s), bubble %.1f %%\n",

@@ -17,6 +17,10 @@ void planner_answer_free(struct planner_answer *answer) {
     *answer = (struct planner_answer){0};
 }
 
+double planner_updates(const struct planner_problem *problem, int replicas) {
+    return problem->flush ? 1.0 / problem->micro_batches : 1.0 / (problem->micro_batches * (double)replicas);
+}
+
 double planner_bandwidth(const struct planner_problem *problem) {
     const struct ps_cluster *cluster = problem->cluster;
     return cluster->link_count > 0 ? cluster->links[cluster->link_count - 1].bandwidth_bytes_per_s : 0;

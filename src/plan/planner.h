@@ -59,6 +59,8 @@ struct planner {
     const char *name, *summary;
     bool yardstick;    /* shows what a paper's own program finds; never chosen by itself */
     bool own_schedule; /* plans come with their schedule: a pattern, or stages that say how much they hold (1f1b-star) */
+    bool replicates;    /* stages may have replicas */
+    bool several_types; /* plans for devices of several types, each with costs of its own; else for one type with unlike speeds */
     /* PS_NO_PLAN names what is in the way. The answer is empty before and freed by planner_answer_free. */
     enum ps_status (*solve)(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error);
 };
@@ -72,6 +74,9 @@ extern const struct planner planner_pipedream;
 const struct planner *planner_find(const char *name);
 
 void planner_answer_free(struct planner_answer *answer);
+
+/* Updates of a stage with so many replicas for each micro-batch: one a mini-batch, or without a flush one a round of mini-batches. */
+double planner_updates(const struct planner_problem *problem, int replicas);
 
 /* Bandwidth that all links share; 0: transfers cost nothing. What published formulas know of a network. */
 double planner_bandwidth(const struct planner_problem *problem);

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 
@@ -22,62 +23,118 @@ void bench_close(struct bench *bench) {
     bench->times = NULL;
 }
 
+static size_t label_count(const struct bench *bench) {
+    return (size_t)bench->samples * (size_t)graph_labels(bench->graph);
+}
+
+/* What a layer keeps for itself: its pieces and their sizes, in the order in which they are carved. */
+struct layer_piece {
+    float **block;
+    int64_t bytes;
+};
+enum { LAYER_PIECES = 8 };
+
+static size_t layer_pieces(struct layer_bench *layer, struct layer_piece pieces[LAYER_PIECES]) {
+    const struct stage_sizes *sizes = &layer->sizes;
+    const struct layer_piece all[LAYER_PIECES] = {
+        {&layer->weights, sizes->parameter_bytes},      {&layer->gradients, sizes->parameter_bytes},
+        {&layer->moment, sizes->parameter_bytes},       {&layer->predicted, sizes->parameter_bytes},
+        {&layer->statistics, sizes->statistics_bytes},  {&layer->input, sizes->input_bytes},
+        {&layer->stash, sizes->stash_bytes},            {&layer->delta, sizes->delta_bytes},
+    };
+    size_t total = 0;
+    for (int p = 0; p < LAYER_PIECES; p++) {
+        pieces[p] = all[p];
+        total += memory_align((size_t)all[p].bytes);
+    }
+    return total;
+}
+
 static enum ps_status open_layer(struct bench *bench, int l, struct ps_error *error) {
     struct layer_bench *layer = &bench->layers[l];
-    TRY(stage_create(bench->device, bench->graph, l, l, bench->samples, &layer->stage, error));
-    layer->sizes = stage_sizes(layer->stage);
-    const struct {
-        float **block;
-        int64_t bytes;
-    } blocks[] = {
-        {&layer->weights, layer->sizes.parameter_bytes},   {&layer->gradients, layer->sizes.parameter_bytes},
-        {&layer->moment, layer->sizes.parameter_bytes},    {&layer->predicted, layer->sizes.parameter_bytes},
-        {&layer->statistics, layer->sizes.statistics_bytes}, {&layer->input, layer->sizes.input_bytes},
-        {&layer->stash, layer->sizes.stash_bytes},         {&layer->delta, layer->sizes.delta_bytes},
-    };
-    enum { BLOCKS = sizeof blocks / sizeof blocks[0] };
-    size_t total = 0;
-    for (int b = 0; b < BLOCKS; b++) total += memory_align((size_t)blocks[b].bytes);
-    TRY(memory_block_take(&layer->memory, total, bench->graph->layers[l].name, error));
-    for (int b = 0; b < BLOCKS; b++) *blocks[b].block = memory_block_carve(&layer->memory, (size_t)blocks[b].bytes);
+    struct layer_piece pieces[LAYER_PIECES];
+    size_t total = layer_pieces(layer, pieces);
+    TRY(memory_block_take(&layer->memory, total, bench->graph->layers[bench->first + l].name, error));
+    for (int p = 0; p < LAYER_PIECES; p++) *pieces[p].block = memory_block_carve(&layer->memory, (size_t)pieces[p].bytes);
     for (int t = 0; t < TIMINGS; t++)
         layer->times[t] = bench->times + ((size_t)l * TIMINGS + (size_t)t) * (size_t)bench->repeats;
     return stage_initialize(layer->stage, 0, layer->weights, layer->statistics, error);
 }
 
-static size_t label_count(const struct bench *bench) {
-    return (size_t)bench->samples * (size_t)graph_labels(bench->graph);
-}
+/* What all layers use in turn. */
+struct shared_sizes {
+    size_t labels, workspace, cut, output;
+};
 
-static enum ps_status open_shared(struct bench *bench, struct ps_error *error) {
-    size_t labels = memory_align(label_count(bench) * sizeof *bench->labels), workspace = 0, cut = 0;
+static struct shared_sizes shared_sizes(const struct bench *bench) {
+    bool ends = bench->first + bench->layer_count == bench->graph->layer_count;
+    size_t output = ends ? 0 : (size_t)bench->layers[bench->layer_count - 1].sizes.output_bytes, workspace = 0, cut = output;
     for (int l = 0; l < bench->layer_count; l++) {
         const struct stage_sizes *sizes = &bench->layers[l].sizes;
         if ((size_t)sizes->workspace_bytes > workspace) workspace = (size_t)sizes->workspace_bytes;
         if ((size_t)sizes->input_bytes > cut) cut = (size_t)sizes->input_bytes;
     }
-    workspace = memory_align(workspace);
-    cut = memory_align(cut);
-    TRY(memory_block_take(&bench->shared, labels + workspace + 2 * cut, "profiling", error));
-    bench->labels = memory_block_carve(&bench->shared, labels);
-    bench->workspace = memory_block_carve(&bench->shared, workspace);
-    for (int g = 0; g < 2; g++) bench->gradient[g] = memory_block_carve(&bench->shared, cut);
+    return (struct shared_sizes){.labels = memory_align(label_count(bench) * sizeof *bench->labels),
+                                 .workspace = memory_align(workspace),
+                                 .cut = memory_align(cut),
+                                 .output = memory_align(output)};
+}
+
+static size_t shared_total(const struct shared_sizes *sizes) {
+    return sizes->labels + sizes->workspace + sizes->output + 2 * sizes->cut;
+}
+
+static enum ps_status open_shared(struct bench *bench, struct ps_error *error) {
+    struct shared_sizes sizes = shared_sizes(bench);
+    TRY(memory_block_take(&bench->shared, shared_total(&sizes), "profiling", error));
+    bench->labels = memory_block_carve(&bench->shared, sizes.labels);
+    bench->workspace = memory_block_carve(&bench->shared, sizes.workspace);
+    bench->output = memory_block_carve(&bench->shared, sizes.output);
+    for (int g = 0; g < 2; g++) bench->gradient[g] = memory_block_carve(&bench->shared, sizes.cut);
+    return PS_OK;
+}
+
+/* What the layers take that have a stage. */
+static int64_t bench_bytes(const struct bench *bench) {
+    struct shared_sizes shared = shared_sizes(bench);
+    struct layer_piece unused[LAYER_PIECES];
+    size_t total = shared_total(&shared);
+    for (int l = 0; l < bench->layer_count; l++) total += layer_pieces(&bench->layers[l], unused);
+    return (int64_t)total;
+}
+
+/* Makes the stages of as many layers as fit, but of one at least: whether that can be trained is for the planner to say. */
+static enum ps_status take_layers(struct bench *bench, struct ps_error *error) {
+    int left = bench->graph->layer_count - bench->first;
+    for (int count = 0; count < left; count++) {
+        struct layer_bench *layer = &bench->layers[count];
+        int number = bench->first + count;
+        TRY(stage_create(bench->device, bench->graph, number, number, bench->samples, &layer->stage, error));
+        layer->sizes = stage_sizes(layer->stage);
+        bench->layer_count = count + 1;
+        if (bench->memory_bytes == 0 || count == 0 || bench_bytes(bench) <= bench->memory_bytes) continue;
+        bench->layer_count = count;
+        stage_destroy(layer->stage);
+        layer->stage = NULL;
+        break;
+    }
     return PS_OK;
 }
 
 enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
-    bench->layer_count = bench->graph->layer_count;
-    assert(bench->layer_count > 0 && bench->repeats > 0);
-    bench->layers = calloc((size_t)bench->layer_count, sizeof *bench->layers);
-    bench->times = calloc((size_t)bench->layer_count * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
-    if (!bench->layers || !bench->times)
-        return error_memory(error, "profiling", (size_t)bench->layer_count * sizeof *bench->layers);
+    const int left = bench->graph->layer_count - bench->first;
+    assert(left > 0 && bench->repeats > 0);
+    bench->layers = calloc((size_t)left, sizeof *bench->layers);
+    bench->times = calloc((size_t)left * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
+    if (!bench->layers || !bench->times) return error_memory(error, "profiling", (size_t)left * sizeof *bench->layers);
+    TRY(take_layers(bench, error));
     for (int l = 0; l < bench->layer_count; l++) TRY(open_layer(bench, l, error));
     TRY(open_shared(bench, error));
     struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
     size_t elements = (size_t)bench->layers[0].sizes.input_bytes / sizeof(float);
     uint64_t tokens = (uint64_t)graph_vocabulary(bench->graph);
-    for (size_t i = 0; i < elements; i++)
+    if (bench->input) memcpy(bench->layers[0].input, bench->input, elements * sizeof(float));
+    for (size_t i = 0; i < elements && !bench->input; i++)
         bench->layers[0].input[i] = tokens > 0 ? (float)random_below(key, i, tokens) : 2 * random_uniform(key, i) - 1;
     for (size_t n = 0; n < label_count(bench); n++)
         bench->labels[n] = (int32_t)random_below(key, elements + n, (uint64_t)bench->classes);
@@ -86,13 +143,14 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
 
 static struct stage_blocks layer_blocks(const struct bench *bench, int l) {
     const struct layer_bench *layer = &bench->layers[l];
-    bool first = l == 0, last = l == bench->layer_count - 1;
+    int number = bench->first + l;
+    bool first = number == 0, last = number == bench->graph->layer_count - 1;
     return (struct stage_blocks){
         .weights = layer->weights,
         .gradients = layer->gradients,
         .statistics = layer->statistics,
         .input = layer->input,
-        .output = last ? NULL : bench->layers[l + 1].input,
+        .output = last ? NULL : l == bench->layer_count - 1 ? bench->output : bench->layers[l + 1].input,
         .stash = layer->stash,
         .delta = layer->delta,
         .output_gradient = last ? NULL : bench->gradient[(l + 1) % 2],

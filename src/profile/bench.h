@@ -33,12 +33,17 @@ struct bench {
     const struct graph *graph;
     struct device *device;
     const struct optimizer *rule;
-    int samples, classes, layer_count, repeats; /* repeats: rounds whose times are kept */
+    int samples, classes, repeats; /* repeats: rounds whose times are kept */
+    int64_t memory_bytes;          /* limit; 0: none */
+    const float *input;            /* of the first layer, where that is not the network's */
+    int first;                     /* layer of the network */
 
+    int layer_count; /* from there on, as many as fit; one at least */
     struct layer_bench *layers;
-    struct memory_block shared; /* labels, workspace, two gradients of the largest cut */
+    struct memory_block shared; /* labels, workspace, output, two gradients of the largest cut */
     int32_t *labels;
     void *workspace;
+    float *output; /* of the last layer, unless it is the network's */
     float *gradient[2];
     double *times;
 };

@@ -78,8 +78,24 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
     };
 }
 
-struct stage_cost stage_cost(const struct cost_table *table, int first, int last) {
+static struct stage_walk walk_to(const struct cost_table *table, int first, int last) {
     struct stage_walk walk = stage_walk_start(table, last);
     while (walk.first > first) stage_walk_grow(&walk);
+    return walk;
+}
+
+struct stage_cost stage_cost(const struct cost_table *table, int first, int last) {
+    struct stage_walk walk = walk_to(table, first, last);
     return stage_walk_cost(&walk);
+}
+
+bool stage_spills(const struct cost_table *table, int first, int last) {
+    struct stage_walk walk = walk_to(table, first, last);
+    return spills(&walk);
+}
+
+struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled) {
+    struct layer_times times = layer->time;
+    if (spilled) add_times(&times, &layer->spill);
+    return times;
 }

@@ -3,6 +3,9 @@
  * that a disturbance from outside hits a few layers of one round, where the median does not see it. On request others work beside
  * (profile/company.h), as the other workers of a pipeline on the same machine will.
  *
+ * A network that does not fit the memory is measured in pieces, one after the other, as many layers as fit in each; a piece's last
+ * output is the next one's input.
+ *
  * What the two halves of a backward cost is what they take apart; what they take longer than the whole of it is `apart_s`.
  */
 #include <math.h>
@@ -73,33 +76,65 @@ static void summarize(struct layer_bench *layer, int repeats, struct layer_cost 
     }
 }
 
-static enum ps_status record_sizes(struct bench *bench, struct cost_table *table, struct ps_error *error) {
-    struct layer_sizes *sizes = calloc((size_t)bench->layer_count, sizeof *sizes);
-    if (!sizes) return error_memory(error, "profiling", (size_t)bench->layer_count * sizeof *sizes);
+static enum ps_status record_sizes(const struct bench *bench, struct cost_table *table, struct ps_error *error) {
+    int count = bench->graph->layer_count;
+    struct layer_sizes *sizes = calloc((size_t)count, sizeof *sizes);
+    if (!sizes) return error_memory(error, "profiling", (size_t)count * sizeof *sizes);
     enum ps_status status = stage_layer_sizes(bench->device, bench->graph, bench->samples, sizes, &table->input_bytes, error);
-    for (int l = 0; status == PS_OK && l < bench->layer_count; l++) table->layers[l].size = sizes[l];
+    for (int l = 0; status == PS_OK && l < count; l++) table->layers[l].size = sizes[l];
     free(sizes);
     return status;
 }
 
-static enum ps_status measure_size(struct bench *bench, int others, int warmup, struct cost_table *table,
-                                   struct ps_error *error) {
-    struct company *company = NULL;
+/* Gives what the piece's last layer made to the next piece. */
+static enum ps_status pass_on(const struct bench *bench, float **input, struct ps_error *error) {
+    size_t size = (size_t)bench->layers[bench->layer_count - 1].sizes.output_bytes;
+    float *copy = realloc(*input, size + 1);
+    if (!copy) return error_memory(error, "profiling", size);
+    memcpy(copy, bench->output, size);
+    *input = copy;
+    return PS_OK;
+}
+
+/* Measures the layers that are open, beside the others at work. */
+static enum ps_status measure_rounds(struct bench *bench, int warmup, struct ps_error *error) {
     int rounds = warmup + bench->repeats;
-    enum ps_status status = others > 0 ? company_start(bench, others, &company, error) : PS_OK;
-    if (status == PS_OK) status = bench_open(bench, error);
-    if (status == PS_OK) status = record_sizes(bench, table, error);
-    for (int r = 0; r < rounds && status == PS_OK; r++) {
+    TRY(bench_open(bench, error));
+    for (int r = 0; r < rounds; r++) {
         log_progress("profiling", r, rounds, "micro-batch %d, round %d of %d", bench->samples, r + 1, rounds);
-        status = bench_round(bench, r, r - warmup, error);
+        TRY(bench_round(bench, r, r - warmup, error));
     }
+    log_progress("profiling", rounds, rounds, "micro-batch %d", bench->samples);
+    return PS_OK;
+}
+
+/* Measures as many layers as fit, from bench->first on, while `others` workers do the same. */
+static enum ps_status measure_piece(struct bench *bench, int others, int warmup, struct cost_table *table, float **input,
+                                    struct ps_error *error) {
+    struct company *company = NULL;
+    if (others > 0) TRY(company_start(bench, others, &company, error));
+    enum ps_status status = measure_rounds(bench, warmup, error);
     enum ps_status ended = company_end(company, status == PS_OK ? error : NULL);
-    if (status == PS_OK) status = ended;
-    if (status == PS_OK) {
-        log_progress("profiling", rounds, rounds, "micro-batch %d", bench->samples);
-        for (int l = 0; l < bench->layer_count; l++) summarize(&bench->layers[l], bench->repeats, &table->layers[l]);
+    TRY(status);
+    TRY(ended);
+    for (int l = 0; l < bench->layer_count; l++)
+        summarize(&bench->layers[l], bench->repeats, &table->layers[bench->first + l]);
+    return bench->first + bench->layer_count < bench->graph->layer_count ? pass_on(bench, input, error) : PS_OK;
+}
+
+static enum ps_status measure_size(const struct bench *all, int others, int warmup, struct cost_table *table,
+                                   struct ps_error *error) {
+    float *input = NULL;
+    enum ps_status status = record_sizes(all, table, error);
+    for (int first = 0; status == PS_OK && first < all->graph->layer_count;) {
+        struct bench bench = *all;
+        bench.first = first;
+        bench.input = input;
+        status = measure_piece(&bench, others, warmup, table, &input, error);
+        first += bench.layer_count;
+        bench_close(&bench);
     }
-    bench_close(bench);
+    free(input);
     return status;
 }
 
@@ -161,6 +196,7 @@ static enum ps_status measure(const struct ps_model *model, const struct ps_prof
                               .rule = rule,
                               .samples = profile->tables[i].micro_batch,
                               .classes = model->classes,
+                              .memory_bytes = options->memory_bytes,
                               .repeats = options->repeats ? options->repeats : DEFAULT_REPEATS};
         status = measure_size(&bench, profile->busy - 1, warmup, &profile->tables[i], error);
     }

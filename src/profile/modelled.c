@@ -9,8 +9,8 @@
 
 #include "compute/stage.h"
 
-extern const struct modelled_device fpga_vcu118, fpga_vcu129;
-const struct modelled_device *const modelled_table[] = {&fpga_vcu118, &fpga_vcu129, NULL};
+extern const struct modelled_device fpga_vcu118, fpga_vcu129, gpu_v100;
+const struct modelled_device *const modelled_table[] = {&fpga_vcu118, &fpga_vcu129, &gpu_v100, NULL};
 
 const struct modelled_device *modelled_find(const char *name) {
     for (size_t i = 0; modelled_table[i]; i++)

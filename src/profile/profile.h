@@ -87,6 +87,9 @@ struct stage_cost {
     struct stage_sizes size;
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
+/* Whether the stage is too large for the fast memory, so that its layers take longer by their `spill`. */
+bool stage_spills(const struct cost_table *table, int first, int last);
+struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled);
 
 /* The same for a stage that grows at its front, one layer in O(1): planners look at all stages that end with `last`. */
 struct stage_walk {
@@ -100,7 +103,8 @@ void stage_walk_grow(struct stage_walk *walk);                                /*
 struct stage_cost stage_walk_cost(const struct stage_walk *walk);
 struct layer_times stage_walk_times(const struct stage_walk *walk); /* of that the times, which never fall as the stage grows */
 
-/* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. */
-enum ps_status profile_graph(const struct cost_table *table, struct graph **graph, struct ps_error *error);
+/* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. `spilled` says of each
+ * layer whether its stage spills; NULL: none does. */
+enum ps_status profile_graph(const struct cost_table *table, const bool *spilled, struct graph **graph, struct ps_error *error);
 
 #endif

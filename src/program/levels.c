@@ -45,6 +45,23 @@ static int ready(const struct leveler *leveler, const struct instruction *instru
     return behind != NOT_YET && behind < forward ? forward : behind;
 }
 
+/* Of a pattern: moments from one computation to the next, which the updates and whatever else stands between them have. */
+enum { MOMENTS = 16 };
+
+int program_levels_period(const struct ps_programs *programs) { return MOMENTS * programs->plan->pattern_count; }
+
+/* When the plan's pattern has the computation, or a period before the forward that weights leave for; 0 where it says nothing. */
+static int moment_in_pattern(const struct ps_programs *programs, const struct instruction *instruction) {
+    bool computes = instruction->op == OP_F || instruction->op == OP_B;
+    if (!programs_has_pattern(programs) || (!computes && instruction->op != OP_SW)) return 0;
+    const struct plan_operation *pattern = programs->plan->pattern;
+    int i = 0, micro_batch = instruction->micro_batch - !computes;
+    while (pattern[i].stage != instruction->stage || pattern[i].backward != (instruction->op == OP_B)) i++;
+    return (micro_batch + pattern[i].shift) * program_levels_period(programs) + MOMENTS * i;
+}
+
+static int later(int a, int b) { return a > b ? a : b; }
+
 /* Moves one worker on as far as it goes. */
 static bool move_on(struct leveler *leveler, int worker) {
     const struct program *program = &leveler->programs->worker[worker];
@@ -54,7 +71,7 @@ static bool move_on(struct leveler *leveler, int worker) {
         size_t cell = (size_t)instruction->stage * (size_t)leveler->micro_batches + (size_t)instruction->micro_batch;
         int before = at > 0 ? level[at - 1] : 0, there = ready(leveler, instruction);
         if (there == NOT_YET) break;
-        level[at] = 1 + (there > before ? there : before);
+        level[at] = later(1 + later(there, before), moment_in_pattern(leveler->programs, instruction));
         if (instruction->op == OP_F) leveler->forward[cell] = level[at];
         if (instruction_takes_gradient(instruction)) leveler->backward[cell] = level[at];
         if (instruction->op == OP_SW) leveler->weights[weights_cell(leveler, instruction)] = level[at];

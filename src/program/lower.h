@@ -57,7 +57,8 @@ enum ps_status schedule_check_placement(const struct schedule *schedule, const s
 /* The workers behind that of a part: those whose forwards, or else whose backwards, begin with a later stage. */
 int schedule_workers_behind(const struct ps_programs *programs, int part);
 
-/* The moment of each instruction if each took one unit of time and transfers none: an order in which all can run. */
+/* The moment of each instruction if each took one unit of time and transfers none: an order in which all can run. Computations of a
+ * plan's pattern do not begin before their moment in it. */
 struct program_levels {
     int **worker; /* by worker and instruction */
     int workers;
@@ -65,6 +66,8 @@ struct program_levels {
 /* PS_USAGE names the instructions that wait for each other in a circle. */
 enum ps_status program_levels_count(const struct ps_programs *programs, struct program_levels *levels, struct ps_error *error);
 void program_levels_free(struct program_levels *levels);
+/* Of a pattern: how many moments a period has. */
+int program_levels_period(const struct ps_programs *programs);
 /* The first instruction of a worker that does not run before `level`; their count where there is none. */
 int program_levels_first(const struct program_levels *levels, const struct ps_programs *programs, int worker, int level);
 

@@ -26,6 +26,8 @@ enum ps_status programs_set_parts(struct ps_programs *programs, const struct par
     return PS_OK;
 }
 
+bool programs_has_pattern(const struct ps_programs *programs) { return programs->plan && programs->plan->pattern_count > 0; }
+
 int programs_part(const struct ps_programs *programs, int worker, int stage) {
     for (int part = programs->first_part[stage]; part < programs->first_part[stage + 1]; part++)
         if (programs->parts[part].worker == worker) return part;

@@ -132,6 +132,9 @@ int instruction_handed_slot(const struct instruction *instruction);
 /* How many blocks of a kind a stage has. */
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);
 
+/* While a plan with a pattern of its own is lowered (schedules/pattern.c). */
+bool programs_has_pattern(const struct ps_programs *programs);
+
 enum { NO_PART = -1 };
 /* The part of a stage that a worker holds, or NO_PART. */
 int programs_part(const struct ps_programs *programs, int worker, int stage);

@@ -139,9 +139,47 @@ static char *trained_table(const struct ps_comparison *comparison) {
     return text_take(&out);
 }
 
+char *comparison_parameters(int64_t parameters, char out[32]) {
+    if (parameters < 1000000000)
+        snprintf(out, 32, "%.1f M", 1e-6 * (double)parameters);
+    else
+        snprintf(out, 32, "%.2f B", 1e-9 * (double)parameters);
+    return out;
+}
+
+static void add_largest_row(struct text *rows, const struct ps_comparison_row *row) {
+    char a[32], b[32];
+    text_add(rows, "%s\t%s\t%s\t%d\t%s\t%s\t", row->method, row->schedule, row->weights, row->workers,
+             comparison_limit(row->memory_limit_bytes, a), comparison_rate(row->bandwidth_bytes_per_s, b));
+    if (row->reason) {
+        text_add(rows, "-\t-\t-\t-\t-\t%s\n", row->reason);
+        return;
+    }
+    text_add(rows, "%d\t%s\t%s\t%s\t%.3f\t\n", row->largest, comparison_parameters(row->parameters, a),
+             text_bytes(row->memory_bytes, b), text_seconds(row->period_s, (char[32]){0}), row->speedup);
+}
+
+static char *largest_table(const struct ps_comparison *comparison) {
+    struct text rows = {0}, out = {0};
+    const char *key = ps_comparison_largest(comparison);
+    text_add(&rows, "method\tschedule\tweights\tworkers\tmemory\tbandwidth\t%s\tparameters\tneeds\tperiod\tspeed-up\tnote\n", key);
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        add_largest_row(&rows, &row);
+    }
+    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
+    text_add(&out, "%s, the largest number of %s that fits; what its fullest worker needs, a mini-batch of it, speed-up over one "
+                   "worker with memory enough\n\n%s", ps_comparison_model(comparison), key, table ? table : "");
+    if (!table) out.failed = true;
+    free(source);
+    free(table);
+    return text_take(&out);
+}
+
 char *ps_comparison_table(const struct ps_comparison *comparison) {
     struct text rows = {0}, out = {0};
     if (is_trained(comparison)) return trained_table(comparison);
+    if (ps_comparison_largest(comparison)) return largest_table(comparison);
     text_add(&rows,
              "method\tschedule\tweights\tworkers\tmemory\tbandwidth\tperiod\tsamples/s\tspeed-up\tbubble\tlargest\tcopies\t"
              "gap\tsolved in\tnote\n");
@@ -220,6 +258,9 @@ static json_t *row_json(const struct ps_comparison_row *row) {
     set_number(object, "bubble", row->bubble);
     json_object_set_new(object, "memory_bytes", json_integer(row->memory_bytes));
     json_object_set_new(object, "weight_copies", json_integer(row->weight_copies));
+    if (row->largest == 0) return object;
+    json_object_set_new(object, "largest", json_integer(row->largest));
+    json_object_set_new(object, "parameters", json_integer(row->parameters));
     return object;
 }
 
@@ -231,6 +272,8 @@ char *ps_comparison_json(const struct ps_comparison *comparison) {
     }
     bool whole = json_array_size(rows) == (size_t)ps_comparison_count(comparison);
     json_t *root = json_pack("{s:s, s:o}", "model", ps_comparison_model(comparison), "rows", rows);
+    if (ps_comparison_largest(comparison))
+        json_object_set_new(root, "largest", json_string(ps_comparison_largest(comparison)));
     if (root && whole) return json_text(root);
     json_decref(root);
     return NULL;

@@ -1,7 +1,7 @@
 /*
  * Methods side by side as the papers draw them (MadPipe's figures, BaPipe's Table III): a line for each machine, by workers,
  * bandwidth and memory, and a column for each method with its schedule and weights; in it the period and the speed-up over one
- * worker.
+ * worker, or the largest network that fits (BaPipe's Table IV).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +49,8 @@ static void add_cell(const struct ps_comparison_row *row, struct text *rows) {
     char period[32];
     if (row->reason)
         text_add(rows, "\t-");
+    else if (row->largest > 0)
+        text_add(rows, "\t%d (%s)", row->largest, comparison_parameters(row->parameters, period));
     else if (!row->simulated)
         text_add(rows, "\t%.3f ms planned", 1e3 * row->objective_s);
     else
@@ -71,8 +73,12 @@ char *ps_comparison_grid(const struct ps_comparison *comparison) {
         text_add(&rows, "\n");
     }
     char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
-    text_add(&out, "%s: a mini-batch in steady state every ..., and speed-up over one worker; -: no plan\n\n%s",
-             ps_comparison_model(comparison), table ? table : "");
+    if (ps_comparison_largest(comparison))
+        text_add(&out, "%s: the largest number of %s that fits, and its parameters; -: no plan\n\n%s",
+                 ps_comparison_model(comparison), ps_comparison_largest(comparison), table ? table : "");
+    else
+        text_add(&out, "%s: a mini-batch in steady state every ..., and speed-up over one worker; -: no plan\n\n%s",
+                 ps_comparison_model(comparison), table ? table : "");
     if (!table) out.failed = true;
     free(source);
     free(table);

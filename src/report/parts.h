@@ -12,6 +12,8 @@ void report_add_table(struct text *text, struct text *rows);
 
 /* comparison.c: "no limit" for 0 */
 const char *comparison_limit(int64_t bytes, char out[32]);
+/* "445.6 M" */
+char *comparison_parameters(int64_t parameters, char out[32]);
 const char *comparison_rate(double bytes_per_s, char out[32]);
 
 /* explain.c */

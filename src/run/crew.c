@@ -8,6 +8,8 @@
 #include "base/clock.h"
 
 #define WATCH_EVERY_S 0.05
+/* After a loss, until a thread that is still at its instruction is abandoned. */
+#define END_WITHIN_S 2.0
 
 /* ------------------------------------------------------------------ creation */
 
@@ -82,6 +84,7 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->samples = options->worker->samples;
     crew->labels = (int)graph_labels(options->worker->graph);
     crew->step_capacity = options->step_capacity;
+    crew->stalled = -1;
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->begin, NULL);
     pthread_condattr_t monotonic;
@@ -92,10 +95,12 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->workers = calloc(count, sizeof *crew->workers);
     crew->members = calloc(count, sizeof *crew->members);
     crew->interpreters = calloc(count, sizeof *crew->interpreters);
+    crew->places = calloc(count, sizeof *crew->places);
     crew->sizes = calloc((size_t)options->worker->plan->stage_count, sizeof *crew->sizes);
     enum ps_status status = make_records(crew, options->worker->programs, error);
-    if (status == PS_OK && (!crew->workers || !crew->sizes || !crew->members || !crew->interpreters))
+    if (status == PS_OK && (!crew->workers || !crew->sizes || !crew->members || !crew->interpreters || !crew->places))
         status = error_memory(error, "a crew", count * sizeof *crew->workers);
+    if (status == PS_OK) status = watchdog_create((int)count, options->patience_s, &crew->watchdog, error);
     while (status == PS_OK && crew->worker_count < (int)count) {
         struct worker_options worker = *options->worker;
         worker.number = crew->worker_count;
@@ -125,12 +130,21 @@ static void crew_fail(struct crew *crew, enum ps_status status, const struct ps_
 
 /* ------------------------------------------------------------------- segments */
 
-/* Where the worker is, for those who ask when one is lost. */
-static void note_place(const struct crew *crew, int number, bool waiting) {
-    struct process_state state = {.segment = crew->segment_number,
-                                  .next = crew->interpreters[number].next,
-                                  .waiting = waiting,
+static void note_place(struct crew *crew, int number, enum place_kind kind) {
+    place_note(&crew->places[number], crew->interpreters[number].next, kind);
+}
+
+struct process_state crew_state_of(const struct crew *crew, int number) {
+    const struct place *place = &crew->places[number];
+    return (struct process_state){.segment = crew->segment_number,
+                                  .next = place_next(place),
+                                  .waiting = place_kind(place) == PLACE_WAITING,
                                   .evaluating = !crew->segment.training};
+}
+
+/* For the other processes. */
+static void tell_place(const struct crew *crew) {
+    struct process_state state = crew_state_of(crew, crew->processes->rank);
     processes_set_state(crew->processes, &state);
 }
 
@@ -152,10 +166,10 @@ static enum step run_until_waiting(struct crew *crew, int number) {
     enum step step;
     do {
         if (atomic_load_explicit(&crew->failed, memory_order_relaxed)) return STEP_FAILED;
-        note_place(crew, number, false);
+        note_place(crew, number, PLACE_AT_WORK);
         step = interpreter_step(&crew->interpreters[number], &error);
     } while (step == STEP_DONE);
-    if (step == STEP_WAITING) note_place(crew, number, true);
+    if (step == STEP_WAITING || step == STEP_FINISHED) note_place(crew, number, PLACE_WAITING);
     if (step == STEP_FAILED) crew_fail(crew, error.status, &error);
     if (step == STEP_FINISHED) settle_weights(crew, number);
     if (step == STEP_FINISHED) worker_end_segment(&crew->workers[number]);
@@ -169,6 +183,7 @@ static void run_on_own_thread(struct crew *crew, int number) {
         if (!crew->transport_class->wait(crew->transport, part, interpreter->waiting_kind, interpreter->waiting_slot)) return;
     }
     if (crew->transport_class->drain) crew->transport_class->drain(crew->transport);
+    note_place(crew, number, PLACE_AT_END);
 }
 
 static void *thread_main(void *argument) {
@@ -191,16 +206,35 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
+/* Has a worker here stalled? Then the run is over, for the other processes, too. */
+static enum ps_status look_for_stall(struct crew *crew, struct ps_error *error) {
+    if (atomic_load(&crew->failed)) return PS_OK;
+    bool alone = crew->processes->count == 1;
+    int worker = watchdog_look(&crew->watchdog, crew->places, crew->first_here, crew->end_here, alone);
+    if (worker < 0) return PS_OK;
+    crew->stalled = worker;
+    crew->stalled_s = crew->watchdog.still_s;
+    struct process_loss loss = {.rank = crew->processes->rank, .kind = LOSS_STALLED, .seconds = crew->stalled_s};
+    processes_lose(crew->processes, &loss);
+    return error_set(error, PS_WORKER_LOST, "worker %d has got nowhere for %.0f s", worker, crew->stalled_s);
+}
+
 static void look(struct crew *crew, enum ps_status (*watch)(void *context, struct ps_error *error), void *context) {
     struct ps_error error = {0};
+    tell_place(crew);
     enum ps_status status = processes_check(crew->processes, &error);
+    if (status == PS_OK) status = look_for_stall(crew, &error);
     if (status == PS_OK && watch) status = watch(context, &error);
     if (status != PS_OK) crew_fail(crew, status, &error);
 }
 
 static void wait_for_threads(struct crew *crew, enum ps_status (*watch)(void *context, struct ps_error *error), void *context) {
+    double lost_at = 0;
     pthread_mutex_lock(&crew->lock);
     while (crew->running > 0) {
+        if (crew->status == PS_WORKER_LOST && lost_at == 0) lost_at = clock_now();
+        crew->abandoned = lost_at > 0 && clock_now() - lost_at > END_WITHIN_S;
+        if (crew->abandoned) break;
         double until = clock_now() + WATCH_EVERY_S;
         struct timespec time = {.tv_sec = (time_t)until};
         time.tv_nsec = (long)((until - (double)time.tv_sec) * 1e9);
@@ -243,10 +277,12 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
     int kind = segment->training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID;
     crew->segment_number++;
     clear_records(crew);
+    watchdog_start(&crew->watchdog);
     for (int number = crew->first_here; number < crew->end_here; number++) {
         if (segment->training) worker_start_segment(&crew->workers[number], segment->programs, segment->first_step);
         TRY(worker_seek_data(&crew->workers[number], kind, segment->first_step, error));
         interpreter_start(&crew->interpreters[number], &segment->programs->worker[number], &crew->environment, number);
+        note_place(crew, number, PLACE_AT_WORK);
     }
     crew->segment_started_s = clock_now();
     for (int number = crew->first_here; number < crew->end_here; number++) {
@@ -311,7 +347,7 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
 }
 
 void crew_destroy(struct crew *crew) {
-    if (!crew) return;
+    if (!crew || crew->abandoned) return;
     pthread_mutex_lock(&crew->lock);
     crew->leave = true;
     pthread_cond_broadcast(&crew->begin);
@@ -324,6 +360,8 @@ void crew_destroy(struct crew *crew) {
     pthread_mutex_destroy(&crew->lock);
     for (int r = 0; r < crew->record_count; r++) free(crew->records[r].steps);
     free(crew->records);
+    watchdog_free(&crew->watchdog);
+    free(crew->places);
     free(crew->interpreters);
     free(crew->members);
     free(crew->workers);

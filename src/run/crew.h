@@ -13,6 +13,7 @@
 
 #include "program/interpreter.h"
 #include "run/transport.h"
+#include "run/watchdog.h"
 #include "run/worker.h"
 
 /* What all workers execute next. */
@@ -72,6 +73,11 @@ struct crew {
     struct ps_error error;
     atomic_bool failed;
     struct interpreter *interpreters; /* per worker */
+    struct place *places;             /* per worker, of those that are here; for whoever wants to know */
+    struct watchdog watchdog;         /* the caller's of crew_run */
+    int stalled;                      /* the worker that it found; -1: none */
+    double stalled_s;                 /* for so long it had got nowhere */
+    bool abandoned;                   /* a thread is still at work: what it may touch is never freed */
 };
 
 /* One thread's argument. */
@@ -88,17 +94,19 @@ struct crew_options {
     const struct update_rule *rule;
     uint64_t seed;
     int step_capacity; /* mini-batches in the longest segment */
+    double patience_s; /* without progress, after which a worker counts as stalled (run/watchdog.h); 0: none ever does */
 };
 
 /* Makes the workers with their stages, but without memory and threads: what they need can be looked at and refused. */
 enum ps_status crew_create(const struct crew_options *options, struct crew **crew, struct ps_error *error);
 /* Takes each worker's memory, fills in initial weights (where numbers are computed), starts the threads. */
 enum ps_status crew_start(struct crew *crew, const struct worker_options *worker, struct ps_error *error);
-/* Stops the threads and frees everything; NULL is fine. */
+/* Stops the threads and frees everything, unless one was abandoned; NULL is fine. */
 void crew_destroy(struct crew *crew);
 
 /* Runs a segment to the end of all workers that are here. `watch` (NULL: nobody) is called now and then meanwhile, from the calling thread; what it returns
- * other than PS_OK stops the crew like a worker's failure. After a failure the crew runs no more. */
+ * other than PS_OK stops the crew like a worker's failure. After a failure the crew runs no more. When a worker is lost, here or
+ * elsewhere, the others here get a moment to end the instruction that they are at; a thread that does not is abandoned. */
 enum ps_status crew_run(struct crew *crew, const struct segment *segment,
                         enum ps_status (*watch)(void *context, struct ps_error *error), void *context, struct ps_error *error);
 
@@ -107,6 +115,8 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
 int crew_steps_done(const struct crew *crew);
 struct step_record crew_step(const struct crew *crew, int step);
 struct stage_result crew_evaluation(const struct crew *crew);
+/* Where a worker is that runs here. */
+struct process_state crew_state_of(const struct crew *crew, int number);
 /* Does the worker run in this process? */
 static inline bool crew_has(const struct crew *crew, int number) {
     return number >= crew->first_here && number < crew->end_here;

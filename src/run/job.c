@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "run/joint_profile.h"
 #include "run/predict.h"
 #include "search/search.h"
 
@@ -84,6 +85,9 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
 
 /* ---------------------------------------------------------- plan, profile, cluster */
 
+/* Do several processes run it, each as a worker? */
+static bool several(const struct job *job) { return job->processes && job->processes->count > 1; }
+
 static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     if (job->cluster) { /* as it was measured */
@@ -93,7 +97,7 @@ static enum ps_status open_cluster(struct job *job, int workers, struct ps_error
         TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
     } else {
         struct ps_cluster_options uniform = options->cluster;
-        if (uniform.workers == 0) uniform.workers = workers > 0 || job->processes <= 1 ? workers : job->processes;
+        if (uniform.workers == 0) uniform.workers = workers > 0 || !several(job) ? workers : job->processes->count;
         if (uniform.workers == 0) return error_set(error, PS_USAGE, "--workers: how many workers there are must be said");
         TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
     }
@@ -121,8 +125,19 @@ static enum ps_status read_plan(struct job *job, struct ps_error *error) {
 
 /* Workers that will compute side by side on this machine. */
 static int busy_workers(const struct job *job) {
-    int most = predict_at_once(job), workers = job->processes == 1 ? job->cluster->workers : 1;
+    int most = predict_at_once(job), workers = several(job) ? 1 : job->cluster->workers;
     return most > 0 && most < workers ? most : workers;
+}
+
+/* On one device of each type; the cluster then says of which type each is. */
+static enum ps_status measure_together(struct job *job, const struct ps_profile_options *options, struct ps_error *error) {
+    struct ps_cluster *typed;
+    TRY(joint_profile_measure(job->processes, job->model, options, job->cluster, job->options->emulate, &job->profile, &typed,
+                              error));
+    if (!typed) return PS_OK;
+    ps_cluster_destroy(job->cluster);
+    job->cluster = typed;
+    return PS_OK;
 }
 
 /* Measures the model at the sizes of micro-batch that the run may have. */
@@ -132,6 +147,7 @@ static enum ps_status measure(struct job *job, const int *sizes, int count, stru
                                          .busy = busy_workers(job),
                                          .micro_batches = sizes,
                                          .micro_batch_count = count};
+    if (several(job) && job->cluster->workers == job->processes->count) return measure_together(job, &options, error);
     log_info("profiling %s: micro-batch of %d%s on %s", job->options->model, sizes[0], count > 1 ? " and more" : "",
              job->device->name);
     return ps_profile_measure(job->model, &options, &job->profile, error);
@@ -188,11 +204,25 @@ static enum ps_status check_order(const struct ps_plan *plan, const struct graph
     return PS_OK;
 }
 
+/* The graph of what the layers cost in the plan's stages. */
+static enum ps_status make_clock_graph(struct job *job, struct ps_error *error) {
+    const struct ps_plan *plan = job->plan;
+    TRY(plan_check(plan, job->costs->layer_count, error));
+    bool *spilled = calloc((size_t)job->costs->layer_count, sizeof *spilled);
+    if (!spilled) return error_memory(error, "a graph of costs", (size_t)job->costs->layer_count * sizeof *spilled);
+    for (int s = 0; s < plan->stage_count; s++)
+        for (int l = plan->stages[s].first; l <= plan->stages[s].last; l++)
+            spilled[l] = stage_spills(job->costs, plan->stages[s].first, plan->stages[s].last);
+    enum ps_status status = profile_graph(job->costs, spilled, &job->clock_graph, error);
+    free(spilled);
+    return status;
+}
+
 static enum ps_status take_network(struct job *job, struct ps_error *error) {
     if (job->profile) TRY(profile_table(job->profile, job->plan->micro_batch, &job->costs, error));
     job->samples = job->device->real ? job->plan->micro_batch : 1;
     if (!job->device->real) {
-        TRY(profile_graph(job->costs, &job->clock_graph, error));
+        TRY(make_clock_graph(job, error));
         job->graph = job->clock_graph;
     } else {
         if (job->plan->micro_batch == 0)
@@ -237,7 +267,7 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
 }
 
 enum ps_status job_begin(const struct ps_train_options *options, struct job *job, struct ps_error *error) {
-    *job = (struct job){.options = options, .processes = 1};
+    *job = (struct job){.options = options};
     TRY(check_options(options, error));
     TRY(device_find(options->device ? options->device : "cpu", &job->device, error));
     TRY(transport_find(options->transport, &job->transport, error));

@@ -16,7 +16,7 @@ struct job {
     const struct device_class *device;
     const struct transport_class *transport;
     int threads;   /* per worker */
-    int processes; /* of the run; where there are several, each is a worker */
+    struct processes *processes; /* of the run; where there are several, each is a worker. NULL: they have not met; borrowed */
     struct ps_plan *plan;
     struct ps_profile *profile;     /* NULL: none is at hand (a plan was given without) */
     const struct cost_table *costs; /* of the profile, at the plan's micro-batch size */

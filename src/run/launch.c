@@ -34,3 +34,5 @@ struct launch launch_find(void) {
 }
 
 int ps_process_rank(void) { return launch_find().rank; }
+
+int ps_process_count(void) { return launch_find().count; }

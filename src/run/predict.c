@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <sched.h>
+#include <string.h>
 
 /* Longer segments are simulated this far and continued with the period. */
 enum { SIMULATED_BATCHES = 64 };
@@ -40,6 +41,8 @@ enum ps_status predict_throughput(const struct job *job, const struct program_se
     struct ps_cluster_options options = {.workers = job->plan->workers, .cores = predict_at_once(job)};
     struct ps_cluster *machine, emulated;
     TRY(ps_cluster_uniform(&options, &machine, error));
+    for (int w = 0; w < machine->workers && job->profile->other_device; w++)
+        memcpy(machine->devices[w].type, job->cluster->devices[w].type, sizeof machine->devices[w].type);
     if (job->options->emulate) {
         emulated = *job->cluster;
         emulated.cores = options.cores;

@@ -45,6 +45,7 @@ struct processes_class {
 /* What a process tells of itself when it joins. */
 struct process_info {
     char host[64], cpu[64];
+    int32_t process;      /* its number there */
     int cores;            /* usable by it */
     int64_t memory_bytes; /* of its host */
     uint64_t machine;     /* processes with the same number share a host */
@@ -57,10 +58,13 @@ struct process_state {
     int32_t evaluating;
 };
 
+/* It has ended; it does not answer, while its connection is open; it answers, but its worker gets nowhere. */
+enum loss_kind { LOSS_ENDED, LOSS_SILENT, LOSS_STALLED };
+
 struct process_loss {
     int rank;
-    bool silent;    /* it does not answer, while its connection is open; else it has ended */
-    double seconds; /* since it was heard of, when that was noticed */
+    enum loss_kind kind;
+    double seconds; /* since it was heard of, or its worker moved, when that was noticed */
 };
 
 struct processes {
@@ -78,9 +82,11 @@ enum ps_status processes_leave(struct processes *processes, enum ps_status statu
 
 /* What ended the run, here or elsewhere; PS_OK: it goes on. PS_WORKER_LOST: see processes_lost. */
 enum ps_status processes_check(const struct processes *processes, struct ps_error *error);
+/* Ends the run since a worker got nowhere. */
+void processes_lose(struct processes *processes, const struct process_loss *loss);
 /* Which process was lost, where one was. */
 bool processes_lost(const struct processes *processes, struct process_loss *loss);
-/* Is it for this process to say what ended the run? Rank 0's, or rank 1's where rank 0 was lost. */
+/* Is it for this process to say what ended the run? Rank 0's, or rank 1's where rank 0 is gone. */
 bool processes_speaks(const struct processes *processes);
 
 /* *data of rank 0 (borrowed) becomes a copy (free()) at all others. All call it. */

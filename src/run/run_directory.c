@@ -86,13 +86,24 @@ static enum ps_status open_log_again(struct run_directory *directory, const char
     return directory->log ? PS_OK : cannot_write_log(directory, error);
 }
 
+/* Of the first type of device, by which the run can be predicted again; those of others are kept beside it. */
+static enum ps_status write_profiles(const struct job *job, const char *path, struct ps_error *error) {
+    char place[PATH_SIZE], name[96];
+    for (const struct ps_profile *profile = job->profile; profile; profile = profile->other_device) {
+        snprintf(name, sizeof name, "profile-%s.json", profile->device);
+        file_join(place, path, profile == job->profile ? "profile.json" : name);
+        TRY(ps_profile_write(profile, place, error));
+    }
+    return PS_OK;
+}
+
 enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
                                    int64_t step, struct ps_error *error) {
     const char *path = directory->path;
     char place[PATH_SIZE];
     if (!path) return PS_OK;
     TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
-    if (job->profile) TRY(ps_profile_write(job->profile, file_join(place, path, "profile.json"), error));
+    TRY(write_profiles(job, path, error));
     file_join(place, path, "log.jsonl");
     if (before->document) return open_log_again(directory, place, step, error);
     directory->log = fopen(place, "we");

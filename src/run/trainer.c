@@ -50,27 +50,6 @@ static void tell_segment(const struct trainer *trainer, const struct log_entry *
                  (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->samples_per_s);
 }
 
-/* Takes in what was seen of the predictions since the last segment, worker by worker. */
-static bool take_prediction_errors(struct trainer *trainer) {
-    bool any = false;
-    for (int number = 0; number < trainer->crew->worker_count; number++) {
-        struct worker *worker = &trainer->crew->workers[number];
-        struct ps_run_worker *figures = &trainer->run->worker[number];
-        double predicted_off = 0, newest_off = 0, size = 0;
-        for (int i = 0; i < worker->stage_count; i++) {
-            struct prediction_watch *watch = &worker->stages[i].update.watch;
-            predicted_off += watch->predicted_off;
-            newest_off += watch->newest_off;
-            size += watch->size;
-            watch->predicted_off = watch->newest_off = watch->size = 0;
-        }
-        figures->prediction_error = size > 0 ? sqrt(predicted_off / size) : NAN;
-        figures->newest_error = size > 0 ? sqrt(newest_off / size) : NAN;
-        any = any || size > 0;
-    }
-    return any;
-}
-
 static enum ps_status note_point(struct trainer *trainer, const struct log_entry *entry, struct ps_error *error) {
     return run_add_point(trainer->run,
                          &(struct ps_run_point){.step = (int)entry->step,
@@ -87,10 +66,12 @@ static enum ps_status note_point(struct trainer *trainer, const struct log_entry
 static enum ps_status note_end(struct trainer *trainer, double samples_per_s, struct ps_error *error) {
     struct log_entry entry = trainer_epoch_entry(trainer, samples_per_s);
     bool evaluates = segment_end_evaluates(&trainer->lengths, trainer->step);
+    bool predictions;
+    TRY(trainer_share_predictions(trainer, &predictions, error));
     if (evaluates) TRY(evaluate(trainer, &entry, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     entry.elapsed_s = clock_now() - trainer->started_s;
-    if (take_prediction_errors(trainer)) {
+    if (predictions) {
         entry.predicted = trainer->run->worker;
         entry.workers = trainer->crew->worker_count;
     }

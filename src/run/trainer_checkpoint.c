@@ -106,9 +106,17 @@ static enum ps_status find_checkpoint(struct trainer *trainer, struct ps_error *
     return checkpoint_find(trainer->wishes->resume, &trainer->checkpoint, error);
 }
 
+/* Rank 0 may not run where it did. */
+static enum ps_status hint_host(const struct processes *processes, enum ps_status status, struct ps_error *error) {
+    if (status == PS_NO_CHECKPOINT && processes->count > 1 && error)
+        error_hint(error, "rank 0, on %s, reads and writes run directories; start it where this one is, or share it",
+                   processes->info[0].host);
+    return status;
+}
+
 enum ps_status trainer_resume_open(struct trainer *trainer, struct ps_error *error) {
     if (!trainer->wishes->resume) return PS_OK;
-    if (trainer_coordinates(trainer)) TRY(find_checkpoint(trainer, error));
+    if (trainer_coordinates(trainer)) TRY(hint_host(trainer->processes, find_checkpoint(trainer, error), error));
     if (trainer->processes->count > 1) {
         char *own = trainer_coordinates(trainer) ? resumption_text(&trainer->resumption) : NULL;
         void *text = own;

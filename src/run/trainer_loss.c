@@ -1,6 +1,6 @@
 /*
- * What is said of a lost worker: which process on which host, what it was at, and who waits for it. All processes have all
- * programs, so that a beat need only say how far its worker has come.
+ * What is said of a worker that was lost or is stalled: which process on which host, what it was at, and who waits for it. All
+ * processes have all programs, so that a beat need only say how far its worker has come.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,10 @@
 enum { LAST_INSTRUCTIONS = 6 };
 /* A beat comes five times a second: so long until all have told where they stand. */
 #define LAST_BEATS_S 0.3
+
+static int worker_count(const struct trainer *trainer) {
+    return trainer->crew ? trainer->crew->worker_count : trainer->processes->count;
+}
 
 /* The program that the worker is in, NULL: none. */
 static const struct program *program_of(const struct trainer *trainer, const struct process_state *state, int rank) {
@@ -41,17 +45,31 @@ static const char *place_text(const struct instruction *instruction, char out[16
     return out;
 }
 
+/* Where a worker is, or where it was when its process was last heard of. */
+static struct process_state state_of(const struct trainer *trainer, int worker) {
+    const struct crew *crew = trainer->crew;
+    bool here = crew && crew_has(crew, worker);
+    return here ? crew_state_of(crew, worker) : processes_state_of(trainer->processes, worker);
+}
+
+/* "worker 1", of several processes "worker 1 on HOST". */
+static void add_worker(const struct trainer *trainer, int worker, struct text *text) {
+    text_add(text, "worker %d", worker);
+    if (trainer->processes->count > 1) text_add(text, " on %s", trainer->processes->info[worker].host);
+}
+
 /* "; worker 1 waits for it at 1B5 (...)", of all that do. */
 static void add_waiting(const struct trainer *trainer, int lost, struct text *text) {
     char place[160];
-    for (int rank = 0; rank < trainer->processes->count; rank++) {
-        struct process_state state = processes_state_of(trainer->processes, rank);
-        const struct program *program = program_of(trainer, &state, rank);
-        if (rank == lost || !program || !state.waiting) continue;
+    for (int worker = 0; worker < worker_count(trainer); worker++) {
+        struct process_state state = state_of(trainer, worker);
+        const struct program *program = program_of(trainer, &state, worker);
+        if (worker == lost || !program || !state.waiting) continue;
         const struct instruction *instruction = &program->code[state.next];
-        if (reads_from(instruction, program, state.next, lost))
-            text_add(text, "; worker %d on %s waits for it at %s", rank, trainer->processes->info[rank].host,
-                     place_text(instruction, place));
+        if (!reads_from(instruction, program, state.next, lost)) continue;
+        text_add(text, "; ");
+        add_worker(trainer, worker, text);
+        text_add(text, " waits for it at %s", place_text(instruction, place));
     }
 }
 
@@ -65,10 +83,13 @@ static void add_instructions(const struct program *program, const struct process
 /* A line for each worker. */
 static char *last_instructions(const struct trainer *trainer) {
     struct text text = {0};
-    for (int rank = 0; rank < trainer->processes->count; rank++) {
-        struct process_state state = processes_state_of(trainer->processes, rank);
-        const struct program *program = program_of(trainer, &state, rank);
-        text_add(&text, "worker %d (rank %d on %s):", rank, rank, trainer->processes->info[rank].host);
+    for (int worker = 0; worker < worker_count(trainer); worker++) {
+        struct process_state state = state_of(trainer, worker);
+        const struct program *program = program_of(trainer, &state, worker);
+        text_add(&text, "worker %d", worker);
+        if (trainer->processes->count > 1)
+            text_add(&text, " (rank %d on %s)", worker, trainer->processes->info[worker].host);
+        text_add(&text, ":");
         if (program)
             add_instructions(program, &state, &text);
         else
@@ -89,20 +110,36 @@ static void leave_instructions(const struct trainer *trainer, struct ps_error *e
     free(lines);
 }
 
+/* Whom the run lost; false: nobody. */
+static bool find_loss(const struct trainer *trainer, struct process_loss *loss) {
+    const struct crew *crew = trainer->crew;
+    if (trainer->processes && processes_lost(trainer->processes, loss)) return true;
+    if (!crew || crew->stalled < 0) return false;
+    *loss = (struct process_loss){.rank = crew->stalled, .kind = LOSS_STALLED, .seconds = crew->stalled_s};
+    return true;
+}
+
+static void add_loss(const struct trainer *trainer, const struct process_loss *loss, struct text *text) {
+    bool several = trainer->processes->count > 1;
+    text_add(text, "worker %d %s", loss->rank, loss->kind == LOSS_STALLED ? "is stalled" : "was lost");
+    if (several) text_add(text, ": rank %d on %s", loss->rank, trainer->processes->info[loss->rank].host);
+    switch (loss->kind) {
+    case LOSS_ENDED: text_add(text, " ended before the run did"); break;
+    case LOSS_SILENT: text_add(text, " has not answered for %.0f s", loss->seconds); break;
+    case LOSS_STALLED: text_add(text, "%s has got nowhere for %.0f s, and neither computed nor read", several ? "" : ": it", loss->seconds);
+    }
+}
+
 void trainer_explain_loss(struct trainer *trainer, struct ps_error *error) {
     struct process_loss loss;
-    if (!trainer->processes || !error || error->status != PS_WORKER_LOST || !processes_lost(trainer->processes, &loss)) return;
+    if (!error || error->status != PS_WORKER_LOST || !find_loss(trainer, &loss)) return;
     if (!processes_speaks(trainer->processes)) return;
-    clock_sleep(LAST_BEATS_S);
+    if (trainer->processes->count > 1) clock_sleep(LAST_BEATS_S);
     char place[160];
     struct text text = {0};
-    struct process_state state = processes_state_of(trainer->processes, loss.rank);
+    struct process_state state = state_of(trainer, loss.rank);
     const struct program *program = program_of(trainer, &state, loss.rank);
-    text_add(&text, "worker %d was lost: rank %d on %s ", loss.rank, loss.rank, trainer->processes->info[loss.rank].host);
-    if (loss.silent)
-        text_add(&text, "has not answered for %.0f s", loss.seconds);
-    else
-        text_add(&text, "ended before the run did");
+    add_loss(trainer, &loss, &text);
     if (program)
         text_add(&text, ", last seen %s %s", state.waiting ? "waiting at" : "at",
                  place_text(&program->code[state.next], place));

@@ -9,6 +9,8 @@
 #include "run/trainer_share.h"
 
 enum { BATCHES_AHEAD = 4 };
+/* So long nobody goes on, computes or reads until a worker counts as stalled. */
+#define PATIENCE_S 10.0
 
 /* --------------------------------------------------------------------- preparing */
 
@@ -226,6 +228,8 @@ static enum ps_status hire_crew(struct trainer *trainer, struct ps_error *error)
         .rule = &trainer->rule,
         .seed = trainer->options.seed,
         .step_capacity = program_set_longest(&trainer->programs),
+        /* Where something only waits as long as it is told, waiting is no sign. */
+        .patience_s = trainer->job.device->real && !trainer->options.emulate ? PATIENCE_S : 0,
     };
     TRY(crew_create(&options, &trainer->crew, error));
     TRY(trainer_share_needs(trainer, check_memory, error));
@@ -296,7 +300,7 @@ static enum ps_status make_job(struct trainer *trainer, struct ps_error *error) 
     trainer->options = *trainer->wishes;
     TRY(trainer_resume_open(trainer, error));
     TRY(job_begin(&trainer->options, &trainer->job, error));
-    trainer->job.processes = trainer->processes->count;
+    trainer->job.processes = trainer->processes;
     if (surveys(trainer)) {
         TRY(survey_machines(trainer->processes, trainer->job.device->name, trainer->job.threads, &trainer->job.cluster, error));
     }
@@ -340,6 +344,8 @@ void trainer_free(struct trainer *trainer) {
     processes_leave(trainer->processes, PS_OK, NULL);
     run_directory_close(&trainer->directory);
     ps_run_destroy(trainer->run);
+    /* A thread that could not be ended may go on, and what it works with must stay. */
+    if (trainer->crew && trainer->crew->abandoned) return;
     crew_destroy(trainer->crew);
     program_set_free(&trainer->programs);
     trainer_close_data(trainer);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "run/joint_profile.h"
 
 static struct processes *processes_of(const struct trainer *trainer) { return trainer->processes; }
 
@@ -47,25 +48,39 @@ static enum ps_status read_handout(struct trainer *trainer, const struct json_pl
     return profile ? profile_parse(profile, strlen(profile), &job->profile, error) : PS_OK;
 }
 
+/* *planned: it was the plan, and not a request to measure. */
+static enum ps_status take_in(struct trainer *trainer, const char *text, size_t size, bool *planned, struct ps_error *error) {
+    static const char source[] = "what rank 0 hands out";
+    json_t *document;
+    TRY(json_parse(text, size, source, NULL, &document, error));
+    struct json_place root = json_root(document, source);
+    *planned = !joint_profile_requested(&root);
+    enum ps_status status =
+        *planned ? read_handout(trainer, &root, error) : joint_profile_answer(trainer->processes, &root, error);
+    json_decref(document);
+    return status;
+}
+
+static enum ps_status take_job(struct trainer *trainer, struct ps_error *error) {
+    for (bool planned = false; !planned;) {
+        void *text;
+        size_t size;
+        TRY(processes_broadcast(trainer->processes, &text, &size, error));
+        enum ps_status status = take_in(trainer, text, size, &planned, error);
+        free(text);
+        TRY(status);
+    }
+    return job_complete(&trainer->job, error);
+}
+
 enum ps_status trainer_share_job(struct trainer *trainer, struct ps_error *error) {
     struct processes *processes = processes_of(trainer);
     if (processes->count == 1) return PS_OK;
-    void *text = NULL;
-    size_t size = 0;
-    if (processes->rank == 0) {
-        text = write_handout(trainer);
-        if (!text) return error_memory(error, "the plan for the others", 1 << 20);
-        size = strlen(text);
-    }
+    if (processes->rank > 0) return take_job(trainer, error);
+    void *text = write_handout(trainer);
+    if (!text) return error_memory(error, "the plan for the others", 1 << 20);
+    size_t size = strlen(text);
     enum ps_status status = processes_broadcast(processes, &text, &size, error);
-    if (status == PS_OK && processes->rank > 0) {
-        json_t *document = NULL;
-        status = json_parse(text, size, "what rank 0 hands out", NULL, &document, error);
-        struct json_place root = status == PS_OK ? json_root(document, "what rank 0 hands out") : (struct json_place){0};
-        if (status == PS_OK) status = read_handout(trainer, &root, error);
-        json_decref(document);
-        if (status == PS_OK) status = job_complete(&trainer->job, error);
-    }
     free(text);
     return status;
 }
@@ -171,6 +186,53 @@ enum ps_status trainer_share_segment(struct trainer *trainer, struct ps_error *e
         hear_records(trainer);
     }
     free(all);
+    return status;
+}
+
+/* ---------------------------------------------------------------- prediction errors */
+
+/* What was seen of a worker's predictions since this was asked last. */
+struct seen_predictions {
+    double predicted_off, newest_off, size;
+};
+
+static struct seen_predictions take_predictions(struct worker *worker) {
+    struct seen_predictions seen = {0};
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct prediction_watch *watch = &worker->stages[i].update.watch;
+        seen.predicted_off += watch->predicted_off;
+        seen.newest_off += watch->newest_off;
+        seen.size += watch->size;
+        watch->predicted_off = watch->newest_off = watch->size = 0;
+    }
+    return seen;
+}
+
+static void note_predictions(struct trainer *trainer, const struct seen_predictions *seen, bool *any) {
+    *any = false;
+    for (int number = 0; number < trainer->crew->worker_count; number++) {
+        struct ps_run_worker *figures = &trainer->run->worker[number];
+        bool some = seen[number].size > 0;
+        figures->prediction_error = some ? sqrt(seen[number].predicted_off / seen[number].size) : NAN;
+        figures->newest_error = some ? sqrt(seen[number].newest_off / seen[number].size) : NAN;
+        *any = *any || some;
+    }
+}
+
+enum ps_status trainer_share_predictions(struct trainer *trainer, bool *any, struct ps_error *error) {
+    struct crew *crew = trainer->crew;
+    struct processes *processes = processes_of(trainer);
+    struct seen_predictions *seen = calloc((size_t)crew->worker_count, sizeof *seen);
+    enum ps_status status = PS_OK;
+    if (!seen) return error_memory(error, "figures", (size_t)crew->worker_count * sizeof *seen);
+    for (int number = crew->first_here; number < crew->end_here; number++)
+        seen[number] = take_predictions(&crew->workers[number]);
+    if (processes->count > 1) {
+        struct seen_predictions own = seen[processes->rank];
+        status = processes_gather(processes, &own, sizeof own, seen, error);
+    }
+    if (status == PS_OK) note_predictions(trainer, seen, any);
+    free(seen);
     return status;
 }
 

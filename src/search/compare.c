@@ -82,7 +82,7 @@ static double single_worker_s(const struct ps_profile *profile, const struct ps_
     return plan->micro_batches * (time.forward_s + time.backward_input_s + time.backward_weight_s) + time.update_s;
 }
 
-static enum ps_status fill_row(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+enum ps_status comparison_fill(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
                                struct comparison_row *out, struct ps_error *error) {
     const struct plan_prediction *predicted = &plan->predicted;
     struct ps_comparison_row *row = &out->row;
@@ -129,11 +129,11 @@ struct setting {
     const char *cluster_path; /* NULL: uniform */
 };
 
-static enum ps_status open_cluster(const struct setting *setting, const struct ps_cluster_options *machines,
-                                   struct ps_cluster **cluster, struct ps_error *error) {
-    if (!setting->cluster_path) return ps_cluster_uniform(machines, cluster, error);
+enum ps_status comparison_cluster(const char *cluster_path, const struct ps_cluster_options *machines,
+                                  struct ps_cluster **cluster, struct ps_error *error) {
+    if (!cluster_path) return ps_cluster_uniform(machines, cluster, error);
     struct ps_cluster *made;
-    TRY(ps_cluster_read(setting->cluster_path, &made, error));
+    TRY(ps_cluster_read(cluster_path, &made, error));
     enum ps_status status = take_workers(machines, made, error);
     if (status == PS_OK)
         *cluster = made;
@@ -149,10 +149,10 @@ static enum ps_status plan_row(const void *context, const struct ps_plan_options
     struct ps_cluster *cluster;
     struct ps_plan *plan = NULL;
     struct ps_error refusal = {0};
-    TRY(open_cluster(setting, machines, &cluster, error));
+    TRY(comparison_cluster(setting->cluster_path, machines, &cluster, error));
     enum ps_status status = ps_plan_find(setting->profile, cluster, options, &plan, &refusal);
     if (status == PS_OK) {
-        status = fill_row(plan, setting->profile, cluster, out, error);
+        status = comparison_fill(plan, setting->profile, cluster, out, error);
     } else if (status == PS_NO_PLAN || status == PS_USAGE) {
         snprintf(out->reason, sizeof out->reason, "%s", refusal.message);
         status = PS_OK;
@@ -162,6 +162,22 @@ static enum ps_status plan_row(const void *context, const struct ps_plan_options
     ps_plan_destroy(plan);
     ps_cluster_destroy(cluster);
     return status;
+}
+
+/* A mini-batch that grows with the workers, as micro-batches of the size that is given. */
+static enum ps_status set_batch(const struct ps_compare_options *lists, int workers, struct ps_plan_options *options,
+                                struct ps_error *error) {
+    if (lists->batch_per_worker == 0) return PS_OK;
+    if (options->batch > 0 || options->micro_batches > 0)
+        return error_set(error, PS_USAGE, "--batch-per-worker contradicts --batch and --micro-batches; give one of them");
+    options->batch = lists->batch_per_worker * workers;
+    if (options->micro_batch == 0) return PS_OK;
+    if (options->batch % options->micro_batch != 0)
+        return error_set(error, PS_USAGE, "--batch-per-worker: %d samples on %d workers are no whole number of micro-batches of %d",
+                         lists->batch_per_worker, workers, options->micro_batch);
+    options->micro_batches = options->batch / options->micro_batch;
+    options->batch = 0;
+    return PS_OK;
 }
 
 /* Combination `number`, the method varying fastest. */
@@ -183,6 +199,7 @@ static enum ps_status combination(const struct ps_compare_options *lists, int nu
     row->row.workers = machines.workers;
     row->row.memory_limit_bytes = machines.memory_bytes;
     row->row.bandwidth_bytes_per_s = machines.bandwidth_bytes_per_s;
+    TRY(set_batch(lists, machines.workers, &options, error));
     return fill(context, &options, &machines, row, error);
 }
 
@@ -230,6 +247,10 @@ enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_comp
 }
 
 const char *ps_comparison_model(const struct ps_comparison *comparison) { return comparison->model; }
+
+const char *ps_comparison_largest(const struct ps_comparison *comparison) {
+    return comparison->largest[0] ? comparison->largest : NULL;
+}
 
 int ps_comparison_count(const struct ps_comparison *comparison) { return comparison->row_count; }
 

@@ -13,6 +13,7 @@ struct comparison_row {
 
 struct ps_comparison {
     char model[128];
+    char largest[64]; /* the model's option whose largest value is looked for; "": plans of one network are compared */
     struct comparison_row *rows;
     int row_count;
 };
@@ -26,5 +27,11 @@ enum ps_status comparison_create(const struct ps_compare_options *options, const
                                  const void *context, struct ps_comparison **comparison, struct ps_error *error);
 /* "auto" for NULL. */
 void comparison_text(char out[32], const char *text);
+/* The machines of a combination: those of the cluster file, if there is one. */
+enum ps_status comparison_cluster(const char *cluster_path, const struct ps_cluster_options *machines,
+                                  struct ps_cluster **cluster, struct ps_error *error);
+/* The figures of a plan. */
+enum ps_status comparison_fill(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                               struct comparison_row *out, struct ps_error *error);
 
 #endif

@@ -21,30 +21,32 @@ static int compare_moments(const void *a, const void *b) {
     return (x->within > y->within) - (x->within < y->within);
 }
 
-static enum ps_status set_pattern(const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
-    size_t size = 2 * (size_t)answer->stage_count;
-    int64_t period = llround(1e9 * answer->objective_s);
-    struct moment *moments = calloc(size, sizeof *moments);
-    struct plan_operation *pattern = calloc(size, sizeof *pattern);
-    enum ps_status status = moments && pattern ? PS_OK : error_memory(error, "a plan's pattern", size * sizeof *moments);
+enum ps_status periodic_set_pattern(const struct periodic_operation *operations, int operation_count, int64_t period_ns,
+                                    struct ps_plan *plan, struct ps_error *error) {
+    struct moment *moments = calloc((size_t)operation_count, sizeof *moments);
+    struct plan_operation *pattern = calloc((size_t)operation_count, sizeof *pattern);
+    enum ps_status status =
+        moments && pattern ? PS_OK : error_memory(error, "a plan's pattern", (size_t)operation_count * sizeof *moments);
     int count = 0;
-    for (int o = 0; status == PS_OK && o < answer->pattern_count; o++) {
-        const struct periodic_operation *from = &answer->pattern[o];
+    for (int o = 0; status == PS_OK && o < operation_count; o++) {
+        const struct periodic_operation *from = &operations[o];
         if (from->kind != PERIODIC_FORWARD && from->kind != PERIODIC_BACKWARD) continue;
         moments[count++] = (struct moment){
-            from->start_ns % period, {from->kind == PERIODIC_BACKWARD, from->stage, (int)(from->start_ns / period)}};
+            from->start_ns % period_ns, {from->kind == PERIODIC_BACKWARD, from->stage, (int)(from->start_ns / period_ns)}};
     }
     if (status == PS_OK) qsort(moments, (size_t)count, sizeof *moments, compare_moments);
     for (int m = 0; m < count; m++) pattern[m] = moments[m].operation;
     if (status == PS_OK) status = plan_pattern_set(plan, pattern, count, error);
+    if (status == PS_OK) snprintf(plan->schedule, sizeof plan->schedule, "pattern");
     free(pattern);
     free(moments);
     return status;
 }
 
 enum ps_status periodic_schedule(const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", answer->pattern ? "pattern" : "1f1b-star");
-    if (answer->pattern) return set_pattern(answer, plan, error);
+    if (answer->pattern)
+        return periodic_set_pattern(answer->pattern, answer->pattern_count, llround(1e9 * answer->objective_s), plan, error);
+    snprintf(plan->schedule, sizeof plan->schedule, "1f1b-star");
     for (int s = 0; s < answer->stage_count; s++) plan->stages[s].in_flight = answer->stages[s].in_flight;
     return PS_OK;
 }

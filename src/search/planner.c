@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "program/moments.h"
 #include "search/periodic.h"
 #include "search/search.h"
@@ -22,8 +23,9 @@ static enum ps_status check_options(const struct search *search, const struct pl
     if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
         return error_set(error, PS_USAGE, "--schedule %s: method %s makes a schedule of its own; leave it out", options->schedule,
                          planner->name);
-    if (options->replicate && planner != &planner_pipedream && strcmp(planner->name, "pipedream-paper") != 0)
-        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream and pipedream-paper have", planner->name);
+    if (options->replicate && !planner->replicates)
+        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream, pipedream-paper and data-parallel have",
+                         planner->name);
     return PS_OK;
 }
 
@@ -98,13 +100,16 @@ static void fill_loads(struct ps_plan *plan, const struct planner_problem *probl
         int replicas = stage->replicas > 1 ? stage->replicas : 1;
         for (int n = stage->first; n <= stage->last; n++) {
             const struct costgraph_node *node = answer->order ? &problem->graph->nodes[answer->order[n]] : NULL;
-            const struct layer_times *time = &problem->costs->layers[node ? node->layer : n].time;
             if (node && node->forward_s + node->backward_s == 0) continue;
             for (int r = 0; r < replicas; r++) {
-                int forward = stage->forward + r, backward = stage->backward + r;
-                plan->predicted.load_s[forward] += time->forward_s / replicas / problem->cluster->devices[forward].speed;
-                plan->predicted.load_s[backward] +=
-                    (time->backward_input_s + time->backward_weight_s) / replicas / problem->cluster->devices[backward].speed;
+                int layer = node ? node->layer : n;
+                const struct cluster_device *forward = &problem->cluster->devices[stage->forward + r],
+                                            *backward = &problem->cluster->devices[stage->backward + r];
+                struct layer_times there = cost_table_on(problem->costs, forward->type)->layers[layer].time;
+                struct layer_times back = cost_table_on(problem->costs, backward->type)->layers[layer].time;
+                plan->predicted.load_s[stage->forward + r] += there.forward_s / replicas / forward->speed;
+                plan->predicted.load_s[stage->backward + r] +=
+                    (back.backward_input_s + back.backward_weight_s) / replicas / backward->speed;
             }
         }
     }
@@ -116,6 +121,34 @@ static bool can_run(const struct ps_plan *plan) {
         for (int t = 0; t < s; t++)
             if (plan->stages[t].forward[0] == plan->stages[s].forward[0]) return false;
     return true;
+}
+
+static bool stage_is_on(const struct plan_stage *stage, int worker) {
+    for (int r = 0; r < stage->forward_count; r++)
+        if (stage->forward[r] == worker) return true;
+    for (int r = 0; r < stage->backward_count; r++)
+        if (stage->backward[r] == worker) return true;
+    return false;
+}
+
+/* PS_NO_PLAN names the worker that is furthest above its limit, with the first of its stages. */
+static enum ps_status check_fits(const struct search *search, const struct ps_plan *plan, struct ps_error *error) {
+    int worst = -1, stage = 0;
+    double most = 1;
+    char needs[32], has[32], more[32] = "";
+    for (int w = 0; w < plan->workers; w++) {
+        int64_t limit = search->cluster->devices[w].memory_bytes;
+        double share = limit > 0 ? (double)worker_memory_total(&plan->predicted.memory[w]) / (double)limit : 0;
+        if (share > most) most = share, worst = w;
+    }
+    if (worst < 0) return PS_OK;
+    while (stage < plan->stage_count - 1 && !stage_is_on(&plan->stages[stage], worst)) stage++;
+    if (plan->stages[stage].forward_count > 1)
+        snprintf(more, sizeof more, " with %d replicas", plan->stages[stage].forward_count);
+    return error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d)%s needs %s, but worker %d has %s", stage,
+                     plan->stages[stage].first + 1, plan->stages[stage].last + 1, more,
+                     text_bytes(worker_memory_total(&plan->predicted.memory[worst]), needs), worst,
+                     text_bytes(search->cluster->devices[worst].memory_bytes, has));
 }
 
 /* How far the worker that needs most is above its limit. */
@@ -163,6 +196,27 @@ static bool plan_is_periodic(const struct planner_answer *answer) {
     return answer->pattern_count > 0 || (answer->stage_count > 0 && answer->stages[0].in_flight > 0);
 }
 
+/* 1F1B holds as many micro-batches as there are workers; where transfers take long, or one worker runs a stage's forward and another
+ * its backward, more keep them busy. Taken where it is faster and there is memory for it. */
+static enum ps_status deepen(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
+                             struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan *deeper;
+    const struct ps_plan *shallow = *plan;
+    if (planner->own_schedule || problem->flush || !search_is_auto(search->options->schedule)) return PS_OK;
+    if (plan_has_replicas(shallow) || (planner->yardstick && !plan_is_split(shallow))) return PS_OK;
+    TRY(plan_copy(shallow, &deeper, error));
+    enum ps_status status = periodic_schedule_cut(search->profile, search->cluster, problem->update_share, deeper, error);
+    if (status == PS_OK) status = simulate(search, problem, false, deeper, error);
+    bool faster = !shallow->predicted.simulated || deeper->predicted.period_s < shallow->predicted.period_s * (1 - 1e-9);
+    if (status == PS_OK && deeper->predicted.simulated && faster) {
+        ps_plan_destroy(*plan);
+        *plan = deeper;
+        return PS_OK;
+    }
+    ps_plan_destroy(deeper);
+    return status == PS_NO_PLAN ? PS_OK : status;
+}
+
 static enum ps_status fill_plan(const struct search *search, const struct planner *planner,
                                 const struct planner_problem *problem, const struct search_choice *choice,
                                 const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
@@ -202,6 +256,7 @@ static enum ps_status make_plan(const struct search *search, const struct planne
     int room = answer->stage_count;
     TRY(plan_create(problem->workers, room, &made, error));
     enum ps_status status = fill_plan(search, planner, problem, choice, answer, made, error);
+    if (status == PS_OK) status = deepen(search, planner, problem, &made, error);
     if (status == PS_OK)
         *plan = made;
     else
@@ -226,9 +281,12 @@ static enum ps_status solve(const struct search *search, const struct planner *p
         if (status != PS_OK || !planner->own_schedule || made->predicted.simulated) break;
         problem->reserve_bytes += find_excess(search, made);
     }
-    if (status != PS_OK) return status;
-    *plan = made;
-    return PS_OK;
+    if (status == PS_OK && !problem->paper_cost && !made->predicted.simulated) status = check_fits(search, made, error);
+    if (status == PS_OK)
+        *plan = made;
+    else
+        ps_plan_destroy(made);
+    return status;
 }
 
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
@@ -246,10 +304,11 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     struct search_choice choice;
     TRY(check_options(search, planner, error));
     TRY(profile_table(search->profile, options->micro_batch, &problem.costs, error));
-    if (!cluster_one_type(search->cluster, problem.costs))
+    bool one_type = cluster_one_type(search->cluster, problem.costs);
+    if (!one_type && !planner->several_types)
         return error_set(error, PS_USAGE, "--method %s: takes all devices to be of one type with a speed each, and the cluster has several",
                          planner->name);
-    problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
+    if (one_type) problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
     TRY(search_choose(options, workers, &choice, error));
     TRY(policy_moments(choice.policy->name, search->optimizer, &problem.moments, error));
     enum ps_status status;

@@ -3,7 +3,7 @@
  * configurations D and E). Up to 64 pixels a side their CIFAR form, with a classifier of 512 features (VGG-16: 15,245,130
  * parameters for 32 pixels and 10 classes); above, or with form=imagenet, torchvision's (138,357,544 and 143,667,240 for 224
  * and 1000). Parameters are named, and start, as in torchvision. shrink=N divides all widths by N, for a small network of the
- * same depth.
+ * same depth; blocks=N keeps the first N of the five blocks that end in a pool, for a shallow one and for images below 32 pixels.
  */
 #include <stdio.h>
 
@@ -13,13 +13,14 @@
 static const int plan_d[] = {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0, -1};
 static const int plan_e[] = {64, 64, 0, 128, 128, 0, 256, 256, 256, 256, 0, 512, 512, 512, 512, 0, 512, 512, 512, 512, 0, -1};
 
-static int build_features(struct builder *b, int x, const int *plan, int shrink, bool batch_norm) {
+static int build_features(struct builder *b, int x, const int *plan, int blocks, int shrink, bool batch_norm) {
     int number = 0;
-    for (int i = 0; plan[i] >= 0; i++) {
+    for (int i = 0; plan[i] >= 0 && blocks > 0; i++) {
         char name[32];
         snprintf(name, sizeof name, "features.%d", number++);
         if (plan[i] == 0) {
             x = build_max_pool(b, x, name, 2, 2, 0);
+            blocks--;
             continue;
         }
         x = build_convolution(b, x, name, plan[i] / shrink, 3, 1, 1, true);
@@ -45,18 +46,19 @@ static int build_classifier_layer(struct builder *b, int x, int number, int feat
 
 static enum ps_status build(struct graph *graph, const int *plan, const struct model_options *sizes, struct options *options,
                             struct ps_error *error) {
-    int batch_norm = 0, shrink = 1;
+    int batch_norm = 0, shrink = 1, blocks = 5;
     double rate = 0.5;
     bool small;
     TRY(model_form(options, sizes, &small, error));
     TRY(options_int(options, "batch_norm", 0, 1, &batch_norm, error));
     TRY(options_int(options, "shrink", 1, 64, &shrink, error));
+    TRY(options_int(options, "blocks", 1, 5, &blocks, error));
     TRY(options_number(options, "dropout", 0, 0.99, &rate, error));
     struct builder b = {graph, error};
     int features = (small ? 512 : 4096) / shrink;
     float dropout = (float)rate;
     int x = build_input(&b, sizes->channels, sizes->input, sizes->input);
-    x = build_features(&b, x, plan, shrink, batch_norm != 0);
+    x = build_features(&b, x, plan, blocks, shrink, batch_norm != 0);
     if (!small) x = build_adaptive_pool(&b, x, "avgpool", 7);
     x = build_flatten(&b, x, "flatten");
     if (small) { /* dropout stands before the linear layer, in torchvision's network after its ReLU */
@@ -89,7 +91,7 @@ const struct model model_vgg16 = {
     .name = "vgg16",
     .summary = "VGG-16: thirteen 3x3 convolutions and three linear layers; CIFAR form up to 64 pixels, torchvision's above",
     .defaults = {.input = 32, .channels = 3, .classes = 10},
-    .keys = {"batch_norm", "dropout", "form", "shrink", NULL},
+    .keys = {"batch_norm", "blocks", "dropout", "form", "shrink", NULL},
     .build = build_d,
 };
 
@@ -97,6 +99,6 @@ const struct model model_vgg19 = {
     .name = "vgg19",
     .summary = "VGG-19: sixteen 3x3 convolutions and three linear layers; CIFAR form up to 64 pixels, torchvision's above",
     .defaults = {.input = 32, .channels = 3, .classes = 10},
-    .keys = {"batch_norm", "dropout", "form", "shrink", NULL},
+    .keys = {"batch_norm", "blocks", "dropout", "form", "shrink", NULL},
     .build = build_e,
 };

@@ -70,7 +70,7 @@ static struct pace pace_of(const struct search *search, int first, int replicas)
     const struct planner_problem *problem = search->problem;
     const struct ps_cluster *cluster = problem->cluster;
     double speed = slowest_speed(search, first, replicas);
-    double updates = problem->flush ? 1.0 / problem->micro_batches : 1.0 / (problem->micro_batches * (double)replicas);
+    double updates = planner_updates(problem, replicas);
     struct pace pace = {.work = 1 / (speed * replicas), .update = updates / speed};
     pace.transfer = search->serial / replicas;
     if (replicas == 1) return pace;
@@ -317,5 +317,6 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
 const struct planner planner_pipedream = {
     .name = "pipedream",
     .summary = "contiguous stages with replicas whose slowest worker or link is as fast as possible (exact; with --replicate)",
+    .replicates = true,
     .solve = solve,
 };

@@ -249,6 +249,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
 extern const struct planner planner_pipedream_paper;
 const struct planner planner_pipedream_paper = {
     .name = "pipedream-paper",
+    .replicates = true,
     .summary = "PipeDream's optimizer with the costs of its published program",
     .solve = solve,
 };

@@ -2,9 +2,9 @@
 #include "plan/planner.h"
 
 extern const struct planner planner_bipartition, planner_bipartition_order, planner_bipartition_paper, planner_madpipe,
-    planner_madpipe_paper, planner_pipedream_paper;
+    planner_madpipe_paper, planner_pipedream_paper, planner_data_parallel;
 
 const struct planner *const planner_table[] = {
     &planner_bipartition,       &planner_bipartition_order, &planner_madpipe, &planner_pipedream_paper,
-    &planner_bipartition_paper, &planner_madpipe_paper,     NULL,
+    &planner_bipartition_paper, &planner_madpipe_paper,     &planner_data_parallel, NULL,
 };

@@ -174,7 +174,8 @@ static struct instruction move_stash(const struct ps_programs *programs, enum op
     return instruction;
 }
 
-/* The stashes that a part receives which runs only the backwards: the j-th forward's is its j-th. */
+/* The stashes that a part receives which runs only the backwards: the j-th forward's is its j-th. A pattern lets them travel beside
+ * the backward before. */
 static void plan_stashes(struct communicate_pass *pass, const struct ps_programs *programs, int part, struct scratch *scratch) {
     int stage = programs->parts[part].stage, worker = programs->parts[part].worker;
     if (programs->parts[part].forward || programs->evaluation) return;
@@ -183,7 +184,8 @@ static void plan_stashes(struct communicate_pass *pass, const struct ps_programs
     find_row(programs, part, true, &scratch->row);
     for (int j = scratch->row.count - 1; j >= 0; j--) {
         scratch->at[j] = program_levels_first(&pass->levels, programs, worker, pass->levels.worker[from][scratch->forwards.index[j]]);
-        if (scratch->row.index[j] < scratch->at[j]) scratch->at[j] = scratch->row.index[j];
+        int needed = scratch->row.index[programs_has_pattern(programs) && j > 0 ? j - 1 : j];
+        if (needed < scratch->at[j]) scratch->at[j] = needed;
         if (j + 1 < scratch->row.count && scratch->at[j + 1] < scratch->at[j]) scratch->at[j] = scratch->at[j + 1];
     }
     for (int j = 0; j < scratch->row.count; j++) {

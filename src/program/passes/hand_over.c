@@ -4,11 +4,13 @@
  *
  * This pass marks the moments: `SW` m in the program of the backward's worker where the weights for the forward of micro-batch m
  * leave, `RW` m before that forward. The updates before SW are the version that the forward counts as the newest
- * (program/versions.c). Where the schedule flushes these are all of the mini-batches before; otherwise those that are done some time
- * before the forward, if every computation took one unit of time, so that the weights can travel beside computation; at least those
- * that are done in 1F1B (which keeps a worker that runs only forwards from running away) and, where the policy wants the weights of
- * the mini-batch before, those. A last pair at the segment's end brings the newest weights over. The weights pass drops marks that would send the same again.
+ * (program/versions.c). Where the schedule flushes these are all of the mini-batches before; in a plan's pattern those that are done in
+ * it, a period before the forward. Otherwise those that are done some time before the forward, if every computation took one unit of
+ * time, so that the weights can travel beside computation; at least those that are done in 1F1B (which keeps a worker that runs only
+ * forwards from running away). Where the policy wants the weights of the mini-batch before, at least those. A last pair at the
+ * segment's end brings the newest weights over. The weights pass drops marks that would send the same again.
  */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "program/passes/passes.h"
@@ -18,6 +20,7 @@ enum { SLACK = 2 };
 
 struct split_stage {
     int *before; /* by micro-batch: SW stands before this instruction of the backward's worker */
+    int *moment; /* by micro-batch: of its forward; in the block of `before` */
     int next;    /* the next to write */
 };
 
@@ -29,11 +32,9 @@ static int backward_worker(const struct ps_programs *programs, int stage) {
     return programs->parts[programs_backward_part(programs, stage, 0)].worker;
 }
 
-/* Behind the update of the mini-batch before. */
-static int behind_update(const struct ps_programs *programs, int stage, int batch) {
-    const struct program *program = &programs->worker[backward_worker(programs, stage)];
-    int at = 0, updates = 0;
-    for (; updates < batch; at++) updates += program->code[at].op == OP_U && program->code[at].stage == stage;
+/* Behind the update number `updates` of the stage, not before `at`, behind `*seen` of them. */
+static int behind_update(const struct program *program, int stage, int updates, int at, int *seen) {
+    for (; *seen < updates; at++) *seen += program->code[at].op == OP_U && program->code[at].stage == stage;
     return at;
 }
 
@@ -52,21 +53,26 @@ static enum ps_status place(const struct ps_programs *programs, const struct pro
     const struct weight_policy *policy;
     TRY(policy_find(programs->policy, &policy, error));
     int from = programs->parts[programs_forward_part(programs, stage, 0)].worker, to = backward_worker(programs, stage);
-    const struct program *forwards = &programs->worker[from];
+    const struct program *forwards = &programs->worker[from], *backwards = &programs->worker[to];
     size_t count = (size_t)programs_micro_batches(programs) + 1;
-    split->before = calloc(count, sizeof *split->before);
+    int begun = 0, updated = 0, updates = 0; /* places in `backwards`, and the updates before the second */
+    int slack = programs_has_pattern(programs) ? program_levels_period(programs) : SLACK;
+    split->before = calloc(2 * count, sizeof *split->before);
     if (!split->before) return error_memory(error, "hand-over pass", count * sizeof *split->before);
+    split->moment = split->before + count;
     for (int i = 0; i < forwards->count; i++) {
         const struct instruction *instruction = &forwards->code[i];
         if (instruction->op != OP_F || instruction->stage != stage) continue;
-        int batch = programs_batch(programs, instruction->micro_batch), *before = &split->before[instruction->micro_batch];
-        int needed = programs->flush ? batch : updates_in_turn(programs, stage, instruction->micro_batch);
+        int batch = programs_batch(programs, instruction->micro_batch), needed = programs->flush ? batch : 0;
+        if (!programs->flush) begun = program_levels_first(levels, programs, to, levels->worker[from][i] - slack);
+        if (!programs->flush && !programs_has_pattern(programs)) needed = updates_in_turn(programs, stage, instruction->micro_batch);
         if (policy->group_of_workers && needed < batch - 1) needed = batch - 1;
-        *before = programs->flush ? 0 : program_levels_first(levels, programs, to, levels->worker[from][i] - SLACK);
-        int behind = behind_update(programs, stage, needed);
-        if (behind > *before) *before = behind;
+        updated = behind_update(backwards, stage, needed, updated, &updates);
+        split->before[instruction->micro_batch] = begun > updated ? begun : updated;
+        split->moment[instruction->micro_batch] = levels->worker[from][i];
     }
-    split->before[count - 1] = programs->worker[to].count;
+    split->before[count - 1] = backwards->count;
+    split->moment[count - 1] = INT_MAX;
     return PS_OK;
 }
 
@@ -78,15 +84,22 @@ static enum ps_status mark(enum opcode op, const struct ps_programs *programs, i
     return program_append(out, &instruction, error);
 }
 
-/* The weights that leave a worker before its instruction `index`. */
+/* Of the weights that leave a worker before its instruction `index`: the stage of those that are wanted first; -1: there are none. */
+static int first_leaving(const struct hand_over *pass, const struct ps_programs *programs, int worker, int index) {
+    int first = -1;
+    for (int stage = 0; stage < programs->stages; stage++) {
+        const struct split_stage *split = &pass->stages[stage];
+        if (!split->before || backward_worker(programs, stage) != worker) continue;
+        if (split->next > programs_micro_batches(programs) || split->before[split->next] > index) continue;
+        if (first < 0 || split->moment[split->next] < pass->stages[first].moment[pass->stages[first].next]) first = stage;
+    }
+    return first;
+}
+
 static enum ps_status mark_leaving(const struct hand_over *pass, const struct ps_programs *programs, int worker, int index,
                                    struct program *out, struct ps_error *error) {
-    for (int stage = 0; stage < programs->stages; stage++) {
-        struct split_stage *split = &pass->stages[stage];
-        if (!split->before || backward_worker(programs, stage) != worker) continue;
-        for (; split->next <= programs_micro_batches(programs) && split->before[split->next] <= index; split->next++)
-            TRY(mark(OP_SW, programs, stage, split->next, out, error));
-    }
+    for (int stage; (stage = first_leaving(pass, programs, worker, index)) >= 0; pass->stages[stage].next++)
+        TRY(mark(OP_SW, programs, stage, pass->stages[stage].next, out, error));
     return PS_OK;
 }
 

@@ -38,8 +38,9 @@ static enum ps_status append_period(const struct ps_programs *programs, int work
                                     struct ps_error *error) {
     for (int i = 0; i < programs->plan->pattern_count; i++) {
         const struct plan_operation *operation = &programs->plan->pattern[i];
-        int k = period - operation->shift;
-        if (programs_worker(programs, operation->stage) != worker || k < 0 || k >= programs_micro_batches(programs)) continue;
+        int k = period - operation->shift, own = programs_part(programs, worker, operation->stage);
+        if (own == NO_PART || k < 0 || k >= programs_micro_batches(programs)) continue;
+        if (!(operation->backward ? programs->parts[own].backward : programs->parts[own].forward)) continue;
         TRY(straight_compute(program, operation->backward ? OP_B : OP_F, operation->stage, k, error));
     }
     return PS_OK;
@@ -47,10 +48,11 @@ static enum ps_status append_period(const struct ps_programs *programs, int work
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int count = programs_micro_batches(programs), latest = 0;
-    if (!programs->plan || programs->plan->pattern_count == 0) {
+    if (!programs_has_pattern(programs)) {
         int part = straight_part(programs, worker);
         if (part == NO_PART) return PS_OK;
-        if (programs->stages > programs->workers)
+        bool split = programs->part_count > programs->stages;
+        if (!split && programs->stages > programs->workers)
             return error_set(error, PS_USAGE, "pattern: the plan has none, and several stages on a worker need one");
         return straight_one_forward_one_backward(programs, part, program, 0, count, straight_ahead(programs, part),
                                                  error);
@@ -66,6 +68,7 @@ const struct schedule schedule_pattern = {
     .name = "pattern",
     .summary = "the plan's own periodic pattern, never drained within a segment (MadPipe)",
     .flush = false,
+    .split = true,
     .placement = &anywhere,
     .micro_batches = one,
     .write = write,

@@ -4,7 +4,8 @@
  * for all, since everything goes through it.
  *
  * A process that ends closes its connections, whatever killed it: the kernel sees to that, and the other end knows it at once.
- * One that is stopped, or whose host is gone, lets its beats out.
+ * One that is stopped, or whose host is gone, lets its beats out. A host that has far too much to do may let them out, too: where
+ * the silent process is on this one, the kernel says whether it is stopped, and if not it gets more time.
  */
 #include "run/processes/links.h"
 
@@ -22,9 +23,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "run/processes/sockets.h"
+#include "run/processes/this_machine.h"
 
 #define BEAT_S 0.2   /* from one beat to the next */
-#define SILENT_S 8.0 /* without any, a process counts as lost */
+#define SILENT_S 4.0 /* without any, a process counts as lost */
+#define BUSY_S 12.0  /* the same where it is on this host and not stopped */
 #define LOCK_S 0.5   /* what goes to all waits so long for a connection that somebody else is writing to */
 enum { FRAME_SIZE_MAX = 1 << 30, SOON_SIZE_MAX = sizeof(struct ps_error) + 64 };
 
@@ -156,8 +159,10 @@ static void take_failure(struct links *links, int from, enum ps_status status, c
 
 static void take_loss(struct links *links, int from, const struct process_loss *loss) {
     struct ps_error error = {0};
+    static const char *const what[] = {
+        [LOSS_ENDED] = "ended before the run did", [LOSS_SILENT] = "does not answer", [LOSS_STALLED] = "gets nowhere"};
     error_set(&error, PS_WORKER_LOST, "worker %d was lost: rank %d on %s %s", loss->rank, loss->rank,
-              links->info[loss->rank].host, loss->silent ? "does not answer" : "ended before the run did");
+              links->info[loss->rank].host, what[loss->kind]);
     if (!decide(links, PS_WORKER_LOST, &error, loss)) return;
     send_all(links, from, FRAME_LOST, loss, sizeof *loss);
 }
@@ -165,6 +170,8 @@ static void take_loss(struct links *links, int from, const struct process_loss *
 void links_fail(struct links *links, enum ps_status status, const struct ps_error *error) {
     take_failure(links, links->rank, status, error);
 }
+
+void links_lose(struct links *links, const struct process_loss *loss) { take_loss(links, links->rank, loss); }
 
 enum ps_status links_check(const struct links *links, struct ps_error *error) {
     struct links *open = (struct links *)links;
@@ -275,7 +282,7 @@ static void read_peer(struct links *links, int rank) {
     while (read_some(links, rank, &open)) continue;
     if (open) return;
     struct peer *peer = &links->peers[rank];
-    struct process_loss loss = {.rank = rank, .seconds = clock_now() - peer->heard_at};
+    struct process_loss loss = {.rank = rank, .kind = LOSS_ENDED, .seconds = clock_now() - peer->heard_at};
     if (!peer->done && !atomic_load(&links->end_expected)) take_loss(links, links->rank, &loss);
     close_peer(links, rank);
 }
@@ -293,8 +300,11 @@ static void beat(struct links *links) {
 static void look_for_silence(struct links *links, double now) {
     for (int rank = 0; rank < links->count; rank++) {
         const struct peer *peer = &links->peers[rank];
-        struct process_loss loss = {.rank = rank, .silent = true, .seconds = now - peer->heard_at};
-        if (peer->fd >= 0 && loss.seconds > SILENT_S) take_loss(links, links->rank, &loss);
+        struct process_loss loss = {.rank = rank, .kind = LOSS_SILENT, .seconds = now - peer->heard_at};
+        if (peer->fd < 0 || loss.seconds <= SILENT_S) continue;
+        const struct process_info *one = &links->info[rank], *own = &links->info[links->rank];
+        bool busy = one->machine == own->machine && process_runs(one->process);
+        if (!busy || loss.seconds > BUSY_S) take_loss(links, links->rank, &loss);
     }
 }
 

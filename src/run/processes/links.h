@@ -36,6 +36,7 @@ enum ps_status links_wait(struct links *links, int rank, enum frame_kind kind, s
 
 /* Ends the run for all others, too, unless it has ended already. */
 void links_fail(struct links *links, enum ps_status status, const struct ps_error *error);
+void links_lose(struct links *links, const struct process_loss *loss);
 enum ps_status links_check(const struct links *links, struct ps_error *error);
 bool links_lost(const struct links *links, struct process_loss *loss);
 /* From now on connections may close. */

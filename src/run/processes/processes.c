@@ -104,13 +104,17 @@ enum ps_status processes_check(const struct processes *processes, struct ps_erro
     return trouble ? error_set(error, PS_FAILED, "%s on rank %d: %s", processes->class->name, processes->rank, trouble) : PS_OK;
 }
 
+void processes_lose(struct processes *processes, const struct process_loss *loss) {
+    if (processes->links) links_lose(processes->links, loss);
+}
+
 bool processes_lost(const struct processes *processes, struct process_loss *loss) {
     return processes->links && links_lost(processes->links, loss);
 }
 
 bool processes_speaks(const struct processes *processes) {
     struct process_loss loss;
-    bool headless = processes_lost(processes, &loss) && loss.rank == 0;
+    bool headless = processes_lost(processes, &loss) && loss.rank == 0 && loss.kind != LOSS_STALLED;
     return processes->rank == (headless ? 1 : 0);
 }
 

@@ -37,8 +37,19 @@ static uint64_t number_of_machine(const char *host) {
     return hash(hash(UINT64_C(14695981039346656037), host), boot);
 }
 
+bool process_runs(int32_t process) {
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "re");
+    if (file && !fgets(line, sizeof line, file)) line[0] = '\0';
+    if (file) fclose(file);
+    /* PID (NAME) STATE ..., and a name may hold anything. */
+    const char *state = strrchr(line, ')');
+    return state && state[1] == ' ' && state[2] != '\0' && !strchr("TtZX", state[2]);
+}
+
 struct process_info this_machine(void) {
-    struct process_info info = {.cores = 1};
+    struct process_info info = {.process = (int32_t)getpid(), .cores = 1};
     char memory[64];
     cpu_set_t set;
     CPU_ZERO(&set);

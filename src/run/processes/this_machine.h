@@ -5,5 +5,7 @@
 #include "run/processes.h"
 
 struct process_info this_machine(void);
+/* Is it there, and neither stopped nor ended? By its number on this host; false where that is not known. */
+bool process_runs(int32_t process);
 
 #endif

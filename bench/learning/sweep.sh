@@ -1,0 +1,111 @@
+# One learning task under every weight policy, optimizer and seed; sourced by the scripts of the tasks, which set
+#
+#   name model train valid batch    what is trained on what; a mini-batch of the asynchronous policies is one micro-batch
+#   length                          how long: options of `penstock train`
+#   sgdm adam adamw                 options of each optimizer, its learning rate last
+#   bleu                            sentence pairs to translate at the end (optional)
+#
+# and then run `sweep`. Each training adds a line to $RESULTS/NAME.tsv, and one that stands there is not trained again: a sweep that
+# was stopped goes on where it was, and more seeds or policies come in beside the others. At the end a table is printed.
+#
+#   SEEDS ("0 1 2")  OPTIMIZERS ("sgdm adam adamw")  POLICIES (all)  RESULTS (runs/learning)
+#                    a policy with +r recomputes: its backward then has the activations of the weights that it reads
+#   JOBS (1)         trainings at a time
+#   RATES            learning rates in place of the task's, for looking for one
+#   TABLE            (no) only train; (only) only print the table
+#
+# Layers are cut evenly, not by measured times: so a training is the same wherever and however often it is run.
+. bench/common.sh
+results=${RESULTS:-runs/learning} seeds=${SEEDS:-0 1 2} optimizers=${OPTIMIZERS:-sgdm adam adamw} jobs=${JOBS:-1}
+policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r}
+data=${PENSTOCK_DATA:?names a directory with the data sets}
+
+# What to train, a line each: policy, optimizer, learning rate, seed. All of the first seed come before the second.
+combinations() {
+    for seed in $seeds; do
+        for optimizer in $optimizers; do
+            eval "set -- \$$optimizer"
+            while [ $# -gt 1 ]; do shift; done
+            for rate in ${RATES:-$1}; do
+                for policy in $policies; do
+                    [ "${policy%+r}" = spectrain ] && [ "$optimizer" != sgdm ] && continue
+                    echo "$policy $optimizer $rate $seed"
+                done
+            done
+        done
+    done
+}
+
+missing() {
+    combinations | while read -r key; do
+        grep -qF "$(echo "$key" | tr ' ' '\t')	" "$results/$name.tsv" 2>/dev/null || echo "$key"
+    done
+}
+
+# The costs of each layer, which nothing here depends on, so that not every training measures them anew.
+profile() {
+    [ -f "$results/$name.json" ] && return
+    "$penstock" profile --model "$model" --micro-batch "$batch,$((batch / 4))" --threads 1 --quiet \
+        -o "$results/$name.$$.json" >"$work/profiled"
+    mv "$results/$name.$$.json" "$results/$name.json"
+}
+
+# A line of results from a run's log: best validation accuracy, those of all evaluations, the last validation loss; how far
+# predicted and newest weights were from those of the backward, relative to them, on the first worker at the end.
+read_log() {
+    awk 'function number(name,   text) {
+             if (!match($0, "\"" name "\": [[]?[-0-9.e+]+")) return ""
+             text = substr($0, RSTART, RLENGTH); sub(/.*[ [[]/, "", text); return text }
+         /"valid_accuracy"/ {
+             accuracy = number("valid_accuracy"); if (accuracy > best) best = accuracy
+             way = way (way == "" ? "" : ",") accuracy; loss = number("valid_loss")
+             predicted = number("prediction_error"); newest = number("newest_error") }
+         END { printf "%s\t%s\t%s\t%s\t%s", best, way, loss, predicted == "" ? "-" : predicted, newest == "" ? "-" : newest }' "$1"
+}
+
+train_one() { # POLICY OPTIMIZER RATE SEED
+    run=$(mktemp -d "$work/run.XXXXXX")
+    micro_batches=1 recompute="" status=0
+    [ "$1" = 2bw ] && micro_batches=4
+    [ "$1" = "${1%+r}" ] || recompute=--recompute
+    eval "settings=\${$2% *}"
+    "$penstock" train --profile "$results/$name.json" --model "$model" --method uniform --workers 4 --weights "${1%+r}" $recompute \
+        --batch "$batch" --micro-batches $micro_batches --data "$train" --valid "$valid" $length --optimizer "$2" $settings "$3" \
+        --threads 1 --seed "$4" --out "$run/out" --quiet >"$run/printed" 2>"$run/errors" || status=$?
+    if [ $status -eq 0 ]; then
+        line=$(read_log "$run/out/log.jsonl") score=-
+        [ -z "${bleu:-}" ] || score=$("$penstock" evaluate --run "$run/out" --data "$bleu" --json --quiet | tr ',{}' '\n\n\n' | field bleu)
+    elif [ $status -eq 1 ]; then
+        line=$(printf 'diverged\t-\t-\t-\t-') score=-
+    else
+        echo "$name $*:" && cat "$run/errors"
+        return $status
+    fi >&2
+    printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$line" "$score" >>"$results/$name.tsv"
+    rm -rf "$run"
+}
+
+train_missing() {
+    missing >"$work/missing"
+    [ -s "$work/missing" ] || return 0
+    profile
+    running=0
+    while read -r policy optimizer rate seed; do
+        [ ! -f "$work/failed" ] || break
+        { train_one "$policy" "$optimizer" "$rate" "$seed" </dev/null || touch "$work/failed"; } &
+        running=$((running + 1))
+        [ $running -lt "$jobs" ] || { wait && running=0; }
+    done <"$work/missing"
+    wait
+    [ ! -f "$work/failed" ]
+}
+
+sweep() {
+    mkdir -p "$results"
+    [ "${TABLE:-}" = only ] || train_missing
+    [ "${TABLE:-}" = no ] || {
+        echo "$name: $model, 4 workers, batch $batch, $length"
+        echo "training data ${train#*:"$data"/}, validation data ${valid#*:"$data"/}" | sed "s|$data/||g"
+        awk -f bench/learning/table.awk "$results/$name.tsv"
+    }
+}

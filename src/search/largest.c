@@ -1,0 +1,199 @@
+/*
+ * How large a network fits (BaPipe's Table IV): for every combination of methods and machines the largest value of one option of a
+ * built-in network, such as its number of layers, for which there is a plan. Each try is a whole search on costs that are worked out
+ * (profile/modelled.h), so that every answer is a plan whose programs were verified, within its workers' memory.
+ *
+ * The values that the network accepts lie evenly apart (GNMT-L has only even numbers of layers). From the least on they are doubled
+ * until one does not fit, and the rest is bisected.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "profile/modelled.h"
+#include "search/compare.h"
+#include "search/search.h"
+
+/* Values looked through for the first two that are accepted; how many steps from the first are tried; and by when one must fit. */
+enum { FIRST_MAX = 64, STEPS_MAX = 1 << 13, FIT_MAX = 64 };
+
+struct network {
+    int value;
+    int64_t parameters;
+    struct ps_profile *profile; /* NULL: there is no network of this value */
+};
+
+struct largest {
+    const char *model, *key, *cluster_path;
+    struct ps_profile_options profile;
+    int first, step; /* of the values */
+    struct network *networks; /* those tried */
+    int count, room;
+};
+
+static enum ps_status make_model(const struct largest *largest, int value, struct ps_model **model, struct ps_error *error) {
+    struct text spec = {0};
+    text_add(&spec, "%s,%s=%d", largest->model, largest->key, value);
+    char *text = text_take(&spec);
+    if (!text) return error_memory(error, "a network's name", 64);
+    enum ps_status status = ps_model_create(text, model, error);
+    free(text);
+    return status;
+}
+
+/* The first two values that there are networks of. Where there are none, what is said of the first. */
+static enum ps_status find_values(struct largest *largest, struct ps_error *error) {
+    struct ps_error refusal = {0};
+    for (int value = 1; value <= FIRST_MAX && largest->step == 0; value++) {
+        struct ps_model *model;
+        struct ps_error said = {0};
+        enum ps_status status = make_model(largest, value, &model, &said);
+        if (refusal.status == PS_OK) refusal = said;
+        if (status != PS_OK) continue;
+        ps_model_destroy(model);
+        if (largest->first == 0)
+            largest->first = value;
+        else
+            largest->step = value - largest->first;
+    }
+    if (largest->step > 0) return PS_OK;
+    if (refusal.status == PS_OK || largest->first > 0)
+        return error_set(error, PS_USAGE, "--largest: %s of %s has no two values up to %d", largest->key, largest->model, FIRST_MAX);
+    error_prefix(&refusal, "--largest");
+    if (error) *error = refusal;
+    return PS_USAGE;
+}
+
+/* The costs of a value's network, made once. */
+static enum ps_status take_network(struct largest *largest, int value, const struct network **network, struct ps_error *error) {
+    for (int n = 0; n < largest->count; n++) {
+        if (largest->networks[n].value != value) continue;
+        *network = &largest->networks[n];
+        return PS_OK;
+    }
+    if (largest->count == largest->room) {
+        int room = largest->room > 0 ? 2 * largest->room : 64;
+        struct network *more = realloc(largest->networks, (size_t)room * sizeof *more);
+        if (!more) return error_memory(error, "a comparison", (size_t)room * sizeof *more);
+        largest->networks = more;
+        largest->room = room;
+    }
+    struct network *made = &largest->networks[largest->count];
+    struct ps_model *model;
+    *made = (struct network){.value = value};
+    enum ps_status status = make_model(largest, value, &model, error);
+    if (status == PS_OK) {
+        made->parameters = ps_model_info(model).parameters;
+        status = ps_profile_measure(model, &largest->profile, &made->profile, error);
+        ps_model_destroy(model);
+    }
+    if (status != PS_OK && status != PS_USAGE) return status;
+    largest->count++;
+    *network = made;
+    return PS_OK;
+}
+
+/* A combination while values are tried. */
+struct trial {
+    struct largest *largest;
+    const struct ps_plan_options *options;
+    const struct ps_cluster *cluster;
+    struct comparison_row *out;
+};
+
+/* A plan that fits fills the row. */
+static enum ps_status try_value(const struct trial *trial, int value, bool *fits, struct ps_error *error) {
+    const struct network *network;
+    struct ps_plan *plan;
+    struct ps_error refusal = {0};
+    *fits = false;
+    TRY(take_network(trial->largest, value, &network, error));
+    if (!network->profile) return PS_OK;
+    enum ps_status status = ps_plan_find(network->profile, trial->cluster, trial->options, &plan, &refusal);
+    if (status != PS_OK) {
+        if (trial->out->row.largest == 0) snprintf(trial->out->reason, sizeof trial->out->reason, "%s", refusal.message);
+        if (status == PS_NO_PLAN) return PS_OK;
+        if (error) *error = refusal;
+        return status;
+    }
+    *fits = plan->predicted.simulated;
+    if (*fits && value > trial->out->row.largest) {
+        status = comparison_fill(plan, network->profile, trial->cluster, trial->out, error);
+        trial->out->row.largest = value;
+        trial->out->row.parameters = network->parameters;
+        trial->out->reason[0] = '\0';
+    }
+    ps_plan_destroy(plan);
+    return status;
+}
+
+static int value_of(const struct largest *largest, int step) { return largest->first + step * largest->step; }
+
+/* `low` and `high` are numbers of steps: one that fits (-1: none yet), and one to try or that does not fit. */
+static enum ps_status bisect(const struct trial *trial, struct ps_error *error) {
+    int low = -1, high = 0;
+    bool fits = true;
+    while ((fits || low < 0) && high < (low < 0 ? FIT_MAX : STEPS_MAX)) {
+        TRY(try_value(trial, value_of(trial->largest, high), &fits, error));
+        if (!fits && low >= 0) break;
+        if (fits) low = high;
+        high = high > 0 ? 2 * high : 1;
+    }
+    while (low >= 0 && high - low > 1) {
+        int middle = low + (high - low) / 2;
+        TRY(try_value(trial, value_of(trial->largest, middle), &fits, error));
+        *(fits ? &low : &high) = middle;
+    }
+    return PS_OK;
+}
+
+static enum ps_status find_row(const void *context, const struct ps_plan_options *options,
+                               const struct ps_cluster_options *machines, struct comparison_row *out, struct ps_error *error) {
+    struct ps_cluster *cluster;
+    struct largest *largest = *(struct largest *const *)context;
+    struct ps_error refusal = {0};
+    TRY(comparison_cluster(largest->cluster_path, machines, &cluster, error));
+    struct trial trial = {.largest = largest, .options = options, .cluster = cluster, .out = out};
+    enum ps_status status = PS_OK;
+    for (int w = 0; w < cluster->workers && status == PS_OK; w++)
+        if (cluster->devices[w].memory_bytes == 0)
+            status = error_set(error, PS_USAGE, "--largest: worker %d has no limit of memory; give --memory", w);
+    if (status == PS_OK) {
+        status = bisect(&trial, &refusal);
+        /* A combination that contradicts itself is a row that says so. */
+        if (status == PS_USAGE)
+            status = PS_OK;
+        else if (status != PS_OK && error)
+            *error = refusal;
+    }
+    ps_cluster_destroy(cluster);
+    return status;
+}
+
+static enum ps_status check_device(const char *device, struct ps_error *error) {
+    const char *names[64];
+    size_t count = 0;
+    if (modelled_find(device)) return PS_OK;
+    for (; modelled_table[count]; count++) names[count] = modelled_table[count]->name;
+    return error_unknown(error, PS_USAGE, "device whose costs are worked out:", device, names, count);
+}
+
+enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,
+                                  const struct ps_compare_options *options, struct ps_comparison **comparison,
+                                  struct ps_error *error) {
+    int micro_batch = options->plan.micro_batch > 0 ? options->plan.micro_batch : 16;
+    struct largest largest = {.model = model, .key = key, .cluster_path = options->cluster_path}, *context = &largest;
+    largest.profile = (struct ps_profile_options){
+        .device = device ? device : "gpu:v100", .micro_batches = &micro_batch, .micro_batch_count = 1};
+    struct ps_comparison *made;
+    TRY(check_device(largest.profile.device, error));
+    TRY(find_values(&largest, error));
+    enum ps_status status = comparison_create(options, model, find_row, &context, &made, error);
+    if (status == PS_OK) {
+        snprintf(made->largest, sizeof made->largest, "%s", key);
+        *comparison = made;
+    }
+    for (int n = 0; n < largest.count; n++) ps_profile_destroy(largest.networks[n].profile);
+    free(largest.networks);
+    return status;
+}

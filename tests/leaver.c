@@ -1,0 +1,33 @@
+/*
+ * Preloaded into a program it ends the process of one rank in the middle: LEAVER_RANK leaves by LEAVER_HOW (exit or _exit) with
+ * LEAVER_STATUS, LEAVER_MS milliseconds after the file LEAVER_FILE is there.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void pause_ms(long milliseconds) {
+    struct timespec time = {.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static void *leave(void *argument) {
+    const char *file = argument, *how = getenv("LEAVER_HOW"), *wait = getenv("LEAVER_MS");
+    int status = atoi(getenv("LEAVER_STATUS"));
+    while (access(file, F_OK) != 0) pause_ms(10);
+    pause_ms(wait ? atol(wait) : 0);
+    if (how && strcmp(how, "_exit") == 0) _exit(status);
+    exit(status);
+}
+
+static void start(void) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
+    pthread_t thread;
+    if (!rank || !getenv("LEAVER_RANK") || strcmp(rank, getenv("LEAVER_RANK")) != 0 || !getenv("LEAVER_STATUS")) return;
+    if (pthread_create(&thread, NULL, leave, getenv("LEAVER_FILE")) == 0) pthread_detach(thread);
+}
+
+/* The guard's child is a process of its own, and only its own thread lives on in it. */
+__attribute__((constructor)) static void load(void) { pthread_atfork(NULL, NULL, start); }

@@ -1,0 +1,152 @@
+/*
+ * The watchdog against real threads: one that hangs in a call is found, one that computes, reads or goes on is not, however long
+ * it takes; and training through slow layers under a patience that is much shorter than they are.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/watchdog.h"
+#include "run_support.h"
+
+#define PATIENCE_S 0.4
+#define LOOK_S 0.02
+/* Long enough for the watchdog to bite several times. */
+#define MUCH_LONGER_S (5 * PATIENCE_S)
+
+enum { WORKERS = 3 };
+
+static struct place places[WORKERS];
+static atomic_bool over;
+
+/* Looks until a worker is found or the time is up. */
+static int watch(double seconds, bool alone) {
+    struct watchdog watchdog;
+    assert_ok(watchdog_create(WORKERS, PATIENCE_S, &watchdog, &test_error));
+    watchdog_start(&watchdog);
+    int found = -1;
+    for (double until = clock_now() + seconds; found < 0 && clock_now() < until; clock_sleep(LOOK_S))
+        found = watchdog_look(&watchdog, places, 0, WORKERS, alone);
+    if (found >= 0) assert_true(watchdog.still_s >= PATIENCE_S);
+    watchdog_free(&watchdog);
+    return found;
+}
+
+static void place_all(enum place_kind one, enum place_kind others) {
+    for (int w = 0; w < WORKERS; w++) place_note(&places[w], 7, w == 1 ? one : others);
+}
+
+static void test_hanging(void **state) {
+    (void)state;
+    place_all(PLACE_AT_WORK, PLACE_WAITING);
+    assert_int_equal(watch(20, true), 1);
+    place_all(PLACE_AT_WORK, PLACE_AT_END);
+    assert_int_equal(watch(20, false), 1);
+    /* All wait: for each other, where nobody is elsewhere. */
+    place_all(PLACE_WAITING, PLACE_WAITING);
+    assert_int_equal(watch(20, true), 0);
+    assert_int_equal(watch(MUCH_LONGER_S, false), -1);
+    place_all(PLACE_AT_END, PLACE_AT_END);
+    assert_int_equal(watch(MUCH_LONGER_S, true), -1);
+}
+
+/* What another thread does while the places stand still. */
+static void *compute(void *argument) {
+    volatile double number = 1;
+    while (!atomic_load(&over))
+        for (int i = 0; i < 1000; i++) number = number * 1.0000001;
+    return argument;
+}
+
+/* Sparingly: a megabyte now and then. */
+static void *read_slowly(void *argument) {
+    static char data[1 << 20];
+    int zero = open("/dev/zero", O_RDONLY);
+    while (!atomic_load(&over)) {
+        assert_int_equal(read(zero, data, sizeof data), sizeof data);
+        clock_sleep(PATIENCE_S / 4);
+    }
+    close(zero);
+    return argument;
+}
+
+static void *move(void *argument) {
+    for (int next = 8; !atomic_load(&over); next++) {
+        clock_sleep(PATIENCE_S / 4);
+        place_note(&places[2], next, PLACE_AT_WORK);
+    }
+    return argument;
+}
+
+static void test_busy(void **state) {
+    (void)state;
+    void *(*const busy[])(void *) = {compute, read_slowly, move};
+    for (size_t i = 0; i < sizeof busy / sizeof *busy; i++) {
+        pthread_t thread;
+        place_all(PLACE_AT_WORK, PLACE_WAITING);
+        atomic_store(&over, false);
+        assert_int_equal(pthread_create(&thread, NULL, busy[i], NULL), 0);
+        int found = watch(MUCH_LONGER_S, true);
+        atomic_store(&over, true);
+        pthread_join(thread, NULL);
+        assert_int_equal(found, -1);
+        /* And when it is over, it is noticed. */
+        place_all(PLACE_AT_WORK, PLACE_WAITING);
+        assert_int_equal(watch(20, true), 1);
+    }
+}
+
+/* Nobody looked: the process itself was stopped. */
+static void test_stopped_itself(void **state) {
+    (void)state;
+    struct watchdog watchdog;
+    place_all(PLACE_AT_WORK, PLACE_WAITING);
+    assert_ok(watchdog_create(WORKERS, 2 * PATIENCE_S, &watchdog, &test_error));
+    watchdog_start(&watchdog);
+    for (int look = 0; look < 3; look++) {
+        assert_int_equal(watchdog_look(&watchdog, places, 0, WORKERS, true), -1);
+        clock_sleep(2.5 * PATIENCE_S);
+    }
+    watchdog_free(&watchdog);
+}
+
+/* Layers that take many times the watchdog's patience, on a device that computes them in plain C. */
+static void test_slow_layers(void **state) {
+    (void)state;
+    char directory[4096], plan_path[4096];
+    struct run_case wanted = run_case_complete((struct run_case){.model = "vgg16,input=32,classes=4",
+                                                                 .workers = 2,
+                                                                 .micro_batch = 4,
+                                                                 .steps = 1,
+                                                                 .data = "synthetic:images,samples=4"});
+    test_directory_make(directory);
+    struct ps_plan *plan = run_case_plan(&wanted);
+    assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
+    ps_plan_destroy(plan);
+    struct ps_train_options options = run_case_options(&wanted, plan_path, NULL);
+    struct trainer trainer = {.wishes = &options};
+    assert_ok(trainer_setup(&trainer, &test_error));
+    trainer.crew->watchdog.patience_s = 0.1;
+    struct segment segment = {.programs = program_set_find(&trainer.programs, 1), .training = true};
+    assert_ok(crew_run(trainer.crew, &segment, NULL, NULL, &test_error));
+    print_message("a forward and a backward took %.2f s and %.2f s\n", trainer.crew->workers[0].busy_s,
+                  trainer.crew->workers[1].busy_s);
+    /* Otherwise nothing was tried. */
+    assert_true(trainer.crew->workers[0].busy_s > 0.3);
+    assert_ok(processes_leave(trainer.processes, PS_OK, &test_error));
+    trainer.processes = NULL;
+    trainer_free(&trainer);
+    test_directory_remove(directory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hanging),
+        cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_stopped_itself),
+        cmocka_unit_test(test_slow_layers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+/*
+ * Bi-Partition's plans as programs: on random networks and links every one lowers, verifies and runs; what is simulated comes close to
+ * what the method promises, which 1F1B's number of micro-batches under way does not where transfers take long; memory is kept.
+ */
+#include "plan/plan.h"
+#include "search_support.h"
+
+enum { LAYERS = 12, ROUNDS = 120 };
+
+static struct ps_profile *random_profile(struct random_key key) {
+    struct ps_profile *profile;
+    uint64_t drawn = 0;
+    assert_ok(profile_create(1, LAYERS, &profile, &test_error));
+    strcpy(profile->model, "random");
+    profile->tables[0].micro_batch = 1;
+    profile->tables[0].input_bytes = 64;
+    for (int l = 0; l < LAYERS; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        layer->time = (struct layer_times){.forward_s = 1e-3 * (1 + (double)random_below(key, drawn++, 8)),
+                                           .backward_input_s = 1e-3 * (1 + (double)random_below(key, drawn++, 8)),
+                                           .backward_weight_s = 1e-3 * (double)random_below(key, drawn++, 8)};
+        int64_t output = 64 * KIB * (1 + (int64_t)random_below(key, drawn++, 8));
+        layer->size = (struct layer_sizes){.parameter_bytes = 64 * KIB * (int64_t)random_below(key, drawn++, 8),
+                                           .output_bytes = output, .value_bytes = output, .stash_bytes = output};
+    }
+    return profile;
+}
+
+static int64_t most_memory(const struct ps_plan *plan) {
+    int64_t most = 0;
+    for (int w = 0; w < plan->workers; w++)
+        if (worker_memory_total(&plan->predicted.memory[w]) > most) most = worker_memory_total(&plan->predicted.memory[w]);
+    return most;
+}
+
+static void test_promises(void **state) {
+    (void)state;
+    int split = 0, kept = 0, shallow_kept = 0, deeper = 0;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        struct random_key key = test_key(round);
+        int workers = 2 + (int)random_below(key, 1000, 5);
+        struct ps_profile *profile = random_profile(key);
+        struct ps_cluster *cluster = make_cluster(workers, 0, 20e6 * (1 + (double)random_below(key, 1001, 10)));
+        struct ps_plan_options options = {.method = "bipartition", .weights = round % 2 ? "stash" : "pipeoptim"};
+        struct ps_plan *plan, *shallow;
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        options.schedule = "1f1b-async";
+        assert_ok(ps_plan_find(profile, cluster, &options, &shallow, &test_error));
+        assert_true(plan->predicted.simulated && shallow->predicted.simulated);
+        assert_true(plan->predicted.period_s <= shallow->predicted.period_s * (1 + 1e-9));
+        double promised = plan->predicted.objective_s;
+        split += plan_is_split(plan);
+        kept += plan->predicted.period_s < 1.02 * promised;
+        shallow_kept += shallow->predicted.period_s < 1.02 * promised;
+        if (strcmp(plan->schedule, "pattern") == 0) {
+            deeper++;
+            /* With less memory than the pattern takes, what fits is taken. */
+            struct ps_cluster *small = make_cluster(workers, most_memory(plan) - 1, 0);
+            struct ps_plan *less;
+            struct ps_error refusal = {0};
+            options.schedule = NULL;
+            enum ps_status status = ps_plan_find(profile, small, &options, &less, &refusal);
+            assert_true(status == PS_OK || status == PS_NO_PLAN);
+            if (status == PS_OK && less->predicted.simulated) assert_true(most_memory(less) < most_memory(plan));
+            if (status == PS_OK) ps_plan_destroy(less);
+            ps_cluster_destroy(small);
+        }
+        ps_plan_destroy(plan);
+        ps_plan_destroy(shallow);
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+    print_message("%d plans, %d split, %d with a pattern: %d keep what they promise, %d would with 1F1B\n", ROUNDS, split, deeper, kept,
+                  shallow_kept);
+    assert_true(split > ROUNDS / 4);
+    assert_true(kept > ROUNDS * 4 / 5);
+    assert_true(2 * shallow_kept < kept);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_promises)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

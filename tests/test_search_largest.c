@@ -1,0 +1,137 @@
+/* ps_compare_largest: the largest network that fits, on BaPipe's Table IV. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+#define GIB ((int64_t)1 << 30)
+
+enum { METHODS = 3, SCHEDULES = 2, MACHINES = 4 };
+static const char *const methods[METHODS] = {"data-parallel", "uniform", "bapipe"}, *const schedules[SCHEDULES] = {"gpipe", "1f1b"};
+static const int workers[MACHINES] = {1, 2, 4, 8};
+
+static struct ps_comparison *compare(const char *model, const char *key, int64_t memory) {
+    struct ps_compare_options options = {.methods = methods,
+                                         .method_count = METHODS,
+                                         .schedules = schedules,
+                                         .schedule_count = SCHEDULES,
+                                         .workers = workers,
+                                         .worker_count = MACHINES,
+                                         .memory_bytes = &memory,
+                                         .memory_count = 1,
+                                         .batch_per_worker = 32,
+                                         .plan = {.optimizer = "adam", .micro_batch = 16}};
+    struct ps_comparison *comparison;
+    assert_ok(ps_compare_largest(model, key, NULL, &options, &comparison, &test_error));
+    assert_string_equal(ps_comparison_largest(comparison), key);
+    assert_int_equal(ps_comparison_count(comparison), METHODS * SCHEDULES * MACHINES);
+    return comparison;
+}
+
+/* The paper's shape: data parallelism stays, pipelines grow with the devices, 1F1B beyond GPipe; on one device nothing differs but what
+ * a schedule holds. Of cuts that are even in time 1F1B comes within a tenth of the paper's figures. */
+static void gnmt_table(void **state) {
+    (void)state;
+    static const int published[MACHINES] = {32, 74, 118, 158};
+    const int64_t memory = 9 * GIB;
+    struct ps_comparison *comparison = compare("gnmt-l", "layers", memory);
+    int largest[MACHINES][SCHEDULES][METHODS];
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        largest[r / (METHODS * SCHEDULES)][r / METHODS % SCHEDULES][r % METHODS] = row.largest;
+        assert_null(row.reason);
+        assert_true(row.simulated && row.memory_bytes <= memory && row.memory_bytes > memory * 9 / 10);
+        assert_true(row.period_s >= row.lower_bound_s && row.largest % 2 == 0);
+        /* A layer of the encoder and one of the decoder, which also reads the attention's answer. */
+        assert_true(row.parameters == 445621825 + (int64_t)(row.largest - 32) / 2 * (8396800 + 12591104));
+    }
+    for (int m = 0; m < MACHINES; m++) {
+        assert_int_equal(largest[m][0][0], 32);
+        assert_int_equal(largest[m][1][0], largest[0][1][0]);
+        for (int s = 0; m > 0 && s < SCHEDULES; s++)
+            for (int method = 1; method < METHODS; method++) {
+                assert_true(largest[m][s][method] > largest[m - 1][s][method]);
+                assert_true(largest[m][s][method] > largest[m][s][0]);
+            }
+        for (int method = 0; method < METHODS; method++) assert_true(largest[m][1][method] > largest[m][0][method]);
+        for (int s = 0; s < SCHEDULES; s++) assert_true(largest[m][s][2] >= largest[m][s][1]);
+        if (m > 0) assert_true(abs(largest[m][1][1] - published[m]) * 10 <= published[m]);
+    }
+    char *table = ps_comparison_table(comparison), *grid = ps_comparison_grid(comparison), *json = ps_comparison_json(comparison);
+    assert_non_null(strstr(table, "445.6 M"));
+    assert_non_null(strstr(grid, "32 (445.6 M)"));
+    assert_non_null(strstr(json, "\"largest\": 32"));
+    free(table);
+    free(grid);
+    free(json);
+    ps_comparison_destroy(comparison);
+}
+
+/* One value more does not fit: the answer is the largest, not just one. */
+static void next_value_does_not_fit(void **state) {
+    (void)state;
+    const int64_t memory = GIB / 4;
+    struct ps_comparison *comparison = compare("gnmt-l,hidden=256,vocab=1000", "layers", memory);
+    static const int sizes[] = {16};
+    for (int r = 0; r < ps_comparison_count(comparison); r += 5) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        for (int more = 0; more <= 2; more += 2) {
+            char spec[128];
+            struct ps_model *model;
+            struct ps_profile *profile;
+            struct ps_cluster *cluster;
+            struct ps_plan *plan;
+            snprintf(spec, sizeof spec, "gnmt-l,hidden=256,vocab=1000,layers=%d", row.largest + more);
+            assert_ok(ps_model_create(spec, &model, &test_error));
+            assert_ok(ps_profile_measure(model,
+                                         &(struct ps_profile_options){
+                                             .device = "gpu:v100", .micro_batches = sizes, .micro_batch_count = 1},
+                                         &profile, &test_error));
+            assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = row.workers, .memory_bytes = memory}, &cluster,
+                                         &test_error));
+            struct ps_plan_options options = {.method = row.method,
+                                              .schedule = row.schedule,
+                                              .optimizer = "adam",
+                                              .micro_batch = 16,
+                                              .micro_batches = 2 * row.workers};
+            enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &test_error);
+            assert_int_equal(status, more ? PS_NO_PLAN : PS_OK);
+            if (status == PS_OK) ps_plan_destroy(plan);
+            ps_cluster_destroy(cluster);
+            ps_profile_destroy(profile);
+            ps_model_destroy(model);
+        }
+    }
+    ps_comparison_destroy(comparison);
+}
+
+static void contradictions_are_named(void **state) {
+    (void)state;
+    const int64_t memory = 9 * GIB;
+    struct ps_compare_options options = {.workers = workers, .worker_count = 1, .memory_bytes = &memory, .memory_count = 1};
+    struct ps_comparison *comparison;
+    assert_status(ps_compare_largest("gnmt-l", "layer", NULL, &options, &comparison, &test_error), PS_USAGE, "layers");
+    assert_status(ps_compare_largest("gnmt-l", "layers", "cpu", &options, &comparison, &test_error), PS_USAGE, "gpu:v100");
+    assert_status(ps_compare_largest("gnmtl", "layers", NULL, &options, &comparison, &test_error), PS_USAGE, "gnmt-l");
+    options.memory_count = 0;
+    assert_status(ps_compare_largest("gnmt-l", "layers", NULL, &options, &comparison, &test_error), PS_USAGE, "give --memory");
+    static const int64_t tiny = 1 << 20;
+    options.memory_bytes = &tiny;
+    options.memory_count = 1;
+    options.plan.method = "pipedream";
+    assert_ok(ps_compare_largest("gnmt-l", "layers", NULL, &options, &comparison, &test_error));
+    struct ps_comparison_row row = ps_comparison_row(comparison, 0);
+    assert_int_equal(row.largest, 0);
+    assert_non_null(strstr(row.reason, "worker 0 has 1.00 MiB"));
+    ps_comparison_destroy(comparison);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gnmt_table),
+        cmocka_unit_test(next_value_does_not_fit),
+        cmocka_unit_test(contradictions_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
