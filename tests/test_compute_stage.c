@@ -657,13 +657,13 @@ static void test_clock(void **state) {
     double done = device->class->done_at(device) + 1;
     device->class->not_before(device, done);
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_BOTH, &test_error));
-    assert_float_equal(device->class->done_at(device) - done, 2 * 6e-3, 1e-6);
+    assert_float_equal((device->class->done_at(device) - done), 2 * 6e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_INPUT_APART, &test_error));
-    assert_float_equal(device->class->done_at(device) - done, 2 * 8e-3, 1e-6);
+    assert_float_equal((device->class->done_at(device) - done), 2 * 8e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_WEIGHTS_APART, &test_error));
-    assert_float_equal(device->class->done_at(device) - done, 2 * 28e-3, 1e-6);
+    assert_float_equal((device->class->done_at(device) - done), 2 * 28e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &step, STAGE_WEIGHTS_APART, &test_error));
-    assert_float_equal(device->class->done_at(device) - done, 2 * 49e-3, 1e-6);
+    assert_float_equal((device->class->done_at(device) - done), 2 * 49e-3, 1e-6);
     stage_destroy(stage);
     graph_destroy(graph);
     device_close(device);
