@@ -26,6 +26,21 @@ static void known_answers(void **state) {
     }
 }
 
+/* Many blocks at once are the blocks one by one, also where the counter's low half ends. */
+static void blocks_are_the_same_together(void **state) {
+    (void)state;
+    static const uint64_t firsts[] = {0, RANDOM_LANES, 0xffffffffu - RANDOM_LANES + 1, (uint64_t)1 << 32, (uint64_t)77 << 40};
+    struct random_key key = test_key(9);
+    for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++) {
+        uint32_t together[4][RANDOM_LANES], words[4];
+        random_blocks(key, firsts[f], together);
+        for (uint64_t lane = 0; lane < RANDOM_LANES; lane++) {
+            random_block(key, firsts[f] + lane, words);
+            for (int w = 0; w < 4; w++) assert_int_equal(together[w][lane], words[w]);
+        }
+    }
+}
+
 static void uniform_fills_its_range_evenly(void **state) {
     (void)state;
     enum { COUNT = 100000, BINS = 20 };
@@ -130,6 +145,7 @@ static void keys_differ_in_every_part(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_answers),
+        cmocka_unit_test(blocks_are_the_same_together),
         cmocka_unit_test(uniform_fills_its_range_evenly),
         cmocka_unit_test(normal_has_its_moments),
         cmocka_unit_test(below_stays_below_and_reaches_all),

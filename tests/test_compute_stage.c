@@ -129,7 +129,7 @@ static void test_sizes_by_hand(void **state) {
     assert_int_equal(layers[0].value_bytes, conv1);
     assert_int_equal(layers[0].stash_bytes, data);
     assert_int_equal(layers[0].tail_bytes, conv1);                   /* the ReLU's backward reads it */
-    assert_int_equal(layers[0].workspace_bytes, conv1 + parameters); /* a ReLU's gradient, added weights' gradients */
+    assert_int_equal(layers[0].workspace_bytes, parameters); /* added weights' gradients */
     assert_int_equal(layers[1].parameter_bytes, 0);
     assert_int_equal(layers[1].stash_bytes, conv1 + pool1); /* its input, and which pixel won */
     assert_int_equal(layers[1].tail_bytes, 0);
@@ -316,7 +316,8 @@ static void test_recomputation(void **state) {
     on_real_devices(check_recomputation);
 }
 
-/* A backward writes its gradients, its stash and its workspace, and nothing else; and it may run again. */
+/* A backward writes its gradients, its stash, its workspace and the gradient that arrived, and nothing else; with that gradient
+ * it may run again. */
 static void check_backward_leaves_inputs_alone(struct device *device) {
     struct graph *graph = take_model("resnet,input=8,classes=5");
     int cut = 4; /* layer 3, an addition with its ReLU in place, ends the first stage */
@@ -324,18 +325,19 @@ static void check_backward_leaves_inputs_alone(struct device *device) {
     fill_data(chain);
     struct stage_step step = training_step(0);
     chain_forward(chain, 0, &step);
-    chain_backward(chain, 0, &step);
+    assert_ok(stage_backward(chain->stages[1], &chain->blocks[0][1], &step, STAGE_BOTH, &test_error));
     int64_t sizes[] = {chain->sizes[0].output_bytes, chain->sizes[0].parameter_bytes, chain->sizes[0].input_bytes};
-    const void *blocks[] = {chain->arriving[0][0], chain->weights[0], chain->blocks[0][0].input};
-    void *kept[3];
+    void *blocks[] = {chain->arriving[0][0], chain->weights[0], chain->blocks[0][0].input}, *kept[3];
     for (int i = 0; i < 3; i++) {
         kept[i] = chain_take(chain, sizes[i]);
         memcpy(kept[i], blocks[i], (size_t)sizes[i]);
     }
     float *gradients = chain_take(chain, sizes[1]);
-    memcpy(gradients, chain->blocks[0][0].gradients, (size_t)sizes[1]);
     assert_ok(stage_backward(chain->stages[0], &chain->blocks[0][0], &step, STAGE_BOTH, &test_error));
-    for (int i = 0; i < 3; i++) assert_memory_equal(kept[i], blocks[i], (size_t)sizes[i]);
+    for (int i = 1; i < 3; i++) assert_memory_equal(kept[i], blocks[i], (size_t)sizes[i]);
+    memcpy(gradients, chain->blocks[0][0].gradients, (size_t)sizes[1]);
+    memcpy(blocks[0], kept[0], (size_t)sizes[0]);
+    assert_ok(stage_backward(chain->stages[0], &chain->blocks[0][0], &step, STAGE_BOTH, &test_error));
     assert_memory_equal(gradients, chain->blocks[0][0].gradients, (size_t)sizes[1]);
     chain_destroy(chain);
     graph_destroy(graph);
@@ -381,6 +383,15 @@ static void test_accumulation(void **state) {
     on_real_devices(check_accumulation);
 }
 
+/* Runs a half with the gradient that arrived for the whole, into blocks of its own. */
+static void run_half(struct chain *chain, int s, struct stage_blocks *own, const void *arrived, enum stage_half half) {
+    struct stage_step step = training_step(0);
+    poison(own->workspace, chain->sizes[s].workspace_bytes);
+    poison(own->input_gradient, chain->sizes[s].input_bytes);
+    memcpy(own->output_gradient, arrived, (size_t)chain->sizes[s].output_bytes);
+    assert_ok(stage_backward(chain->stages[s], own, &step, half, &test_error));
+}
+
 /* Each half of the backward of a layer, run alone, gives its half of what both give together. */
 static void check_halves(struct device *device) {
     struct graph *graph = tangle();
@@ -390,19 +401,19 @@ static void check_halves(struct device *device) {
     fill_data(chain);
     struct stage_step step = training_step(0);
     chain_forward(chain, 0, &step);
-    chain_backward(chain, 0, &step);
-    for (int s = 1; s < chain->count; s++) {
-        struct stage_blocks blocks = chain->blocks[0][s];
+    for (int s = chain->count - 1; s >= 1; s--) {
+        struct stage_blocks *whole = &chain->blocks[0][s], own = *whole;
         int64_t parameters = chain->sizes[s].parameter_bytes, inputs = chain->sizes[s].input_bytes;
-        float *gradients = chain_take(chain, parameters), *input_gradient = chain_take(chain, inputs);
-        blocks.gradients = gradients;
-        blocks.input_gradient = input_gradient;
-        assert_ok(stage_backward(chain->stages[s], &blocks, &step, STAGE_INPUT, &test_error));
-        assert_memory_equal(input_gradient, chain->blocks[0][s].input_gradient, (size_t)inputs);
-        poison(blocks.workspace, chain->sizes[s].workspace_bytes);
-        poison(input_gradient, inputs);
-        assert_ok(stage_backward(chain->stages[s], &blocks, &step, STAGE_WEIGHTS, &test_error));
-        assert_memory_equal(gradients, chain->blocks[0][s].gradients, (size_t)parameters);
+        void *arrived = chain_take(chain, chain->sizes[s].output_bytes);
+        own.gradients = chain_take(chain, parameters);
+        own.input_gradient = chain_take(chain, inputs);
+        own.output_gradient = chain_take(chain, chain->sizes[s].output_bytes);
+        if (s < chain->count - 1) memcpy(arrived, whole->output_gradient, (size_t)chain->sizes[s].output_bytes);
+        assert_ok(stage_backward(chain->stages[s], whole, &step, STAGE_BOTH, &test_error));
+        run_half(chain, s, &own, arrived, STAGE_INPUT);
+        assert_memory_equal(own.input_gradient, whole->input_gradient, (size_t)inputs);
+        run_half(chain, s, &own, arrived, STAGE_WEIGHTS);
+        assert_memory_equal(own.gradients, whole->gradients, (size_t)parameters);
     }
     chain_destroy(chain);
     graph_destroy(graph);

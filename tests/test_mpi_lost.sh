@@ -39,7 +39,8 @@ below() { # PID
     done
 }
 
-rank_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^\(OMPI_COMM_WORLD_RANK\|PMI_RANK\)=//p' | head -n 1; }
+# Some are gone before they are looked at.
+rank_of() { [ ! -r "/proc/$1/environ" ] || tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n 's/^\(OMPI_COMM_WORLD_RANK\|PMI_RANK\)=//p' | head -n 1; }
 
 # begin NAME [PREFIX...]: training of three ranks in NAME; NAME/status and NAME/err. It is not over by itself before it must have failed.
 begin() {
@@ -74,7 +75,7 @@ lose() {
 # named NAME RANK WHAT: status 6, and the message.
 named() {
     [ "$(cat "$1/status")" -eq 6 ] || complain "$1" "status $(cat "$1/status")"
-    grep -Eq "^penstock: worker $2 was lost: rank $2 on .* $3.*; worker [0-2] on .* waits for it at" "$1/err" || complain "$1" "not said so"
+    grep -Eq "^penstock: worker $2 was lost: rank $2 on .* $3.*; worker [0-2] on .* (waits|would wait) for it at" "$1/err" || complain "$1" "not said so"
     # Without rank 0 nobody writes into the run's directory.
     if [ "$2" -ne 0 ]; then
         [ "$(grep -c '^worker' "$1/run/lost.txt")" -eq 3 ] || complain "$1" "no lost.txt"

@@ -49,6 +49,7 @@ static void close_network(struct network *n) {
 static char *translations(struct network *n, int beam, struct bleu *bleu) {
     struct text sentences = {0};
     struct translation_options options = {.stage = n->chain->stages[0],
+                                          .graph = n->model->graph,
                                           .blocks = n->chain->blocks[0][0],
                                           .rows = ROWS,
                                           .beam = beam,

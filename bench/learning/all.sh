@@ -5,5 +5,5 @@ set -eu
 cd "$(dirname "$0")/../.."
 run() { for task in lenet5 vgg resnet residual_lstm gnmt8 gpt2; do bench/learning/$task.sh; done; }
 for seed in ${SEEDS:-0 1 2}; do (export SEEDS="$seed" TABLE=no && run); done
-TABLE=only run
+(export TABLE=only && run)
 awk -f bench/learning/summary.awk "${RESULTS:-runs/learning}"/*.tsv

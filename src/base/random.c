@@ -8,22 +8,27 @@
  */
 #include "base/random.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/vector.h"
+
+/* Of a counter c and a key k, in scalars, so that a loop around it can be vectorised. */
+static inline void turn(uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0, uint32_t k1) {
+    uint64_t left = (uint64_t)0xD2511F53u * *c0, right = (uint64_t)0xCD9E8D57u * *c2;
+    *c0 = (uint32_t)(right >> 32) ^ *c1 ^ k0;
+    *c2 = (uint32_t)(left >> 32) ^ *c3 ^ k1;
+    *c1 = (uint32_t)right;
+    *c3 = (uint32_t)left;
+}
+
+#define ROUNDS(c0, c1, c2, c3, k0, k1)                                                                                         \
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) turn(&c0, &c1, &c2, &c3, k0, k1);
+
 static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int round = 0; round < 10; round++) {
-        uint64_t left = (uint64_t)0xD2511F53u * c0;
-        uint64_t right = (uint64_t)0xCD9E8D57u * c2;
-        c0 = (uint32_t)(right >> 32) ^ c1 ^ k0;
-        c2 = (uint32_t)(left >> 32) ^ c3 ^ k1;
-        c1 = (uint32_t)right;
-        c3 = (uint32_t)left;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+    ROUNDS(c0, c1, c2, c3, k0, k1)
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
@@ -52,6 +57,23 @@ struct random_key random_key_named(uint64_t seed, enum random_use use, const cha
 
 void random_block(struct random_key key, uint64_t index, uint32_t words[4]) {
     philox((const uint32_t[4]){low(index), high(index), key.word[2], key.word[3]}, key.word, words);
+}
+
+/* philox, with lane i's counter i above `c0`, which it does not overflow. */
+static VECTOR_CLONES void philox_lanes(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4][RANDOM_LANES]) {
+    const uint32_t first = counter[0], second = counter[1], third = counter[2], fourth = counter[3], left_key = key[0],
+                   right_key = key[1];
+#pragma omp simd
+    for (uint32_t lane = 0; lane < RANDOM_LANES; lane++) {
+        uint32_t c0 = first + lane, c1 = second, c2 = third, c3 = fourth, k0 = left_key, k1 = right_key;
+        ROUNDS(c0, c1, c2, c3, k0, k1)
+        words[0][lane] = c0, words[1][lane] = c1, words[2][lane] = c2, words[3][lane] = c3;
+    }
+}
+
+void random_blocks(struct random_key key, uint64_t first, uint32_t words[4][RANDOM_LANES]) {
+    assert(first % RANDOM_LANES == 0);
+    philox_lanes((const uint32_t[4]){low(first), high(first), key.word[2], key.word[3]}, key.word, words);
 }
 
 float random_uniform(struct random_key key, uint64_t index) {

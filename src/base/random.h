@@ -22,6 +22,9 @@ struct random_key random_key_named(uint64_t seed, enum random_use use, const cha
 
 /* Four independent 32-bit words for `index`. */
 void random_block(struct random_key key, uint64_t index, uint32_t words[4]);
+enum { RANDOM_LANES = 64 };
+/* The same for RANDOM_LANES indices from `first` on, a multiple of RANDOM_LANES: word by word, and several times faster. */
+void random_blocks(struct random_key key, uint64_t first, uint32_t words[4][RANDOM_LANES]);
 /* Uniform in [0, 1) with 24 bits, element `index` of the stream: the upper bits of word `index % 4` of block `index / 4`. */
 float random_uniform(struct random_key key, uint64_t index);
 /* Standard normal (Box-Muller), element `index` of the stream. */

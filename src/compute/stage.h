@@ -28,8 +28,8 @@ struct stage_blocks {
     float *input, *output; /* output NULL at the network's end */
     float *stash;
     float *delta; /* NULL where the backward is not split */
-    const float *output_gradient; /* NULL at the network's end */
-    float *input_gradient;        /* NULL at the network's start */
+    float *output_gradient; /* NULL at the network's end; a backward leaves in it what it likes */
+    float *input_gradient;  /* NULL at the network's start */
     void *workspace;
 };
 
@@ -74,6 +74,10 @@ enum ps_status stage_layer_sizes(struct device *device, const struct graph *grap
  * is 0 but for the network's last stage. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error);
+/* The same once more on the same blocks, where only a part of the input has changed since: layers that `kept` marks (by number
+ * in the network) are left out, their values lie there from the forward before. */
+enum ps_status stage_forward_again(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
+                                   const bool *kept, struct stage_result *result, struct ps_error *error);
 /* After a forward of the network's last stage: what its loss made of it, the probabilities of the classes (samples, positions,
  * classes); it lies in `blocks`. */
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks);

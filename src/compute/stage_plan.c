@@ -8,9 +8,8 @@
  *   - A value inside a layer has it in the layer's part of the workspace.
  *   - The first reader to come (the last in order) writes the gradient; the others write into temporary memory, and it is
  *     added. So the order of additions is that of the nodes, wherever the cuts are.
- *   - An in-place node turns its output's gradient into its input's where it lies. The arriving block is not ours to write:
- *     there the result goes to memory of its own. That memory is counted for every layer that would need it as a stage's last,
- *     so that a layer's workspace is the same in every stage.
+ *   - An in-place node turns its output's gradient into its input's where it lies, in the block that arrived as elsewhere: nobody
+ *     reads what arrived again.
  *
  * Where the backward of the weights comes later, each node's output gradient is copied to the delta block at the moment when the
  * weight kernel would have read it: gradients lie in memory that is used again and that in-place nodes turn over. The weight
@@ -24,8 +23,6 @@
 struct gradient {
     struct place place; /* PLACE_NONE: of the data, which has none */
     bool written;       /* by a reader, or complete from the start */
-    bool borrowed;      /* lies in the block that arrived; `own` is where it goes when it must change */
-    struct place own;
 };
 
 struct planner {
@@ -105,18 +102,6 @@ static void enter_cut(struct planner *planner, int layer) {
     }
 }
 
-/* Whether the layer itself changes the gradient of a value that it makes. */
-static bool changes_gradient(const struct stage *stage, const struct layer *layer, int root) {
-    for (int i = layer->node_first; i < layer->node_first + layer->node_count; i++) {
-        const struct stage_node *node = &stage->nodes[i - stage->node_first];
-        if (node->kernel == NULL) continue;
-        for (int j = 0; j < node->node->input_count; j++) {
-            if (stage->graph->nodes[node->node->inputs[j]].root == root) return true;
-        }
-    }
-    return false;
-}
-
 /* Gradients of the values that the layer makes; `end` counts the workspace that they take. */
 static void enter_layer(struct planner *planner, int number, int64_t *end) {
     const struct stage *stage = planner->stage;
@@ -131,8 +116,6 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
             continue;
         }
         *gradient = (struct gradient){.place = cut_gradient(stage, number + 1, root), .written = true};
-        gradient->borrowed = number == stage->last;
-        if (changes_gradient(stage, layer, root)) gradient->own = place_carve(PLACE_WORKSPACE, end, bytes);
     }
 }
 
@@ -152,10 +135,6 @@ static bool place_input_gradients(struct planner *planner, struct stage_node *no
             node->input_gradient[i] = place_carve(PLACE_WORKSPACE, end, stage_value_bytes(stage->graph, stage->samples, root));
             continue;
         }
-        if (gradient->borrowed) {
-            gradient->borrowed = false;
-            gradient->place = gradient->own;
-        }
         gradient->written = true;
         node->input_gradient[i] = gradient->place;
     }
@@ -169,11 +148,6 @@ static void plan_additions(struct planner *planner, struct stage_node *node, enu
         if (!temporary[i]) continue;
         int root = planner->stage->graph->nodes[node->node->inputs[i]].root;
         struct gradient *gradient = &planner->gradients[root];
-        if (gradient->borrowed) {
-            push_move(planner, list, action_copy, half, root, gradient->place, gradient->own);
-            gradient->place = gradient->own;
-            gradient->borrowed = false;
-        }
         push_move(planner, list, action_add, half, root, node->input_gradient[i], gradient->place);
     }
 }

@@ -130,13 +130,14 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
     };
 }
 
+/* `kept`: layers to leave out; NULL: none. */
 static enum ps_status run_list(const struct stage_run *run, const struct action_list *list, enum stage_half half,
-                               struct ps_error *error) {
+                               const bool *kept, struct ps_error *error) {
     enum ps_status status = PS_OK;
     uint64_t mode = denormals_flush();
     for (int i = 0; i < list->count && status == PS_OK; i++) {
         const struct action *action = &list->actions[i];
-        if (!(action->half & half)) continue;
+        if (!(action->half & half) || (kept && action->node && kept[action->node->node->layer])) continue;
         status = action->run(run, action, error);
         if (run->step->between) run->step->between(run->step->between_context);
     }
@@ -162,10 +163,15 @@ static enum ps_status check_labels(const struct stage_run *run, int64_t *counted
 
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error) {
+    return stage_forward_again(stage, blocks, step, NULL, result, error);
+}
+
+enum ps_status stage_forward_again(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
+                                   const bool *kept, struct stage_result *result, struct ps_error *error) {
     struct stage_result made = {0};
     struct stage_run run = start(stage, blocks, step, &made);
     TRY(check_labels(&run, &made.counted, error));
-    TRY(run_list(&run, &stage->forward, STAGE_BOTH, error));
+    TRY(run_list(&run, &stage->forward, STAGE_BOTH, kept, error));
     if (result != NULL) *result = made;
     return PS_OK;
 }
@@ -174,7 +180,7 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
                               enum stage_half half, struct ps_error *error) {
     struct stage_result unused = {0};
     struct stage_run run = start(stage, blocks, step, &unused);
-    return run_list(&run, &stage->backward, half, error);
+    return run_list(&run, &stage->backward, half, NULL, error);
 }
 
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks) {

@@ -116,6 +116,7 @@ static enum ps_status run_translation(struct evaluator *evaluator, double *bleu,
     const struct ps_evaluate_options *options = evaluator->options;
     if (!dataset_has_pairs(evaluator->samples.dataset)) return PS_OK;
     struct translation_options translation = {.stage = evaluator->stage,
+                                              .graph = evaluator->model->graph,
                                               .blocks = evaluator->blocks,
                                               .rows = evaluator->batch,
                                               .beam = options->beam > 0 ? options->beam : 1,

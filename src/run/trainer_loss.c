@@ -15,6 +15,8 @@
 enum { LAST_INSTRUCTIONS = 6 };
 /* A beat comes five times a second: so long until all have told where they stand. */
 #define LAST_BEATS_S 0.3
+/* So far a worker's program is searched for what it needs of a lost one. */
+enum { INSTRUCTIONS_AHEAD = 64 };
 
 static int worker_count(const struct trainer *trainer) {
     return trainer->crew ? trainer->crew->worker_count : trainer->processes->count;
@@ -58,18 +60,28 @@ static void add_worker(const struct trainer *trainer, int worker, struct text *t
     if (trainer->processes->count > 1) text_add(text, " on %s", trainer->processes->info[worker].host);
 }
 
-/* "; worker 1 waits for it at 1B5 (...)", of all that do. */
+/* The first instruction from `next` on that reads what comes from `lost`; program->count: none does soon. */
+static int find_need(const struct program *program, int next, int lost) {
+    for (int i = next; i < program->count && i < next + INSTRUCTIONS_AHEAD; i++) {
+        enum action action = opcode_table[program->code[i].op].action;
+        bool computes = action != ACTION_SEND && action != ACTION_RECEIVE;
+        if (computes && reads_from(&program->code[i], program, i, lost)) return i;
+    }
+    return program->count;
+}
+
+/* "; worker 1 waits for it at 1B5 (...)", of all that do, or would next: the end of a run stops those who have not come to it yet. */
 static void add_waiting(const struct trainer *trainer, int lost, struct text *text) {
     char place[160];
     for (int worker = 0; worker < worker_count(trainer); worker++) {
         struct process_state state = state_of(trainer, worker);
         const struct program *program = program_of(trainer, &state, worker);
-        if (worker == lost || !program || !state.waiting) continue;
-        const struct instruction *instruction = &program->code[state.next];
-        if (!reads_from(instruction, program, state.next, lost)) continue;
+        int need = worker == lost || !program ? -1 : find_need(program, state.next, lost);
+        if (need < 0 || need == program->count) continue;
         text_add(text, "; ");
         add_worker(trainer, worker, text);
-        text_add(text, " waits for it at %s", place_text(instruction, place));
+        text_add(text, state.waiting && need == state.next ? " waits for it at %s" : " would wait for it at %s",
+                 place_text(&program->code[need], place));
     }
 }
 

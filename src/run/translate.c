@@ -36,7 +36,41 @@ struct search {
     int candidate_count;
     float *sample;   /* one sample, as the dataset reads it */
     int32_t *labels; /* none counts */
+    bool *kept;      /* layers that the decoder's words do not reach */
 };
+
+/* Does the node read the words that are being written? The target's are the data's last positions. */
+static bool reads_target(const struct node *node, int64_t source, const bool *reached) {
+    for (int i = 0; i < node->input_count; i++) {
+        if (reached[node->inputs[i]]) return true;
+        bool whole = node->inputs[i] == 0; /* all of the data */
+        if (whole && (node->id != OPERATOR_SLICE || node->attributes.first + node->attributes.count > source)) return true;
+    }
+    return false;
+}
+
+/* Marks the layers of which no node follows from the target's words. A node that works in place goes with what it works on. */
+static enum ps_status mark_kept(const struct graph *graph, int64_t source, bool *kept, struct ps_error *error) {
+    bool *reached = calloc((size_t)graph->node_count, sizeof *reached), changed = true;
+    if (!reached) return error_memory(error, "a translation", (size_t)graph->node_count);
+    for (int l = 0; l < graph->layer_count; l++) kept[l] = true;
+    for (int n = 1; n < graph->node_count; n++) {
+        const struct node *node = &graph->nodes[n];
+        reached[n] = reads_target(node, source, reached);
+        if (reached[n] && node->layer >= 0) kept[node->layer] = false;
+    }
+    while (changed) {
+        changed = false;
+        for (int n = 1; n < graph->node_count; n++) {
+            int own = graph->nodes[n].layer, other = graph->nodes[graph->nodes[n].root].layer;
+            if (own < 0 || other < 0 || kept[own] == kept[other]) continue;
+            kept[own] = kept[other] = false;
+            changed = true;
+        }
+    }
+    free(reached);
+    return PS_OK;
+}
 
 static double rank_of(const struct hypothesis *h) { return h->log_probability / pow((5.0 + h->length) / 6, LENGTH_POWER); }
 
@@ -148,7 +182,7 @@ static enum ps_status run(struct search *search, struct bleu *bleu, struct ps_er
         for (int64_t position = 0; position < search->target && !ended; position++) {
             struct stage_step step = {.labels = search->labels};
             write_input(search, position);
-            TRY(stage_forward(o->stage, &o->blocks, &step, NULL, error));
+            TRY(stage_forward_again(o->stage, &o->blocks, &step, position > 0 ? search->kept : NULL, NULL, error));
             const float *probabilities = stage_probabilities(o->stage, &o->blocks);
             ended = true;
             for (int s = 0; s < count; s++) ended = advance(search, s * o->beam, position, probabilities) && ended;
@@ -170,13 +204,18 @@ enum ps_status translate(const struct translation_options *options, struct bleu 
     search.candidates = calloc((size_t)options->beam + 1, sizeof *search.candidates);
     search.sample = calloc((size_t)shape->height, sizeof *search.sample);
     search.labels = calloc(tokens, sizeof *search.labels);
-    bool taken = search.tokens && search.next_tokens && search.rows && search.candidates && search.sample && search.labels;
-    enum ps_status status = taken ? run(&search, bleu, error) : error_memory(error, "beam search", 8 * tokens);
+    search.kept = calloc((size_t)options->graph->layer_count, sizeof *search.kept);
+    bool taken = search.tokens && search.next_tokens && search.rows && search.candidates && search.sample && search.labels &&
+                 search.kept;
+    enum ps_status status = taken ? PS_OK : error_memory(error, "beam search", 8 * tokens);
+    if (status == PS_OK) status = mark_kept(options->graph, search.source, search.kept, error);
+    if (status == PS_OK) status = run(&search, bleu, error);
     free(search.tokens);
     free(search.next_tokens);
     free(search.rows);
     free(search.candidates);
     free(search.sample);
     free(search.labels);
+    free(search.kept);
     return status;
 }

@@ -3,7 +3,7 @@
  *
  * The decoder's next token follows from what it has read, so translating is the network's own forward, over and over: each pass
  * gives the probabilities at one more position. Nothing but the forward of a stage is needed, and what is evaluated is exactly
- * what was trained.
+ * what was trained. What does not follow from the words that were written (the encoder) is computed once for a sentence.
  *
  * Hypotheses are ranked by log probability / ((5 + tokens) / 6)^0.6 (Wu et al. 2016, equation 14, with the alpha of the
  * reference implementation and without its coverage penalty). A beam of 1 is greedy.
@@ -18,6 +18,7 @@
 
 struct translation_options {
     struct stage *stage; /* the whole network */
+    const struct graph *graph; /* the same */
     struct stage_blocks blocks;
     int rows; /* samples that the stage computes; at least `beam` */
     int beam;

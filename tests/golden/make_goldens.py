@@ -65,6 +65,17 @@ class Classified(nn.Module):
         return self.classifier(self.features(x).flatten(1))
 
 
+class Responses(nn.Module):
+    """Local response normalisation, strong enough to see, between a convolution and a linear layer; the test builds the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.fc = nn.Conv2d(2, 9, 3, padding=1), nn.LocalResponseNorm(5, 2.0, 0.75, 1.5), nn.Linear(9 * 20, 10)
+
+    def forward(self, x):
+        return self.fc(self.norm(self.conv(x)).flatten(1))
+
+
 def classifier(features, width):
     hidden = [nn.Identity(), nn.Linear(features, width), nn.ReLU(), nn.Identity(), nn.Linear(width, width), nn.ReLU()]
     return hidden + [nn.Linear(width, 10)]
@@ -164,7 +175,7 @@ def find_data(model, samples, shape):
         distances.clear()
         with torch.no_grad():
             model(data)
-        if min(distances) > MARGIN:
+        if min(distances, default=1) > MARGIN:
             return name, data
     raise SystemExit("no data found that keep the margin")
 
@@ -201,6 +212,7 @@ def main():
         golden("vgg16,dropout=0,batch_norm=1", lambda: vgg16(True), 2, (3, 32, 32)),
         golden("resnet", lambda: ResNet(1), 4, (3, 32, 32)),
         golden("resnet,blocks=3", lambda: ResNet(3), 2, (3, 32, 32)),
+        golden("local_response_norm", Responses, 4, (2, 4, 5)),
     ]
     with open(os.path.join(os.path.dirname(__file__), "goldens.json"), "w") as file:
         json.dump({"format": "penstock-goldens", "version": 1, "goldens": goldens}, file, indent=1)

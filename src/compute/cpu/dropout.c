@@ -1,11 +1,15 @@
 /*
  * Dropout: element i is kept where random_uniform(key, i) >= rate, and then multiplied by 1 / (1 - rate). The backward does the
- * same to the gradient with the same numbers. Random numbers come four at a time; the result is the reference device's, bit by
+ * same to the gradient with the same numbers. Random numbers come in groups; the result is the reference device's, bit by
  * bit. Outside of training it is the identity.
  */
+#include <math.h>
 #include <string.h>
 
+#include "base/vector.h"
 #include "compute/cpu/cpu.h"
+
+enum { GROUP = 4 * RANDOM_LANES }; /* elements that get their random numbers together */
 
 struct dropout {
     const float *from;
@@ -14,16 +18,29 @@ struct dropout {
     float rate, scale;
 };
 
+/* A whole group: element 4 i + j has word j of block i. */
+static VECTOR_CLONES void drop_group(uint32_t words[4][RANDOM_LANES], uint32_t least, float scale, const float *from,
+                                     float *to) {
+    uint32_t word[GROUP];
+    for (int i = 0; i < RANDOM_LANES; i++)
+        for (int j = 0; j < 4; j++) word[4 * i + j] = words[j][i];
+#pragma omp simd
+    for (int i = 0; i < GROUP; i++) to[i] = word[i] >= least ? from[i] * scale : 0;
+}
+
 static void drop_part(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct dropout *d = context;
-    for (size_t i = first; i < end; i += 4) {
-        uint32_t words[4];
-        random_block(d->key, i / 4, words);
-        for (size_t j = 0; j < 4 && i + j < end; j++) {
-            float uniform = (float)(words[j] >> 8) * 0x1p-24f;
-            d->to[i + j] = uniform >= d->rate ? d->from[i + j] * d->scale : 0;
+    /* The least word that keeps: random_uniform is the upper 24 bits. */
+    const uint32_t least = (uint32_t)ceil((double)d->rate * 0x1p24) << 8;
+    uint32_t words[4][RANDOM_LANES];
+    for (size_t i = first; i < end; i += GROUP) {
+        random_blocks(d->key, i / 4, words);
+        if (end - i >= GROUP) {
+            drop_group(words, least, d->scale, d->from + i, d->to + i);
+            continue;
         }
+        for (size_t j = 0; i + j < end; j++) d->to[i + j] = words[j % 4][j / 4] >= least ? d->from[i + j] * d->scale : 0;
     }
 }
 

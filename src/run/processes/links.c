@@ -26,7 +26,7 @@
 #include "run/processes/this_machine.h"
 
 #define BEAT_S 0.2   /* from one beat to the next */
-#define SILENT_S 4.0 /* without any, a process counts as lost */
+#define SILENT_S 3.6 /* without any, a process counts as lost */
 #define BUSY_S 12.0  /* the same where it is on this host and not stopped */
 #define LOCK_S 0.5   /* what goes to all waits so long for a connection that somebody else is writing to */
 enum { FRAME_SIZE_MAX = 1 << 30, SOON_SIZE_MAX = sizeof(struct ps_error) + 64 };
