@@ -236,7 +236,7 @@ static void answers(void **state) {
             int64_t period = (int64_t)(1e9 * answer.objective_s + 0.5);
             assert_ok(madpipe_special(data, 0, stages, &count, &bound, &test_error));
             assert_true(period <= contiguous && period >= bound);
-            assert_true((int64_t)(1e9 * answer.lower_bound_s + 0.5) == bound);
+            assert_true((int64_t)(1e9 * answer.lower_bound_s + 0.5) >= bound && answer.lower_bound_s <= answer.objective_s);
             assert_int_equal(answer.stages[answer.stage_count - 1].last, data->layers - 1);
             for (int s = 0; s < answer.stage_count; s++) {
                 assert_true(answer.stages[s].forward < data->workers && answer.stages[s].forward == answer.stages[s].backward);
@@ -258,6 +258,64 @@ static void answers(void **state) {
         free_instance(&instance);
     }
     assert_true(plans > 200 && shorter > 20);
+}
+
+/* Has any allocation a schedule of that period? All ways to cut, and to choose the special worker's stages, no two side by side. */
+static bool any_scheduled(const struct madpipe *data, int64_t period, struct madpipe_stage *stages, int count, int normal) {
+    int first = count > 0 ? stages[count - 1].end : 0;
+    if (normal + (count > normal) > data->workers) return false;
+    if (first == data->layers) {
+        struct periodic_operation operations[64];
+        int nodes = 100000, operation_count;
+        bool found;
+        assert_ok(madpipe_schedule(data, stages, count, period, &nodes, operations, &operation_count, &found, &test_error));
+        assert_true(nodes > 0);
+        return found && madpipe_schedule_valid(data, stages, count, period, operations, operation_count);
+    }
+    for (int end = first + 1; end <= data->layers; end++)
+        for (int special = 0; special < 2; special++) {
+            if (special && count > 0 && stages[count - 1].special) continue;
+            stages[count] = (struct madpipe_stage){first, end, special};
+            if (any_scheduled(data, period, stages, count + 1, normal + !special)) return true;
+        }
+    return false;
+}
+
+/* With limits of memory the answer is the optimum: nothing has a schedule that is shorter by a nanosecond, which the refutation says, too,
+ * and at the optimum's own period it finds one. Without, the bound is one. */
+static void optima(void **state) {
+    (void)state;
+    int plans = 0, none = 0;
+    for (uint64_t number = 0; number < 300; number++) {
+        struct instance instance;
+        struct madpipe_stage stages[16];
+        struct periodic_operation operations[64], found[64];
+        struct planner_answer answer = {0};
+        bool refuted;
+        make_instance(&instance, 90000 + number);
+        const struct madpipe *data = &instance.data;
+        if (planner_madpipe.solve(&instance.problem, &answer, &test_error) == PS_OK) {
+            int64_t period = (int64_t)(1e9 * answer.objective_s + 0.5), bound = (int64_t)(1e9 * answer.lower_bound_s + 0.5);
+            assert_false(bound > 1 && any_scheduled(data, bound - 1, stages, 0, 0));
+            struct madpipe_effort effort = {.bound = 1, .steps = 1000000, .nodes = 1000000, .nodes_per_plan = 100000};
+            struct madpipe_found best = {.stages = stages, .operations = found, .period_ns = period + 1};
+            if (data->limit_bytes < INT64_MAX && period > 1) {
+                assert_int_equal(bound, period);
+                assert_ok(madpipe_refute(data, period - 1, &effort, operations, &best, &refuted, &test_error));
+                assert_true(refuted);
+                assert_ok(madpipe_refute(data, period, &effort, operations, &best, &refuted, &test_error));
+                assert_true(!refuted && best.period_ns == period);
+            }
+            plans++;
+        } else {
+            assert_false(any_scheduled(data, 10000, stages, 0, 0));
+            none++;
+        }
+        test_error = (struct ps_error){0};
+        planner_answer_free(&answer);
+        free_instance(&instance);
+    }
+    assert_true(plans > 150 && none > 20);
 }
 
 /* Small changes of a contiguous plan: never worse, with a valid schedule, and often enough better. */
@@ -331,6 +389,7 @@ int main(void) {
         cmocka_unit_test(schedules_of_contiguous_plans),
         cmocka_unit_test(verifier),
         cmocka_unit_test(answers),
+        cmocka_unit_test(optima),
         cmocka_unit_test(climbing),
         cmocka_unit_test(published_grid),
     };

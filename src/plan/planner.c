@@ -1,6 +1,7 @@
 /* What planners share. */
 #include "plan/planner.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,14 @@ void planner_answer_free(struct planner_answer *answer) {
 
 double planner_updates(const struct planner_problem *problem, int replicas) {
     return problem->flush ? 1.0 / problem->micro_batches : 1.0 / (problem->micro_batches * (double)replicas);
+}
+
+struct planner_ring planner_ring(const struct planner_problem *problem, int first, int replicas) {
+    int64_t few = (int64_t)replicas << 20, many = (int64_t)replicas << 30;
+    if (replicas == 1) return (struct planner_ring){0};
+    double few_s = cluster_ring_s(problem->cluster, first, replicas, few);
+    double many_s = cluster_ring_s(problem->cluster, first, replicas, many), byte_s = (many_s - few_s) / (double)(many - few);
+    return (struct planner_ring){fmax(0, few_s - byte_s * (double)few), byte_s};
 }
 
 double planner_bandwidth(const struct planner_problem *problem) {

@@ -78,6 +78,12 @@ void planner_answer_free(struct planner_answer *answer);
 /* Updates of a stage with so many replicas for each micro-batch: one a mini-batch, or without a flush one a round of mini-batches. */
 double planner_updates(const struct planner_problem *problem, int replicas);
 
+/* Seconds that the workers first .. first + replicas - 1 take to add up what each has: a line over the bytes. */
+struct planner_ring {
+    double fixed_s, byte_s;
+};
+struct planner_ring planner_ring(const struct planner_problem *problem, int first, int replicas);
+
 /* Bandwidth that all links share; 0: transfers cost nothing. What published formulas know of a network. */
 double planner_bandwidth(const struct planner_problem *problem);
 

@@ -3,6 +3,7 @@
  * worker, or cut along another order than the chain's. Where a plan happens to be a pipeline of stages, with replicas or without, each
  * on workers of its own, it is simulated; the others carry what the method minimised and no more.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,6 +218,24 @@ static enum ps_status deepen(const struct search *search, const struct planner *
     return status == PS_NO_PLAN ? PS_OK : status;
 }
 
+/* No plan is faster than all work evenly on all workers, each layer where it is fastest. */
+static double least_period_s(const struct planner_problem *problem) {
+    double least_s = 0, speeds = 0;
+    bool one_type = cluster_one_type(problem->cluster, problem->costs);
+    for (int w = 0; w < problem->workers; w++) speeds += one_type ? problem->cluster->devices[w].speed : 1;
+    for (int l = 0; l < problem->costs->layer_count; l++) {
+        double layer_s = INFINITY;
+        for (int w = 0; w < problem->workers; w++) {
+            const struct cluster_device *device = &problem->cluster->devices[w];
+            struct layer_times time = cost_table_on(problem->costs, device->type)->layers[l].time;
+            double work_s = time.forward_s + time.backward_input_s + time.backward_weight_s;
+            layer_s = fmin(layer_s, one_type ? work_s : work_s / device->speed);
+        }
+        least_s += layer_s / speeds;
+    }
+    return least_s;
+}
+
 static enum ps_status fill_plan(const struct search *search, const struct planner *planner,
                                 const struct planner_problem *problem, const struct search_choice *choice,
                                 const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
@@ -233,16 +252,10 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
     bool periodic = plan_is_periodic(answer);
     if (periodic) TRY(periodic_schedule(answer, plan, error));
     TRY(plan_check(plan, problem->costs->layer_count, error));
-    double least_s = 0, speeds = 0;
-    for (int w = 0; w < problem->workers; w++) speeds += problem->cluster->devices[w].speed;
-    for (int l = 0; l < problem->costs->layer_count; l++) {
-        const struct layer_times *time = &problem->costs->layers[l].time;
-        least_s += (time->forward_s + time->backward_input_s + time->backward_weight_s) / speeds;
-    }
     struct plan_prediction *predicted = &plan->predicted;
     predicted->known = true;
     predicted->objective_s = answer->objective_s;
-    predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : least_s;
+    predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : least_period_s(problem);
     predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
     predicted->solve_s = solved_s;
     fill_loads(plan, problem, answer);
@@ -289,6 +302,26 @@ static enum ps_status solve(const struct search *search, const struct planner *p
     return status;
 }
 
+/* Sweeps over all replicas at once where workers are alike; otherwise, or where what they find does not fit, one choice of
+ * replicas after the other. */
+static enum ps_status solve_replicas(const struct search *search, struct planner_problem *problem, const struct search_choice *choice,
+                                     struct ps_plan **plan, struct ps_error *error) {
+    const struct ps_cluster *cluster = search->cluster;
+    bool alike = cluster_one_type(cluster, problem->costs) && cluster->link_count < 2;
+    for (int w = 1; w < problem->workers; w++) alike = alike && cluster->devices[w].speed == cluster->devices[0].speed;
+    struct ps_error refusal = {0};
+    enum ps_status status = alike ? solve(search, &planner_pipedream, problem, choice, plan, &refusal) : PS_NO_PLAN;
+    if (status != PS_NO_PLAN || search->sweeps_only) {
+        if (status != PS_OK && error) *error = refusal;
+        return status;
+    }
+    struct planner_answer answer = {0};
+    status = search_replica_shapes(search, problem, choice, &answer, error);
+    if (status == PS_OK) status = make_plan(search, &planner_pipedream, problem, choice, &answer, plan, error);
+    planner_answer_free(&answer);
+    return status;
+}
+
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error) {
     const struct ps_plan_options *options = search->options;
@@ -321,7 +354,8 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     problem.flush = choice.schedule->flush;
     problem.micro_batches = choice.micro_batches;
     problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? PROFILE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
-    status = solve(search, planner, &problem, &choice, plan, error);
+    status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, plan, error)
+                                           : solve(search, planner, &problem, &choice, plan, error);
 out:
     ps_programs_destroy(programs);
     return status;

@@ -52,6 +52,7 @@ static enum ps_status try_replicas(const struct search *search, const struct sea
     for (one.replicas_max = 2; one.replicas_max <= search->cluster->workers; one.replicas_max++)
         for (size_t c = 0; c < sizeof cautions / sizeof *cautions; c++) {
             one.caution = cautions[c];
+            one.sweeps_only = c > 0 || one.replicas_max < search->cluster->workers;
             TRY(try_planner(&one, &planner_pipedream, size, both ? "pipeoptim" : given, plan, error));
             if (both) TRY(try_planner(&one, &planner_pipedream, size, "sync", plan, error));
         }

@@ -67,6 +67,7 @@ struct search {
     double start_s;
     int replicas_max; /* of a stage; 0: all workers */
     double caution;   /* planner_problem.caution */
+    bool sweeps_only; /* of replicas: no plan where only search_replica_shapes would find one */
 };
 
 /* The best plan so far; all zeros where there is none. */
@@ -114,6 +115,12 @@ enum ps_status search_sizes(const struct search *search, struct search_size *siz
 
 /* Tries the planners whose plans can be run; the fastest takes the place of *plan (NULL: there is none) where it is faster. */
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error);
+
+/* `pipedream` with replicas where its sweeps do not tell workers apart enough: devices of several types, unlike links, limits of memory.
+ * Every choice of replicas is lowered for the blocks that its programs need and cut exactly (plan/replicas.h). PS_NO_PLAN names the
+ * stage, what it needs and the limit. */
+enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,
+                                     const struct search_choice *choice, struct planner_answer *answer, struct ps_error *error);
 
 /* The plan of a planner, simulated where that is possible. */
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,

@@ -1,8 +1,13 @@
 /*
  * MadPipe, whole: the optimal contiguous plan under 1F1B*, and where one worker with several stages promises a shorter period,
- * a periodic schedule of that allocation, which is searched for between the bound of the class and the contiguous period: of
- * several allocations at several periods, and from the best of them on by small changes (madpipe_climb.c). What cannot be
- * scheduled within a budget falls back on the contiguous plan, so the answer is never worse than it.
+ * a periodic schedule of such an allocation.
+ *
+ * With limits of memory few allocations are possible at a period, and all of them are tried (madpipe_refute.c): between what
+ * the work takes at least and the best plan known the period is searched that has a schedule while a slightly shorter one has none. That
+ * is the optimum of the class, and proved. Where there is too much to try, and where memory does not count, the bound of the class
+ * (madpipe_special.c) says how much is left, and schedules are searched for of several allocations at several periods, and from the
+ * best of them on by small changes (madpipe_climb.c). What cannot be scheduled within a budget falls back on the contiguous plan, so the
+ * answer is never worse than it. Budgets count steps, never time: the answer does not depend on the machine.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +15,10 @@
 #include "plan/planners/madpipe_schedule.h"
 
 enum { NODES_PER_TEST = 1500, PROMISING = 8, PLANS = 64, PLAN_NODES = 20000, CLIMB_NODES = 20000 };
+
+/* What the refutation of one period may take (stages placed), for chains of few layers and of longer ones; all of them four times
+ * that. A gap of 1/CLOSE is none. */
+enum { FEW_LAYERS = 64, STEPS = 40000, LONG_STEPS = 300000, REFUTE_NODES = 40000, CLOSE = 100000 };
 
 /* Chains of more layers than this are searched for plans at so many of their cuts; the bound is
  * found to 1/SHARP; what is only a hint to 1/ROUGH. */
@@ -71,6 +80,38 @@ static void choose_cuts(const struct madpipe *data, const struct madpipe_found *
     for (int s = 0; s < best->stage_count; s++) cuts[best->stages[s].first] = true;
 }
 
+/* Raises the bound and betters the plan until they meet, by trying all allocations of periods in between: first just below the best
+ * plan, then from the bound up by longer and longer steps, then by halves, below what could not be decided. */
+static enum ps_status close_gap(const struct madpipe *data, struct scratch *scratch, int64_t *bound, struct madpipe_found *best,
+                                struct ps_error *error) {
+    int64_t each = data->layers > FEW_LAYERS ? LONG_STEPS : STEPS, left = 4 * each, top = best->period_ns, step = 0;
+    struct madpipe_effort effort = {.nodes = REFUTE_NODES, .nodes_per_plan = NODES_PER_TEST};
+    while (left > 0 && effort.nodes > 0 && top - *bound > *bound / CLOSE) {
+        int64_t known = best->period_ns, given = each < left ? each : left;
+        int64_t period = step == 0 ? top - 1 - *bound / (2 * CLOSE) : *bound + (top - *bound) / 2;
+        if (step > 0 && *bound + step < period) period = *bound + step;
+        bool refuted;
+        effort.steps = given;
+        effort.bound = *bound;
+        TRY(madpipe_refute(data, period, &effort, scratch->operations, best, &refuted, error));
+        left -= given - effort.steps;
+        if (refuted)
+            *bound = period + 1;
+        else
+            top = best->period_ns < known ? best->period_ns : period;
+        step = step == 0 ? (top - *bound) / 64 + 1 : 2 * step;
+    }
+    return PS_OK;
+}
+
+/* Work and the largest layer. */
+static int64_t least_period(const struct madpipe *data) {
+    int64_t least = (data->time_ns[data->layers] + data->workers - 1) / data->workers;
+    for (int l = 0; l < data->layers; l++)
+        if (madpipe_time_ns(data, l, l + 1) > least) least = madpipe_time_ns(data, l, l + 1);
+    return least;
+}
+
 static enum ps_status find_bound(struct madpipe *data, int64_t known, struct madpipe_stage *stages, int64_t *bound_ns,
                                  struct ps_error *error) {
     int count;
@@ -83,18 +124,23 @@ static enum ps_status find_bound(struct madpipe *data, int64_t known, struct mad
 
 static enum ps_status solve_data(struct madpipe *data, struct scratch *scratch, struct madpipe_found *best,
                                  struct planner_answer *answer, struct ps_error *error) {
-    int64_t bound_ns;
+    int64_t bound_ns = least_period(data), special_ns;
     enum ps_status status = madpipe_contiguous(data, best->stages, &best->stage_count, &best->period_ns, error);
     if (status != PS_OK && status != PS_NO_PLAN) return status;
-    TRY(find_bound(data, status == PS_OK ? best->period_ns : 0, scratch->stages, &bound_ns, error));
     if (status == PS_NO_PLAN) best->period_ns = 2 * data->time_ns[data->layers] + 2;
     for (int l = 0; status == PS_NO_PLAN && l <= data->layers; l++) best->period_ns += 2 * data->transfer_ns[l];
+    if (data->limit_bytes < INT64_MAX) TRY(close_gap(data, scratch, &bound_ns, best, error));
+    if (best->period_ns - bound_ns > bound_ns / CLOSE) {
+        TRY(find_bound(data, best->period_ns, scratch->stages, &special_ns, error));
+        if (special_ns > bound_ns) bound_ns = special_ns;
+    }
     if (data->layers > MANY_LAYERS) {
         choose_cuts(data, best, scratch->cuts);
         data->cuts = scratch->cuts;
         data->budget = ROUGH_BUDGET;
     }
-    if (bound_ns < best->period_ns) TRY(improve(data, scratch, bound_ns, best, error));
+    if (best->period_ns - bound_ns > bound_ns / CLOSE) TRY(improve(data, scratch, bound_ns, best, error));
+    if (status == PS_NO_PLAN && bound_ns >= best->period_ns && best->operation_count == 0) return status;
     if (status == PS_NO_PLAN && best->operation_count == 0)
         return error_set(error, PS_NO_PLAN,
                          "no contiguous plan for %d workers fits their memory, and no schedule was found for another",

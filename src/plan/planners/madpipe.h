@@ -12,7 +12,7 @@
 
 #include "plan/planner.h"
 
-enum { CAUTION_MAX = 4, KEPT_MAX = 24 };
+enum { CAUTION_MAX = 4 };
 
 struct madpipe {
     const struct planner_problem *problem;
@@ -30,8 +30,6 @@ struct madpipe {
     int64_t tolerance_ns; /* how far from the least period a search may end */
     const bool *cuts;     /* [layers + 1]: where stages of the special class may begin; NULL: anywhere */
     int64_t *base_bytes, *copy_bytes; /* [first][last]: memory of a stage is base + g copy; NULL where it does not count */
-    int64_t *least_bytes;             /* [KEPT_MAX + 1][layers + 1]: what the first i layers take at least, however they are cut
-                                         into stages, if each keeps g activations */
 };
 
 /* A stage of the layers first..last-1 on the special worker or one of its own. */
@@ -61,8 +59,28 @@ static inline int64_t madpipe_cross(const struct madpipe *data, int64_t delay, i
     if (!data->one_link) return delay + data->transfer_ns[cut];
     return madpipe_lengthen(delay, data->transfer_ns[cut], period_ns);
 }
-/* What the first `end` layers take at least, in all, if each of their stages keeps its activations for `stay`. */
-double madpipe_least_bytes(const struct madpipe *data, int end, int64_t stay, int64_t period_ns);
+/* Adds what the special worker must have room for when it has a stage that a batch stays in for `stay` (madpipe_special.c):
+ * memory + largest <= limit, and average <= limit. */
+void madpipe_special_memory(const struct madpipe *data, int first, int end, int64_t stay, int64_t period, int64_t *memory,
+                            int64_t *largest, int64_t *average);
+
+/* What the layers not yet placed take of the special worker at least, for one period (madpipe_rest.c). */
+enum { MADPIPE_RESTS = 4 };
+struct madpipe_rest_cell {
+    float least[MADPIPE_RESTS];
+};
+struct madpipe_rest {
+    const struct madpipe *data;
+    int64_t period, width;
+    struct madpipe_rest_cell *cells;
+};
+enum ps_status madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest, struct ps_error *error);
+void madpipe_rest_close(struct madpipe_rest *rest);
+/* Can the first `first` layers still be placed, for all this bound knows: on so many normal workers and the special one, with a
+ * stage behind that is special or not, a delay there, and what the special worker has already (bytes: on average, or fixed)? */
+bool madpipe_rest_fits(const struct madpipe_rest *rest, int first, int workers, bool special, int64_t delay, int64_t load,
+                       int64_t held);
+
 /* Memory of the stage first..end-1 that keeps `copies` activations, and of one activation. */
 int64_t madpipe_memory(const struct madpipe *data, int first, int end, int64_t copies);
 int64_t madpipe_copy_bytes(const struct madpipe *data, int first, int end);

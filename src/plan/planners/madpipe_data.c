@@ -8,7 +8,6 @@
 void madpipe_close(struct madpipe *data) {
     free(data->time_ns);
     free(data->base_bytes);
-    free(data->least_bytes);
 }
 
 /* The published formula: two versions of the weights and a gradient, g inputs of each layer, two buffers at each cut. Otherwise
@@ -42,31 +41,6 @@ static void fill_memory(struct madpipe *data) {
     }
 }
 
-/* For each g a shortest path over the cuts. */
-static void fill_least(struct madpipe *data) {
-    size_t side = (size_t)data->layers + 1;
-    for (int kept = 0; kept <= KEPT_MAX; kept++) {
-        int64_t *least = data->least_bytes + (size_t)kept * side;
-        for (int end = 1; end <= data->layers; end++) {
-            least[end] = INT64_MAX;
-            for (int first = 0; first < end; first++) {
-                int64_t bytes = least[first] + madpipe_memory(data, first, end, kept);
-                if (bytes < least[end]) least[end] = bytes;
-            }
-        }
-    }
-}
-
-/* As a function of g it is the least of straight lines: between two whole numbers it lies above the line from one to the other. */
-double madpipe_least_bytes(const struct madpipe *data, int end, int64_t stay, int64_t period_ns) {
-    if (!data->least_bytes) return 0;
-    double kept = fmin((double)stay / (double)period_ns, KEPT_MAX);
-    if (data->fixed) kept = ceil(kept);
-    const int64_t *below = data->least_bytes + (size_t)kept * ((size_t)data->layers + 1);
-    const int64_t *above = kept > floor(kept) ? below + data->layers + 1 : below;
-    return (double)below[end] + (kept - floor(kept)) * (double)(above[end] - below[end]);
-}
-
 static enum ps_status check_alike(const struct planner_problem *problem, struct ps_error *error) {
     const struct cluster_device *devices = problem->cluster->devices;
     for (int w = 1; w < problem->workers; w++)
@@ -89,13 +63,12 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
                              .workers = problem->workers,
                              .time_ns = calloc(3 * count, sizeof(int64_t)),
                              .base_bytes = memory ? calloc(2 * places, sizeof(int64_t)) : NULL,
-                             .least_bytes = memory ? calloc((KEPT_MAX + 1) * count, sizeof(int64_t)) : NULL,
                              .limit_bytes = memory ? limit - reserve : INT64_MAX,
                              .one_link = problem->paper_cost || (link && (link->half_duplex || link->medium[0])),
                              .fixed = !problem->paper_cost,
                              .budget = 100000000,
                              .tolerance_ns = 1};
-    if (!data->time_ns || (memory && (!data->base_bytes || !data->least_bytes))) {
+    if (!data->time_ns || (memory && !data->base_bytes)) {
         madpipe_close(data);
         return error_memory(error, "the tables of the planner", 2 * places * sizeof(int64_t));
     }
@@ -114,7 +87,6 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
     }
     if (memory) data->copy_bytes = data->base_bytes + places;
     if (memory) fill_memory(data);
-    if (memory) fill_least(data);
     return PS_OK;
 }
 

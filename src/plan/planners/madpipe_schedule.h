@@ -38,6 +38,20 @@ enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct m
 enum ps_status madpipe_climb(const struct madpipe *data, int64_t bound, int nodes, struct periodic_operation *operations,
                              struct madpipe_found *best, struct ps_error *error);
 
+/* How much may be tried; falls as it is. */
+struct madpipe_effort {
+    int64_t bound;      /* no plan has a shorter period */
+    int64_t steps;      /* stages placed */
+    int nodes;          /* of the scheduler */
+    int nodes_per_plan; /* and of these for one plan and period */
+};
+
+/* Tries every allocation that may have a schedule of the period, which is below that of `best`. `refuted`: there is none.
+ * Otherwise `best` has become better, or the effort did not suffice. `operations` is scratch: room for 4 per layer. */
+enum ps_status madpipe_refute(const struct madpipe *data, int64_t period_ns, struct madpipe_effort *effort,
+                              struct periodic_operation *operations, struct madpipe_found *best, bool *refuted,
+                              struct ps_error *error);
+
 /* Normal stages get the workers from 1 on in order, the special ones worker 0; without special stages the first is 0. */
 enum ps_status madpipe_answer(const struct madpipe *data, const struct madpipe_found *best, struct planner_answer *answer, struct ps_error *error);
 

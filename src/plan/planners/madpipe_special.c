@@ -8,7 +8,7 @@
  * stage behind is there too: such a link carries both ends of the normal stage.
  *
  * A label is dropped when another, with as many normal workers left or more, is no worse in anything, and when what is left
- * cannot be done in the time that is left. What remains is a true lower bound for the class: a schedule may need more, never
+ * cannot be placed any more (madpipe_rest.c). What remains is a true lower bound for the class: a schedule may need more, never
  * less.
  */
 #include <math.h>
@@ -34,6 +34,7 @@ struct labels {
     int *list; /* per (first, workers): the newest label, or -1 */
     int *next; /* per label: the next of its list */
     int64_t compared;
+    struct madpipe_rest rest;
 };
 
 static enum ps_status reserve(struct labels *labels, struct ps_error *error) {
@@ -84,14 +85,10 @@ static bool dominated(struct labels *labels, const struct label *label) {
     return false;
 }
 
-/* Is there time and memory for what is left? A batch stays there longer than behind. */
 static bool rest_fits(const struct labels *labels, const struct label *label) {
-    const struct madpipe *data = labels->data;
-    int64_t time = label->workers * labels->period + labels->period - label->load;
-    if (data->time_ns[label->first] > time) return false;
-    if (data->limit_bytes == INT64_MAX) return true;
-    double held = (double)(data->fixed ? label->memory : label->average), limit = (double)data->limit_bytes;
-    return madpipe_least_bytes(data, label->first, label->delay, labels->period) <= (label->workers + 1) * limit - held;
+    int64_t held = labels->data->fixed ? label->memory : label->average;
+    return madpipe_rest_fits(&labels->rest, label->first, label->workers, label->pending == PENDING_SPECIAL, label->delay, label->load,
+                             held);
 }
 
 static enum ps_status add(struct labels *labels, const struct label *label, struct ps_error *error) {
@@ -105,17 +102,18 @@ static enum ps_status add(struct labels *labels, const struct label *label, stru
     return PS_OK;
 }
 
-/* Memory of a stage that a batch stays in for `stay`: what the special worker must have room for. */
-static void add_memory(const struct madpipe *data, int first, int end, int64_t stay, int64_t period, struct label *label) {
+/* For a stage that a batch stays in for `stay`. */
+void madpipe_special_memory(const struct madpipe *data, int first, int end, int64_t stay, int64_t period, int64_t *memory,
+                            int64_t *largest, int64_t *average) {
     int64_t copies = madpipe_periods(stay, period), copy = madpipe_copy_bytes(data, first, end);
     if (data->fixed) {
-        label->memory += madpipe_memory(data, first, end, copies);
+        *memory += madpipe_memory(data, first, end, copies);
         return;
     }
     int64_t sure = copy * data->caution / CAUTION_MAX;
-    label->memory += madpipe_memory(data, first, end, copies - 1) + sure;
-    if (copy - sure > label->copy) label->copy = copy - sure;
-    label->average += madpipe_memory(data, first, end, 0) + (int64_t)floor((double)copy * ((double)stay / (double)period));
+    *memory += madpipe_memory(data, first, end, copies - 1) + sure;
+    if (copy - sure > *largest) *largest = copy - sure;
+    *average += madpipe_memory(data, first, end, 0) + (int64_t)floor((double)copy * ((double)stay / (double)period));
 }
 
 /* Puts the layers first..behind.first-1 before a label, on a normal worker or on the special one. */
@@ -129,7 +127,7 @@ static enum ps_status extend(struct labels *labels, int parent, int first, bool 
     if (special) {
         int64_t behind = label.pending;
         label.load += time;
-        add_memory(data, first, end, label.delay + time, period, &label);
+        madpipe_special_memory(data, first, end, label.delay + time, period, &label.memory, &label.copy, &label.average);
         if (label.load > period || label.memory + label.copy > data->limit_bytes || label.average > data->limit_bytes) return PS_OK;
         if (behind > 0 && behind + madpipe_link_ns(data, end) > period) return PS_OK;
         label.pending = PENDING_SPECIAL;
@@ -185,12 +183,14 @@ enum ps_status madpipe_special_some(const struct madpipe *data, int64_t period_n
     labels.list = malloc(lists * sizeof *labels.list);
     if (!labels.list) return error_memory(error, "the labels of the planner", lists * sizeof *labels.list);
     for (size_t l = 0; l < lists; l++) labels.list[l] = -1;
+    TRY_OUT(madpipe_rest_open(data, period_ns, &labels.rest, error));
     TRY_OUT(fill(&labels, error));
     for (int w = data->workers - 1; w >= 0; w--)
         for (int l = labels.list[w]; l >= 0 && *found < most; l = labels.next[l], ++*found)
             counts[*found] = read_stages(&labels, l, stages + (size_t)*found * (size_t)data->layers);
     *complete = labels.compared < data->budget;
 out:
+    madpipe_rest_close(&labels.rest);
     free(labels.all);
     free(labels.next);
     free(labels.list);

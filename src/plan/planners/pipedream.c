@@ -68,17 +68,13 @@ struct pace {
 
 static struct pace pace_of(const struct search *search, int first, int replicas) {
     const struct planner_problem *problem = search->problem;
-    const struct ps_cluster *cluster = problem->cluster;
     double speed = slowest_speed(search, first, replicas);
     double updates = planner_updates(problem, replicas);
     struct pace pace = {.work = 1 / (speed * replicas), .update = updates / speed};
     pace.transfer = search->serial / replicas;
-    if (replicas == 1) return pace;
-    /* The ring's time is a line over the bytes. */
-    int64_t few = (int64_t)replicas << 20, many = (int64_t)replicas << 30;
-    double few_s = cluster_ring_s(cluster, first, replicas, few), many_s = cluster_ring_s(cluster, first, replicas, many);
-    pace.byte = updates * (many_s - few_s) / (double)(many - few);
-    pace.fixed = updates * fmax(0, few_s - (many_s - few_s) / (double)(many - few) * (double)few);
+    struct planner_ring ring = planner_ring(problem, first, replicas);
+    pace.byte = updates * ring.byte_s;
+    pace.fixed = updates * ring.fixed_s;
     return pace;
 }
 
@@ -318,5 +314,6 @@ const struct planner planner_pipedream = {
     .name = "pipedream",
     .summary = "contiguous stages with replicas whose slowest worker or link is as fast as possible (exact; with --replicate)",
     .replicates = true,
+    .several_types = true,
     .solve = solve,
 };
