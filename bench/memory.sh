@@ -1,7 +1,10 @@
 #!/bin/sh
 # Memory of each weight policy against its plan, four workers on 1f1b-async (sync: 1f1b): what the plan says, what the workers'
 # allocators took, and by how much the process grew at its peak, all workers together. What a process holds before it trains
-# anything (libraries, the runtime) is that of LeNet-5 with one sample, less its own plan. MODEL:MICRO_BATCH.
+# anything (libraries, the runtime) is that of LeNet-5 with one sample, less its own plan. A process takes more than was planned by
+# the code of its kernels and the data that are read ahead; with one micro-batch to the mini-batch it takes less, since the memory
+# in which a layer's gradients wait to be added to those of the micro-batches before is planned and not touched.
+# MODEL:MICRO_BATCH.
 #   bench/memory.sh [MODEL:MICRO_BATCH...]     POLICIES (all), OPTIMIZER (adam; spectrain: sgdm)
 set -eu
 cd "$(dirname "$0")/.."

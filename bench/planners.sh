@@ -1,6 +1,8 @@
 #!/bin/sh
 # The planners on measured profiles, each with the time to solve. PENSTOCK_DATA holds profiles/pipedream, dapple and chains.
-#   pipedream, cuts, memory   what each minimises (bench/planners.c)
+#   pipedream, cuts, sizes, memory
+#                             what each minimises (bench/planners.c)
+#   madpipe                   of `memory` what takes seconds, not minutes: all but the published grid
 #   auto                      the search over everything, simulated, beside the best of the methods alone; `ahead` is how much
 #                             shorter its period is, below 0 never
 # Takes some minutes. Arguments choose tables.
@@ -28,7 +30,7 @@ auto_row() { # file workers rate
         }' "$work/rows.json"
 }
 
-[ $# -gt 0 ] || set -- pipedream cuts memory auto
+[ $# -gt 0 ] || set -- pipedream cuts sizes memory auto
 echo "$(machine), one thread"
 for table; do
     if [ "$table" != auto ]; then

@@ -281,8 +281,8 @@ static bool any_scheduled(const struct madpipe *data, int64_t period, struct mad
     return false;
 }
 
-/* With limits of memory the answer is the optimum: nothing has a schedule that is shorter by a nanosecond, which the refutation says, too,
- * and at the optimum's own period it finds one. Without, the bound is one. */
+/* With limits of memory the answer is the optimum: nothing has a schedule that is shorter by a nanosecond, which the refutation
+ * says, too, and at the optimum's own period it finds one. Without, the bound is one. */
 static void optima(void **state) {
     (void)state;
     int plans = 0, none = 0;

@@ -36,7 +36,7 @@ struct search {
     int64_t *least;   /* Fenwick tree: least F + B; and the state that has it */
     int *least_state;
     int *far;        /* with memory: per worker, so many layers of the backward can those before it hold at most */
-    int *next_state; /* with memory: [i][j] the state of worker k + 1 with this i and the least j at or after this one */
+    int *next_state; /* with memory: [j][i] the state of worker k + 1 with this i and the least j at or after this one */
 };
 
 static size_t list_first(const struct search *search, int k) { return k < search->data.workers ? search->list_end[k + 1] : 0; }
@@ -129,11 +129,13 @@ static int find_next(const struct search *search, int k, int i, int j, int64_t l
     const struct bipartition *data = &search->data;
     int64_t limit = data->problem->cluster->devices[k].memory_bytes, most = data->forward_ns[i] + data->backward_ns[j] + load;
     if (limit == 0) limit = INT64_MAX;
-    int end = data->layers + 1; /* of j2 */
+    int side = data->layers + 1, end = side; /* of j2 */
+    const int *from_j = &search->next_state[j * side];
     for (int i2 = i; i2 <= data->layers && data->forward_ns[i2] + data->backward_ns[j] <= most; i2++) {
+        if (from_j[i2] < 0 || search->states[from_j[i2]].j >= end) continue;
         if (bipartition_memory(data, k, i, i2, j, j, true) > limit) return -1;
         for (int j2 = j; j2 < end; j2++) {
-            int state = search->next_state[i2 * (data->layers + 1) + j2];
+            int state = search->next_state[j2 * side + i2];
             if (state < 0) break;
             j2 = search->states[state].j;
             if (j2 >= end || data->forward_ns[i2] + data->backward_ns[j2] > most) break;
@@ -148,10 +150,9 @@ static void index_next(struct search *search, int k) {
     size_t side = (size_t)search->data.layers + 1;
     for (size_t p = 0; p < side * side; p++) search->next_state[p] = -1;
     for (size_t s = list_first(search, k); s < search->list_end[k]; s++)
-        search->next_state[(size_t)search->states[s].i * side + (size_t)search->states[s].j] = (int)s;
-    for (size_t i = 0; i < side; i++)
-        for (size_t j = side - 1; j-- > 0;)
-            if (search->next_state[i * side + j] < 0) search->next_state[i * side + j] = search->next_state[i * side + j + 1];
+        search->next_state[(size_t)search->states[s].j * side + (size_t)search->states[s].i] = (int)s;
+    for (size_t p = side * (side - 1); p-- > 0;)
+        if (search->next_state[p] < 0) search->next_state[p] = search->next_state[p + side];
 }
 
 /* Weights and stashes alone, as if each worker began where those before it must end. What a range keeps of its input is no less

@@ -3,11 +3,12 @@
  * a periodic schedule of such an allocation.
  *
  * With limits of memory few allocations are possible at a period, and all of them are tried (madpipe_refute.c): between what
- * the work takes at least and the best plan known the period is searched that has a schedule while a slightly shorter one has none. That
- * is the optimum of the class, and proved. Where there is too much to try, and where memory does not count, the bound of the class
- * (madpipe_special.c) says how much is left, and schedules are searched for of several allocations at several periods, and from the
- * best of them on by small changes (madpipe_climb.c). What cannot be scheduled within a budget falls back on the contiguous plan, so the
- * answer is never worse than it. Budgets count steps, never time: the answer does not depend on the machine.
+ * the work takes at least and the best plan known the period is searched that has a schedule while a slightly shorter one has
+ * none. That is the optimum of the class, and proved. Where there is too much to try, and where memory does not count, the bound
+ * of the class (madpipe_special.c) says how much is left, and schedules are searched for of several allocations at several
+ * periods, and from the best of them on by small changes (madpipe_climb.c). What cannot be scheduled within a budget falls back
+ * on the contiguous plan, so the answer is never worse than it. Budgets count steps, never time: the answer does not depend on
+ * the machine.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * All allocations that a period leaves, one by one, each scheduled: a better plan, or the proof that there is none. The bound of the
- * class (madpipe_special.c) lets pass what no schedule can keep, since it knows loads and stays but not whether the operations of the
- * special worker get out of each other's way. What passes is often so little that all of it can be tried.
+ * All allocations that a period leaves, one by one, each scheduled: a better plan, or the proof that there is none. The bound of
+ * the class (madpipe_special.c) lets pass what no schedule can keep, since it knows loads and stays but not whether the
+ * operations of the special worker get out of each other's way. What passes is often so little that all of it can be tried.
  *
  * Stages are placed from the last layer back, depth first, and a branch ends where the rest cannot be placed any more
  * (madpipe_rest.c), or where it is no better in anything than a branch that had no allocation at all. Nothing is dropped because

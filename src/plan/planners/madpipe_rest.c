@@ -3,10 +3,10 @@
  * ends a search for plans of MadPipe's class early, as in shortest paths with limited resources.
  *
  * Stages are placed from the last layer back, so what is left are the first layers, with some normal workers and a delay behind
- * them. The delay is at least the time of the layers behind; what it has beyond that, its excess, hardly changes from stage to stage
- * and is all that is rounded (down, so that the bound stays one). For each (layers left, normal workers left, kind of the stage
- * behind, excess) a shortest path gives the least of a weighted sum of the special worker's load and memory: of load alone, of memory
- * alone, and of both in parts of their limits. A normal worker takes only what fits its memory at that delay.
+ * them. The delay is at least the time of the layers behind; what it has beyond that, its excess, hardly changes from stage to
+ * stage and is all that is rounded (down, so that the bound stays one). For each (layers left, normal workers left, kind of the
+ * stage behind, excess) a shortest path gives the least of a weighted sum of the special worker's load and memory: of load alone,
+ * of memory alone, and of both in parts of their limits. A normal worker takes only what fits its memory at that delay.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,8 @@ static void lower(struct madpipe_rest_cell *cell, const struct madpipe_rest_cell
     }
 }
 
-/* Lowers the bounds behind a stage first..end-1, whatever the delay there, by having it on a normal worker, and on the special one. */
+/* Lowers the bounds behind a stage first..end-1, whatever the delay there, by having it on a normal worker, and on the special
+ * one. */
 static void try_stage(struct madpipe_rest *rest, int first, int end) {
     const struct madpipe *data = rest->data;
     int workers = data->workers;

@@ -8,6 +8,7 @@
 #include "run/transports/ranks.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -17,9 +18,11 @@
 #include "run/transports/rank_sums.h"
 #include "run/worker.h"
 
-/* Who waits sleeps between two looks; longer and longer, since what does not come soon may come late. */
-#define LOOK_FIRST_S 2e-6
-#define LOOK_MOST_S 1e-4
+/* Who waits sleeps between two looks, for a twentieth of the time that it has waited so far: so a look comes little later than it
+ * could have, and ranks that wait long leave the cores to those that compute. */
+#define LOOK_SHARE 0.05
+#define LOOK_LEAST_S 2e-6
+#define LOOK_MOST_S 5e-4
 /* Between operators, messages are moved along no more often than this. */
 #define PROGRESS_S 2e-4
 
@@ -186,11 +189,10 @@ double ranks_settled_at(struct transport *transport, int part, enum block_kind k
     return place->when;
 }
 
-/* Sleeps longer each time. False: there is nothing to wait for any more. */
-static bool pause_before_look(const struct ranks *ranks, double *sleep_s) {
+/* Of somebody who waits since then. False: there is nothing to wait for any more. */
+static bool pause_before_look(const struct ranks *ranks, double since) {
     if (atomic_load_explicit(&ranks->stopped, memory_order_relaxed)) return false;
-    clock_sleep(*sleep_s);
-    if (*sleep_s < LOOK_MOST_S) *sleep_s *= 1.5;
+    clock_sleep(fmin(fmax(LOOK_SHARE * (clock_now() - since), LOOK_LEAST_S), LOOK_MOST_S));
     return true;
 }
 
@@ -200,18 +202,18 @@ bool ranks_wait(struct transport *transport, int part, enum block_kind kind, int
     const struct place *place = find(transport, part, kind, slot);
     bool sum = kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes;
     if (!sum && (!place || !place->travels)) return channels_wait(ranks->inside, part, kind, slot);
-    double sleep_s = LOOK_FIRST_S;
+    double since = clock_now();
     while (!ranks_settled(transport, part, kind, slot))
-        if (!pause_before_look(ranks, &sleep_s)) return false;
+        if (!pause_before_look(ranks, since)) return false;
     return true;
 }
 
 /* Without it a block that the other end takes late would never leave: nobody here would call any more. */
 bool ranks_drain(struct transport *transport) {
     struct ranks *ranks = (struct ranks *)transport;
-    double sleep_s = LOOK_FIRST_S;
+    double since = clock_now();
     for (look(ranks); ranks->pending; look(ranks))
-        if (!pause_before_look(ranks, &sleep_s)) return false;
+        if (!pause_before_look(ranks, since)) return false;
     return true;
 }
 
