@@ -151,6 +151,7 @@ struct ps_profile;
 struct ps_profile_options {
     const char *device;        /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
     int threads;               /* per worker; 0: 1 */
+    int busy;                  /* workers that compute side by side meanwhile, the measured one among them; 0: 1 */
     const int *micro_batches;  /* sizes to measure at */
     int micro_batch_count;
     int warmup, repeats;       /* 0: 2 and 9 */

@@ -9,6 +9,14 @@
 #include "program/verify.h"
 #include "support.h"
 
+/* Whether a schedule runs with a policy on so many workers: everything else must be refused. */
+static inline bool combination_possible(const struct schedule *schedule, const struct weight_policy *policy, int workers,
+                                        int micro_batches) {
+    if (policy->needs_flush && !schedule->flush) return false;
+    if (schedule_replicas(schedule) > 1 && (workers % 2 == 1 || micro_batches < schedule_replicas(schedule))) return false;
+    return !policy->group_of_workers || micro_batches >= schedule_stages(schedule, workers);
+}
+
 static inline void check_round_trip(const struct ps_programs *programs) {
     struct ps_programs *again;
     char *text = ps_programs_print(programs);

@@ -29,7 +29,7 @@ static inline struct ps_profile *even_profile(void) {
     for (int l = 0; l < 8; l++) {
         struct layer_cost *layer = &profile->tables[0].layers[l];
         snprintf(layer->name, sizeof layer->name, "layer%d", l);
-        layer->time = (struct layer_times){1e-3, 1e-3, 1e-3, 0};
+        layer->time = (struct layer_times){.forward_s = 1e-3, .backward_input_s = 1e-3, .backward_weight_s = 1e-3};
         layer->size = (struct layer_sizes){
             .parameter_bytes = 64, .output_bytes = 64 * KIB, .value_bytes = 64 * KIB, .stash_bytes = 64 * KIB};
     }

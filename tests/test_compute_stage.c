@@ -629,7 +629,11 @@ static void test_clock(void **state) {
     struct attributes layer = {.forward_s = 1e-3,
                                .backward_input_s = 2e-3,
                                .backward_weight_s = 4e-3,
+                               .accumulate_s = 1e-3,
+                               .apart_s = 16e-3,
                                .update_s = 8e-3,
+                               .update_predict_s = 9e-3,
+                               .predict_s = 3e-3,
                                .value_bytes = 128,
                                .parameter_bytes = 256,
                                .inner_bytes = 640};
@@ -644,7 +648,9 @@ static void test_clock(void **state) {
     assert_int_equal(sizes.parameter_bytes, 2 * 256);
     assert_int_equal(sizes.input_bytes, 64);
     assert_int_equal(sizes.output_bytes, 128);
-    assert_float_equal(stage_update_seconds(stage), 16e-3, 1e-9);
+    assert_float_equal(stage_update_times(stage).update_s, 16e-3, 1e-9);
+    assert_float_equal(stage_update_times(stage).update_predict_s, 18e-3, 1e-9);
+    assert_float_equal(stage_update_times(stage).predict_s, 6e-3, 1e-9);
 
     /* No memory is touched, nothing blocks before the end, and the end is not before its time. */
     struct stage_blocks nowhere = {0};
@@ -653,10 +659,22 @@ static void test_clock(void **state) {
     assert_ok(stage_initialize(stage, 1, NULL, NULL, &test_error));
     assert_ok(stage_forward(stage, &nowhere, &step, NULL, &test_error));
     assert_ok(stage_backward(stage, &nowhere, &step, STAGE_BOTH, &test_error));
-    device->class->update(device, NULL, NULL, NULL, false, stage_update_seconds(stage));
+    device->class->update(device, NULL, NULL, NULL, false, stage_update_times(stage).update_s);
     device->class->finish(device);
     double spent = clock_now() - before;
-    assert_true(spent >= 2 * 7e-3 + 16e-3);
+    assert_true(spent >= 2 * 8e-3 + 16e-3);
+
+    /* By its own time: what a backward adds to gradients of before, and what its halves take longer apart. */
+    double done = device->class->done_at(device) + 1;
+    device->class->not_before(device, done);
+    assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_BOTH, &test_error));
+    assert_float_equal((device->class->done_at(device) - done), 2 * 6e-3, 1e-6);
+    assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_INPUT_APART, &test_error));
+    assert_float_equal((device->class->done_at(device) - done), 2 * 8e-3, 1e-6);
+    assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_WEIGHTS_APART, &test_error));
+    assert_float_equal((device->class->done_at(device) - done), 2 * 28e-3, 1e-6);
+    assert_ok(stage_backward(stage, &nowhere, &step, STAGE_WEIGHTS_APART, &test_error));
+    assert_float_equal((device->class->done_at(device) - done), 2 * 49e-3, 1e-6);
     stage_destroy(stage);
     graph_destroy(graph);
     device_close(device);

@@ -155,7 +155,9 @@ static void worked_example(void **state) {
     assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 3}, &instance.cluster, &test_error));
     assert_ok(profile_create(1, 4, &instance.profile, &test_error));
     for (int l = 0; l < 4; l++)
-        instance.profile->tables[0].layers[l].time = (struct layer_times){forward_s[l], backward_s[l], 0, 0};
+        instance.profile->tables[0].layers[l].time = (struct layer_times){
+            .forward_s = forward_s[l],
+            .backward_input_s = backward_s[l]};
     instance.problem =
         (struct planner_problem){.costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = 3};
     assert_ok(planner_bipartition.solve(&instance.problem, &answer, &test_error));

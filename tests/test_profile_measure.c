@@ -105,11 +105,12 @@ static void clock_graph(void **state) {
     for (int l = 0; l < 3; l++) {
         struct layer_cost *layer = &table->layers[l];
         strcpy(layer->name, "same");
-        layer->time = (struct layer_times){0.1 * (l + 1), 0.2, 0.3, 0.4};
+        layer->time = (struct layer_times){
+            .forward_s = 0.1 * (l + 1), .backward_input_s = 0.2, .backward_weight_s = 0.3, .update_s = 0.4};
         layer->size = (struct layer_sizes){
             .parameter_bytes = 64 * l, .output_bytes = 128 + 64 * l, .value_bytes = 128, .stash_bytes = 704};
     }
-    assert_ok(profile_graph(table, &graph, &test_error));
+    assert_ok(profile_graph(table, NULL, &graph, &test_error));
     assert_int_equal(graph->layer_count, 3);
     assert_int_equal(graph_cut_bytes(graph, 0), 640);
     assert_int_equal(graph_cut_bytes(graph, 1), 128);

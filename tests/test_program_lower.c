@@ -1,6 +1,7 @@
 /*
- * Lowering: every schedule with every policy, over workers and micro-batches, gives programs that the verifier accepts, with
- * the number of slots that the papers state; listings read back as they were printed; wrong combinations are refused.
+ * Lowering: every schedule with every policy, over workers and micro-batches, gives programs that the verifier accepts (more of both in
+ * long_program_combinations.c), with the number of slots that the papers state; listings read back as they were printed; wrong
+ * combinations are refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +11,6 @@
 #include "program/verify.h"
 #include "program_support.h"
 #include "support.h"
-
-static bool possible(const struct schedule *schedule, const struct weight_policy *policy, int workers, int micro_batches) {
-    if (policy->needs_flush && !schedule->flush) return false;
-    if (schedule_replicas(schedule) > 1 && (workers % 2 == 1 || micro_batches < schedule_replicas(schedule))) return false;
-    return !policy->group_of_workers || micro_batches >= schedule_stages(schedule, workers);
-}
 
 static void test_every_combination_verifies(void **state) {
     (void)state;
@@ -29,7 +24,7 @@ static void test_every_combination_verifies(void **state) {
                     int batches = 1 + (m * 7 + stages * 3) % 6;
                     enum ps_status status = lower_straight(schedule_table[s]->name, policy_table[p]->name, stages, m, batches,
                                                            recompute, &programs, &test_error);
-                    if (!possible(schedule_table[s], policy_table[p], stages, m)) {
+                    if (!combination_possible(schedule_table[s], policy_table[p], stages, m)) {
                         assert_int_equal(status, PS_USAGE);
                         refused++;
                         continue;

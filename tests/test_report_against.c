@@ -133,6 +133,36 @@ static void test_part(void **state) {
     work_free(&work);
 }
 
+/* Each worker's blocks, where the trace says what they took. */
+static void test_memory(void **state) {
+    (void)state;
+    struct work work;
+    struct ps_simulation *simulation;
+    work_make(&work, "1f1b", "sync", 4);
+    for (int l = 0; l < LAYERS; l++) work.profile->tables[0].layers[l].size.parameter_bytes = 64 * (l + 1);
+    assert_ok(ps_simulate(work.plan, work.profile, work.cluster, BATCHES, &simulation, &test_error));
+    int64_t *measured = calloc(3, sizeof *measured);
+    assert_non_null(measured);
+    for (int w = 0; w < 3; w++) measured[w] = simulation->worker[w].memory_bytes;
+    assert_true(measured[1] > 0 && measured[1] % 4 == 0);
+    measured[1] = measured[1] / 4 * 5;
+    simulation->timeline.memory_bytes = measured;
+    assert_ok(ps_simulation_write_trace(simulation, work.path, &test_error));
+    ps_simulation_destroy(simulation);
+    assert_ok(ps_simulate_against(work.plan, work.profile, work.cluster, 0, work.path, &simulation, &test_error));
+    assert_near(simulation->against->memory_error, -0.2);
+    char *table = ps_simulation_table(simulation), *text = ps_simulation_json(simulation);
+    assert_non_null(strstr(table, "memory of worker 1"));
+    json_t *root = json_loads(text, 0, NULL);
+    assert_near(json_number_value(json_object_get(root, "memory_error")), -0.2);
+    assert_int_equal(json_array_size(json_object_get(root, "memory")), 3);
+    json_decref(root);
+    free(text);
+    free(table);
+    ps_simulation_destroy(simulation);
+    work_free(&work);
+}
+
 static void test_shown(void **state) {
     (void)state;
     struct work work;
@@ -169,6 +199,8 @@ static void test_refused(void **state) {
          "0, "
          "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"Q\", \"stage\": 0, \"micro_batch\": 0}}]}",
          "'Q' is no instruction"},
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1, \"memory_bytes\": [1, 2]}, \"traceEvents\": []}",
+         "memory_bytes: 2 figures for 3 workers"},
         {"{\"otherData\": {\"workers\": 2, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
          "0, "
          "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"F\", \"stage\": 0, \"micro_batch\": 0}}]}",
@@ -192,7 +224,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_itself), cmocka_unit_test(test_stretched), cmocka_unit_test(test_part),
-        cmocka_unit_test(test_shown),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shown),  cmocka_unit_test(test_refused), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

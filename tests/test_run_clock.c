@@ -1,6 +1,6 @@
 /*
  * The clock device: real programs over real transports that only wait. Here is tested that such runs do everything but compute;
- * that they take as long as simulated is measured elsewhere (long_run_clock.c), where a busy machine may spoil it.
+ * that they take as long as simulated is measured elsewhere (bench/clock.sh), where a busy machine may spoil it.
  */
 #include "run_support.h"
 

@@ -21,9 +21,11 @@ static struct ps_profile *random_profile(struct random_key key) {
             int64_t output = 64 * (1 + (int64_t)random_below(key, base, 500)) * samples;
             struct layer_cost *layer = &table->layers[l];
             snprintf(layer->name, sizeof layer->name, "layer%d", l);
-            layer->time = (struct layer_times){scale * (double)random_uniform(key, base + 1),
-                                               scale * (double)random_uniform(key, base + 2),
-                                               scale * (double)random_uniform(key, base + 3), 1e-5};
+            layer->time = (struct layer_times){
+                .forward_s = scale * (double)random_uniform(key, base + 1),
+                .backward_input_s = scale * (double)random_uniform(key, base + 2),
+                .backward_weight_s = scale * (double)random_uniform(key, base + 3),
+                .update_s = 1e-5};
             layer->size = (struct layer_sizes){.parameter_bytes = 64 * (int64_t)random_below(key, base + 4, 5000),
                                                .output_bytes = output,
                                                .value_bytes = output,

@@ -18,8 +18,11 @@ static struct ps_profile *random_profile(struct random_key key, int layers) {
         struct layer_cost *layer = &profile->tables[0].layers[l];
         snprintf(layer->name, sizeof layer->name, "layer%d", l);
         layer->time =
-            (struct layer_times){1e-3 * (double)random_uniform(key, base + 1), 1e-3 * (double)random_uniform(key, base + 2),
-                                 1e-3 * (double)random_uniform(key, base + 3), 1e-5};
+            (struct layer_times){
+                .forward_s = 1e-3 * (double)random_uniform(key, base + 1),
+                .backward_input_s = 1e-3 * (double)random_uniform(key, base + 2),
+                .backward_weight_s = 1e-3 * (double)random_uniform(key, base + 3),
+                .update_s = 1e-5};
         layer->size = (struct layer_sizes){.parameter_bytes = 64 * (int64_t)random_below(key, base + 4, 5000),
                                            .output_bytes = output,
                                            .value_bytes = output,

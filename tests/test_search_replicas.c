@@ -46,8 +46,10 @@ static void make_profile(struct instance *instance, struct random_key key, uint6
             snprintf(layer->name, sizeof layer->name, "layer%d", l);
             snprintf(layer->kind, sizeof layer->kind, "linear");
             layer->size = sizes[l];
-            layer->time = (struct layer_times){1e-3 * (double)(1 + random_below(key, (*n)++, 9)), 1e-3 * (double)random_below(key, (*n)++, 9),
-                                               1e-3 * (double)random_below(key, (*n)++, 9), 1e-4 * (double)random_below(key, (*n)++, 9)};
+            layer->time.forward_s = 1e-3 * (double)(1 + random_below(key, (*n)++, 9));
+            layer->time.backward_input_s = 1e-3 * (double)random_below(key, (*n)++, 9);
+            layer->time.backward_weight_s = 1e-3 * (double)random_below(key, (*n)++, 9);
+            layer->time.update_s = 1e-4 * (double)random_below(key, (*n)++, 9);
         }
         snprintf(paths[t], sizeof paths[t], "%s/%s.json", instance->directory, types[t]);
         assert_ok(ps_profile_write(profile, paths[t], &test_error));

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 
 #include <assert.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/error.h"
@@ -23,6 +24,10 @@ void *memory_block_carve(struct memory_block *block, size_t bytes) {
     void *piece = block->base + block->used;
     block->used += memory_align(bytes);
     return piece;
+}
+
+void memory_block_touch(struct memory_block *block) {
+    memset(block->base, 0, block->size);
 }
 
 void memory_block_release(struct memory_block *block) {

@@ -73,9 +73,11 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
 }
 
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)call, (void)error;
+    (void)error;
     struct clock_kernel *k = (struct clock_kernel *)kernel;
-    spend(k->device, k->attributes->backward_weight_s);
+    const struct attributes *attributes = k->attributes;
+    spend(k->device, attributes->backward_weight_s + (call->apart ? attributes->apart_s : 0) +
+                         (call->adds ? attributes->accumulate_s : 0));
     return PS_OK;
 }
 

@@ -104,10 +104,15 @@ struct stage_sizes stage_sizes(const struct stage *stage) {
     return stage->sizes;
 }
 
-double stage_update_seconds(const struct stage *stage) {
-    double seconds = 0;
-    for (int i = 0; i < stage->node_count; i++) seconds += stage->nodes[i].node->attributes.update_s;
-    return seconds;
+struct stage_update_times stage_update_times(const struct stage *stage) {
+    struct stage_update_times times = {0};
+    for (int i = 0; i < stage->node_count; i++) {
+        const struct attributes *attributes = &stage->nodes[i].node->attributes;
+        times.update_s += attributes->update_s;
+        times.update_predict_s += attributes->update_predict_s;
+        times.predict_s += attributes->predict_s;
+    }
+    return times;
 }
 
 /* ------------------------------------------------------------ layers' sizes */

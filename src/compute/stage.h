@@ -60,7 +60,11 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
                             struct stage **stage, struct ps_error *error);
 void stage_destroy(struct stage *stage);
 struct stage_sizes stage_sizes(const struct stage *stage);
-double stage_update_seconds(const struct stage *stage); /* of a clock device; 0 otherwise */
+/* Of a clock device; 0 otherwise. */
+struct stage_update_times {
+    double update_s, update_predict_s, predict_s;
+};
+struct stage_update_times stage_update_times(const struct stage *stage);
 
 /* Sizes of every layer of the graph on a device: what a profile records. `sizes` has graph->layer_count elements. */
 enum ps_status stage_layer_sizes(struct device *device, const struct graph *graph, int samples, struct layer_sizes *sizes,

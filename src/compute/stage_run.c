@@ -83,6 +83,8 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
     const struct stage_node *node = action->node;
     struct kernel_call call = prepare_backward(run, action);
     bool add = run->step->accumulate;
+    call.adds = add;
+    call.apart = action->half == STAGE_WEIGHTS_APART;
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
     }

@@ -11,6 +11,18 @@ static void add_times(struct layer_times *sum, const struct layer_times *times) 
     sum->backward_input_s += times->backward_input_s;
     sum->backward_weight_s += times->backward_weight_s;
     sum->update_s += times->update_s;
+    sum->accumulate_s += times->accumulate_s;
+    sum->apart_s += times->apart_s;
+    sum->update_predict_s += times->update_predict_s;
+    sum->predict_s += times->predict_s;
+}
+
+double layer_times_predict(const struct layer_times *times) {
+    return times->predict_s > 0 ? times->predict_s : PROFILE_PREDICT_COST * times->update_s;
+}
+
+double layer_times_update_predict(const struct layer_times *times) {
+    return times->update_predict_s > 0 ? times->update_predict_s : PROFILE_UPDATE_PREDICT_COST * times->update_s;
 }
 
 static void take_in(struct stage_walk *walk, int layer) {
@@ -66,8 +78,24 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
     };
 }
 
-struct stage_cost stage_cost(const struct cost_table *table, int first, int last) {
+static struct stage_walk walk_to(const struct cost_table *table, int first, int last) {
     struct stage_walk walk = stage_walk_start(table, last);
     while (walk.first > first) stage_walk_grow(&walk);
+    return walk;
+}
+
+struct stage_cost stage_cost(const struct cost_table *table, int first, int last) {
+    struct stage_walk walk = walk_to(table, first, last);
     return stage_walk_cost(&walk);
+}
+
+bool stage_spills(const struct cost_table *table, int first, int last) {
+    struct stage_walk walk = walk_to(table, first, last);
+    return spills(&walk);
+}
+
+struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled) {
+    struct layer_times times = layer->time;
+    if (spilled) add_times(&times, &layer->spill);
+    return times;
 }

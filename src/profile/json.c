@@ -27,16 +27,22 @@ struct cost_field {
 };
 
 static const struct cost_field time_fields[] = {TIME_FIELD(forward_s, true), TIME_FIELD(backward_input_s, true),
-                                                TIME_FIELD(backward_weight_s, true), TIME_FIELD(update_s, false)};
+                                                TIME_FIELD(backward_weight_s, true), TIME_FIELD(update_s, false),
+                                                TIME_FIELD(accumulate_s, false), TIME_FIELD(apart_s, false),
+                                                TIME_FIELD(update_predict_s, false), TIME_FIELD(predict_s, false)};
 static const struct cost_field spread_fields[] = {SPREAD_FIELD(forward_s), SPREAD_FIELD(backward_input_s),
-                                                  SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s)};
+                                                  SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s),
+                                                  SPREAD_FIELD(accumulate_s), SPREAD_FIELD(apart_s),
+                                                  SPREAD_FIELD(update_predict_s), SPREAD_FIELD(predict_s)};
 static const struct cost_field spill_fields[] = {SPILL_FIELD(forward_s), SPILL_FIELD(backward_input_s),
-                                                 SPILL_FIELD(backward_weight_s), SPILL_FIELD(update_s)};
+                                                 SPILL_FIELD(backward_weight_s), SPILL_FIELD(update_s),
+                                                 SPILL_FIELD(accumulate_s), SPILL_FIELD(apart_s),
+                                                 SPILL_FIELD(update_predict_s), SPILL_FIELD(predict_s)};
 static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false),
                                                 SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),
                                                 SIZE_FIELD(stash_bytes, true),     SIZE_FIELD(tail_bytes, false),
                                                 SIZE_FIELD(delta_bytes, false),    SIZE_FIELD(workspace_bytes, false)};
-enum { TIMES = 4, SIZES = sizeof size_fields / sizeof size_fields[0] };
+enum { TIMES = 8, SIZES = sizeof size_fields / sizeof size_fields[0] };
 
 /* ----------------------------------------------------------------- reading */
 
@@ -188,7 +194,7 @@ static enum ps_status read_graph(const struct json_place *place, const struct ps
 
 static enum ps_status read_head(const struct json_place *root, struct json_place *costs, struct json_place *graph,
                                 size_t *tables, struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "model", "device", "threads", "costs", "graph"};
+    static const char *const fields[] = {"format", "version", "model", "device", "threads", "busy", "costs", "graph"};
     TRY(json_object_fields(root, fields, sizeof fields / sizeof fields[0], error));
     TRY(json_field(root, "costs", true, costs, error));
     TRY(json_field(root, "graph", false, graph, error));
@@ -210,10 +216,11 @@ static enum ps_status read_document(const struct json_place *root, struct ps_pro
         if (again != layers) return json_error(&costs, error, "[%zu] has %d layers, but [0] has %d", t, again, layers);
     }
     TRY(profile_create((int)tables, layers, &made, error));
-    made->threads = 1;
+    made->threads = made->busy = 1;
     TRY_OUT(read_name(root, "model", true, made->model, sizeof made->model, error));
     TRY_OUT(read_name(root, "device", true, made->device, sizeof made->device, error));
     TRY_OUT(json_get_int(root, "threads", false, 1, 4096, &made->threads, error));
+    TRY_OUT(json_get_int(root, "busy", false, 1, 1024, &made->busy, error));
     for (size_t t = 0; t < tables; t++) {
         TRY_OUT(json_item(&costs, t, &item, error));
         TRY_OUT(read_table(&item, &made->tables[t], error));
@@ -308,6 +315,7 @@ static json_t *profile_document(const struct ps_profile *profile) {
     json_t *root =
         json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "format", "penstock-profile", "version", 1, "model", profile->model,
                   "device", profile->device, "threads", profile->threads, "costs", whole(costs, profile->table_count));
+    if (root && profile->busy > 1) json_object_set_new(root, "busy", json_integer(profile->busy));
     if (!root || !profile->graph || json_object_set_new(root, "graph", graph_json(profile->graph)) == 0) return root;
     json_decref(root);
     return NULL;

@@ -8,22 +8,27 @@
 
 #include "profile/profile.h"
 
-static struct attributes layer_attributes(const struct cost_table *table, int layer) {
+static struct attributes layer_attributes(const struct cost_table *table, int layer, bool spilled) {
     const struct layer_cost *cost = &table->layers[layer];
     int64_t value_read = layer > 0 ? table->layers[layer - 1].size.value_bytes : table->input_bytes;
     int64_t inner = cost->size.stash_bytes - value_read;
+    struct layer_times time = layer_cost_times(cost, spilled);
     return (struct attributes){
-        .forward_s = cost->time.forward_s,
-        .backward_input_s = cost->time.backward_input_s,
-        .backward_weight_s = cost->time.backward_weight_s,
-        .update_s = cost->time.update_s,
+        .forward_s = time.forward_s,
+        .backward_input_s = time.backward_input_s,
+        .backward_weight_s = time.backward_weight_s,
+        .accumulate_s = time.accumulate_s,
+        .apart_s = time.apart_s,
+        .update_s = time.update_s,
+        .update_predict_s = layer_times_update_predict(&time),
+        .predict_s = layer_times_predict(&time),
         .value_bytes = cost->size.output_bytes,
         .parameter_bytes = cost->size.parameter_bytes,
         .inner_bytes = inner > 0 ? inner : 0,
     };
 }
 
-enum ps_status profile_graph(const struct cost_table *table, struct graph **graph, struct ps_error *error) {
+enum ps_status profile_graph(const struct cost_table *table, const bool *spilled, struct graph **graph, struct ps_error *error) {
     struct graph *made = graph_create();
     if (!made) return error_memory(error, "a graph of costs", sizeof *made);
     struct attributes data = {.value_bytes = table->input_bytes};
@@ -32,7 +37,7 @@ enum ps_status profile_graph(const struct cost_table *table, struct graph **grap
         /* Names of a profile may repeat, those of nodes may not. */
         char name[64];
         snprintf(name, sizeof name, "%d %.50s", l + 1, table->layers[l].name);
-        struct attributes attributes = layer_attributes(table, l);
+        struct attributes attributes = layer_attributes(table, l, spilled && spilled[l]);
         node = graph_add(made, OPERATOR_OPAQUE, name, &attributes, &node, 1, error);
     }
     enum ps_status status = graph_finish(made, error);

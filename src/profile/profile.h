@@ -13,7 +13,19 @@ struct costgraph;
 struct layer_times {
     double forward_s, backward_input_s, backward_weight_s;
     double update_s; /* one optimizer step over the layer's parameters */
+    /* 0 where the source does not say. */
+    double accumulate_s;     /* a backward by weights is longer by that where it adds to gradients of earlier micro-batches */
+    double apart_s;          /* and by that where it runs apart from the half of the input */
+    double update_predict_s; /* a step, and the prediction of weights in the same pass */
+    double predict_s;        /* a prediction alone */
 };
+
+/* Where nobody measured them: a prediction alone reads and writes about as much as an update; fused with it, it only writes one more
+ * block. */
+#define PROFILE_PREDICT_COST 1.0
+#define PROFILE_UPDATE_PREDICT_COST 1.25
+double layer_times_predict(const struct layer_times *times);
+double layer_times_update_predict(const struct layer_times *times);
 
 struct layer_cost {
     char name[64], kind[32];
@@ -36,6 +48,7 @@ struct cost_table {
 struct ps_profile {
     char model[128], device[64];
     int threads;
+    int busy; /* workers that computed side by side where it was measured; 0: not known */
     struct cost_table *tables; /* by ascending micro_batch, all with the same layers */
     int table_count;
     struct ps_profile *other_device; /* the same network's on another type of device; a list; NULL: its end */
@@ -74,6 +87,9 @@ struct stage_cost {
     struct stage_sizes size;
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
+/* Whether the stage is too large for the fast memory, so that its layers take longer by their `spill`. */
+bool stage_spills(const struct cost_table *table, int first, int last);
+struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled);
 
 /* The same for a stage that grows at its front, one layer in O(1): planners look at all stages that end with `last`. */
 struct stage_walk {
@@ -87,7 +103,8 @@ void stage_walk_grow(struct stage_walk *walk);                                /*
 struct stage_cost stage_walk_cost(const struct stage_walk *walk);
 struct layer_times stage_walk_times(const struct stage_walk *walk); /* of that the times, which never fall as the stage grows */
 
-/* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. */
-enum ps_status profile_graph(const struct cost_table *table, struct graph **graph, struct ps_error *error);
+/* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. `spilled` says of each
+ * layer whether its stage spills; NULL: none does. */
+enum ps_status profile_graph(const struct cost_table *table, const bool *spilled, struct graph **graph, struct ps_error *error);
 
 #endif

@@ -31,5 +31,6 @@ enum ps_status timeline_add_transfer(struct timeline *timeline, const struct tim
 void timeline_free(struct timeline *timeline) {
     free(timeline->events);
     free(timeline->transfers);
+    free(timeline->memory_bytes);
     *timeline = (struct timeline){0};
 }

@@ -25,6 +25,7 @@ struct timeline {
     int event_count, event_capacity;
     struct timeline_transfer *transfers;
     int transfer_count, transfer_capacity;
+    int64_t *memory_bytes; /* per worker: what a run took; NULL: not known */
 };
 
 /* Which of its worker's rows an event stands in, and how many there are. */

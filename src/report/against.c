@@ -3,6 +3,18 @@
 
 #include "report/parts.h"
 
+static enum ps_status compare_memory(const struct ps_plan *plan, const struct timeline *measured, struct ps_simulation *simulation,
+                                     struct ps_error *error) {
+    if (!measured->memory_bytes) return PS_OK;
+    int64_t *predicted = calloc((size_t)plan->workers, sizeof *predicted);
+    if (!predicted) return error_memory(error, "the comparison", (size_t)plan->workers * sizeof *predicted);
+    for (int w = 0; w < plan->workers; w++) predicted[w] = simulation->worker[w].memory_bytes;
+    enum ps_status status =
+        against_memory_compare(simulation->against, plan->workers, predicted, measured->memory_bytes, error);
+    free(predicted);
+    return status;
+}
+
 static enum ps_status compare(const struct ps_plan *plan, const struct timeline *measured, struct ps_simulation *simulation,
                               struct ps_error *error) {
     const struct schedule *schedule;
@@ -12,7 +24,8 @@ static enum ps_status compare(const struct ps_plan *plan, const struct timeline 
     TRY(schedule_find(plan->schedule, &schedule, error));
     simulation->against = calloc(1, sizeof *simulation->against);
     if (!simulation->against) return error_memory(error, "the comparison", sizeof *simulation->against);
-    return against_compare(&simulation->timeline, measured, schedule->flush, simulation->against, error);
+    TRY(against_compare(&simulation->timeline, measured, schedule->flush, simulation->against, error));
+    return compare_memory(plan, measured, simulation, error);
 }
 
 enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
@@ -60,6 +73,13 @@ void report_against_json(const struct against *against, json_t *root) {
                                         "predicted_s", operation->predicted_s, "measured_s", operation->measured_s));
     }
     json_object_set_new(root, "operations", operations);
+    if (!against->memory) return;
+    json_t *memory = json_array();
+    for (int w = 0; w < against->memory_count; w++)
+        json_array_append_new(memory, json_pack("{s:I, s:I}", "predicted_bytes", (json_int_t)against->memory[w].predicted_bytes,
+                                                "measured_bytes", (json_int_t)against->memory[w].measured_bytes));
+    json_object_set_new(root, "memory_error", json_real(against->memory_error));
+    json_object_set_new(root, "memory", memory);
 }
 
 static void add_row(struct text *rows, const char *what, double predicted_s, double measured_s) {
@@ -87,6 +107,13 @@ void report_against_table(const struct against *against, struct text *text) {
         char name[48];
         snprintf(name, sizeof name, "%s, mean of %d", opcode_table[op].text, operation->count);
         if (operation->count > 0) add_row(&rows, name, operation->predicted_s, operation->measured_s);
+    }
+    for (int w = 0; w < against->memory_count; w++) {
+        const struct against_memory *memory = &against->memory[w];
+        char a[32], b[32];
+        text_add(&rows, "memory of worker %d\t%s\t%s\t%+.1f%%\n", w, text_bytes(memory->predicted_bytes, a),
+                 text_bytes(memory->measured_bytes, b),
+                 memory->measured_bytes > 0 ? 100 * ((double)memory->predicted_bytes / (double)memory->measured_bytes - 1) : 0);
     }
     report_add_table(text, &rows);
     add_quantiles(text, "durations  ", against->duration_error);

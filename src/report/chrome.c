@@ -198,8 +198,11 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
     struct tracing tracing = {.timeline = timeline};
     text_add(&tracing.text, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":");
     add_string(&tracing.text, caption->title);
-    text_add(&tracing.text, ",\"workers\":%d,\"batches\":%d,\"micro_batches\":%d,\"lanes\":%d},\"traceEvents\":[", timeline->workers,
-             timeline->batches, timeline->micro_batches, timeline_lanes(timeline));
+    text_add(&tracing.text, ",\"workers\":%d,\"batches\":%d,\"micro_batches\":%d,\"lanes\":%d", timeline->workers, timeline->batches,
+             timeline->micro_batches, timeline_lanes(timeline));
+    for (int w = 0; timeline->memory_bytes && w < timeline->workers; w++)
+        text_add(&tracing.text, "%s%lld", w ? "," : ",\"memory_bytes\":[", (long long)timeline->memory_bytes[w]);
+    text_add(&tracing.text, "%s},\"traceEvents\":[", timeline->memory_bytes ? "]" : "");
     if (find_computations(timeline, &tracing.computations) && name_threads(&tracing, caption)) {
         for (int i = 0; i < timeline->event_count; i++) add_event(&tracing, &timeline->events[i]);
         for (int i = 0; i < timeline->transfer_count; i++) add_transfer(&tracing, i);

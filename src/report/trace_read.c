@@ -56,6 +56,26 @@ static int by_worker_and_time(const void *a, const void *b) {
     return one->start_s < other->start_s ? -1 : one->start_s > other->start_s;
 }
 
+/* What each worker took, where the trace says so. */
+static enum ps_status read_memory(const struct json_place *about, struct timeline *timeline, struct ps_error *error) {
+    struct json_place list, item;
+    size_t count;
+    TRY(json_field(about, "memory_bytes", false, &list, error));
+    if (!list.value) return PS_OK;
+    TRY(json_array_length(&list, &count, error));
+    if (count != (size_t)timeline->workers)
+        return json_error(&list, error, "%zu figures for %d workers", count, timeline->workers);
+    timeline->memory_bytes = calloc(count, sizeof *timeline->memory_bytes);
+    if (!timeline->memory_bytes) return error_memory(error, "a trace", count * sizeof *timeline->memory_bytes);
+    for (size_t w = 0; w < count; w++) {
+        TRY(json_item(&list, w, &item, error));
+        if (!json_is_integer(item.value) || json_integer_value(item.value) < 0)
+            return json_error(&item, error, "is no number of bytes");
+        timeline->memory_bytes[w] = json_integer_value(item.value);
+    }
+    return PS_OK;
+}
+
 static enum ps_status read_document(const struct json_place *root, struct timeline *timeline, struct ps_error *error) {
     struct json_place events, about, item;
     size_t count;
@@ -65,6 +85,7 @@ static enum ps_status read_document(const struct json_place *root, struct timeli
     TRY(json_get_int(&about, "lanes", false, 1, 2, &timeline->lanes, error));
     TRY(json_get_int(&about, "batches", true, 0, INT32_MAX, &timeline->batches, error));
     TRY(json_get_int(&about, "micro_batches", true, 0, INT32_MAX, &timeline->micro_batches, error));
+    TRY(read_memory(&about, timeline, error));
     TRY(json_field(root, "traceEvents", true, &events, error));
     TRY(json_array_length(&events, &count, error));
     for (size_t i = 0; i < count; i++) {

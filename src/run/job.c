@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "run/joint_profile.h"
+#include "run/predict.h"
 #include "search/search.h"
 
 enum { BATCH_DEFAULT = 64, BATCH_MAX = 1 << 24 };
@@ -122,6 +123,12 @@ static enum ps_status read_plan(struct job *job, struct ps_error *error) {
     return open_cluster(job, plan->workers, error);
 }
 
+/* Workers that will compute side by side on this machine. */
+static int busy_workers(const struct job *job) {
+    int most = predict_at_once(job), workers = several(job) ? 1 : job->cluster->workers;
+    return most > 0 && most < workers ? most : workers;
+}
+
 /* On one device of each type; the cluster then says of which type each is. */
 static enum ps_status measure_together(struct job *job, const struct ps_profile_options *options, struct ps_error *error) {
     struct ps_cluster *typed;
@@ -135,8 +142,11 @@ static enum ps_status measure_together(struct job *job, const struct ps_profile_
 
 /* Measures the model at the sizes of micro-batch that the run may have. */
 static enum ps_status measure(struct job *job, const int *sizes, int count, struct ps_error *error) {
-    struct ps_profile_options options = {
-        .device = job->device->name, .threads = job->threads, .micro_batches = sizes, .micro_batch_count = count};
+    struct ps_profile_options options = {.device = job->device->name,
+                                         .threads = job->threads,
+                                         .busy = busy_workers(job),
+                                         .micro_batches = sizes,
+                                         .micro_batch_count = count};
     if (several(job) && job->cluster->workers == job->processes->count) return measure_together(job, &options, error);
     log_info("profiling %s: micro-batch of %d%s on %s", job->options->model, sizes[0], count > 1 ? " and more" : "",
              job->device->name);
@@ -194,11 +204,25 @@ static enum ps_status check_order(const struct ps_plan *plan, const struct graph
     return PS_OK;
 }
 
+/* The graph of what the layers cost in the plan's stages. */
+static enum ps_status make_clock_graph(struct job *job, struct ps_error *error) {
+    const struct ps_plan *plan = job->plan;
+    TRY(plan_check(plan, job->costs->layer_count, error));
+    bool *spilled = calloc((size_t)job->costs->layer_count, sizeof *spilled);
+    if (!spilled) return error_memory(error, "a graph of costs", (size_t)job->costs->layer_count * sizeof *spilled);
+    for (int s = 0; s < plan->stage_count; s++)
+        for (int l = plan->stages[s].first; l <= plan->stages[s].last; l++)
+            spilled[l] = stage_spills(job->costs, plan->stages[s].first, plan->stages[s].last);
+    enum ps_status status = profile_graph(job->costs, spilled, &job->clock_graph, error);
+    free(spilled);
+    return status;
+}
+
 static enum ps_status take_network(struct job *job, struct ps_error *error) {
     if (job->profile) TRY(profile_table(job->profile, job->plan->micro_batch, &job->costs, error));
     job->samples = job->device->real ? job->plan->micro_batch : 1;
     if (!job->device->real) {
-        TRY(profile_graph(job->costs, &job->clock_graph, error));
+        TRY(make_clock_graph(job, error));
         job->graph = job->clock_graph;
     } else {
         if (job->plan->micro_batch == 0)

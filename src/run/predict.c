@@ -14,8 +14,7 @@ static int usable_cores(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* How many workers compute at the same moment; 0: all. */
-static int computing_at_once(const struct job *job) {
+int predict_at_once(const struct job *job) {
     if (!job->transport->own_threads) return 1;
     if (!job->device->real) return 0;
     int workers = usable_cores() / job->threads;
@@ -39,7 +38,7 @@ enum ps_status predict_throughput(const struct job *job, const struct program_se
         *samples_per_s = NAN;
         return PS_OK;
     }
-    struct ps_cluster_options options = {.workers = job->plan->workers, .cores = computing_at_once(job)};
+    struct ps_cluster_options options = {.workers = job->plan->workers, .cores = predict_at_once(job)};
     struct ps_cluster *machine, emulated;
     TRY(ps_cluster_uniform(&options, &machine, error));
     for (int w = 0; w < machine->workers && job->profile->other_device; w++)

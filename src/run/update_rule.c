@@ -7,7 +7,6 @@
 
 #include "base/vector.h"
 #include "program/moments.h"
-#include "simulate/simulate.h"
 
 /* A setting: where it lies, what it is called, which optimizers take it, and its range [low, high) or (low, high). */
 struct setting {
@@ -190,7 +189,7 @@ void update_rule_predict(const struct update_rule *rule, struct device *device, 
     if (ahead == 0 && device->class->real)
         memcpy(predicted, weights, state->count * sizeof *predicted);
     else
-        predict(rule, device, state, weights, predicted, ahead, state->seconds * SIMULATE_PREDICT_COST);
+        predict(rule, device, state, weights, predicted, ahead, state->times.predict_s);
 }
 
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
@@ -218,7 +217,7 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
         call.predicted = predicted;
         call.ahead = look_ahead(rule, state, ahead);
     }
-    double seconds = state->seconds * (predicted ? SIMULATE_UPDATE_PREDICT_COST : 1);
+    double seconds = predicted ? state->times.update_predict_s : state->times.update_s;
     run_rule(state, device, rule->optimizer, &rule->settings, &call, false, seconds);
     if (copies && device->class->real) memcpy(predicted, updated, state->count * sizeof *predicted);
     if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);

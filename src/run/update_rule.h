@@ -6,7 +6,7 @@
 #ifndef PENSTOCK_RUN_UPDATE_RULE_H
 #define PENSTOCK_RUN_UPDATE_RULE_H
 
-#include "compute/device.h"
+#include "compute/stage.h"
 #include "program/lower.h"
 #include "run/learning_rate.h"
 #include "run/prediction_watch.h"
@@ -44,7 +44,7 @@ struct update_state {
     int64_t done;   /* updates since training began */
     int64_t step;   /* mini-batches trained before the next update: its learning rate is that of this step */
     int round;      /* mini-batches that an update takes together */
-    double seconds; /* one update on a clock device */
+    struct stage_update_times times; /* on a clock device */
     struct update_span *spans; /* from the first float on, owned; NULL: all decay */
     int span_count;
     double share;   /* of the network's parameters that the stage has: its part of the squared norm that is allowed; 0: all */

@@ -64,7 +64,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
     stage->slots = options->slots[part];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
-    stage->update.seconds = stage_update_seconds(stage->stage);
+    stage->update.times = stage_update_times(stage->stage);
     stage->update.share = parameter_share(options->graph, plan->first, plan->last);
     worker->stage_count++;
     return make_spans(stage, options->without_decay, error);
@@ -162,6 +162,8 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
     char what[64];
     snprintf(what, sizeof what, "worker %d", worker->number);
     TRY(memory_block_take(&worker->memory, (size_t)bytes, what, error));
+    /* Page faults belong to no step of training. A clock's blocks, of any size, are never read or written. */
+    if (options->device->real) memory_block_touch(&worker->memory);
     for (int i = 0; i < worker->stage_count; i++) TRY(carve_stage(worker, &worker->stages[i], options, error));
     worker->workspace = memory_block_carve(&worker->memory, (size_t)needed.workspace);
     assert((int64_t)worker->memory.used == bytes);

@@ -216,3 +216,25 @@ enum ps_status against_compare(const struct timeline *predicted, const struct ti
     free(pairs.items);
     return status;
 }
+
+void against_destroy(struct against *against) {
+    if (!against) return;
+    free(against->memory);
+    free(against);
+}
+
+enum ps_status against_memory_compare(struct against *against, int workers, const int64_t *predicted_bytes,
+                                      const int64_t *measured_bytes, struct ps_error *error) {
+    struct against_memory *memory = calloc((size_t)workers, sizeof *memory);
+    if (!memory) return error_memory(error, "the comparison", (size_t)workers * sizeof *memory);
+    against->memory_error = 0;
+    for (int w = 0; w < workers; w++) {
+        memory[w] = (struct against_memory){predicted_bytes[w], measured_bytes[w]};
+        double off = error_of((double)predicted_bytes[w], (double)measured_bytes[w]);
+        if (fabs(off) > fabs(against->memory_error)) against->memory_error = off;
+    }
+    free(against->memory);
+    against->memory = memory;
+    against->memory_count = workers;
+    return PS_OK;
+}

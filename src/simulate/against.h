@@ -23,13 +23,26 @@ struct against_operation {
     double predicted_s, measured_s; /* mean durations */
 };
 
+struct against_memory {
+    int64_t predicted_bytes, measured_bytes; /* of one worker's blocks */
+};
+
 struct against {
     int matched, unmatched; /* measured instructions that the prediction has, has not */
     double measured_period_s, predicted_period_s, period_error;
     double measured_makespan_s, predicted_makespan_s, makespan_error;
     double duration_error[AGAINST_QUANTILES], start_error[AGAINST_QUANTILES];
     struct against_operation operation[OPCODE_COUNT];
+    struct against_memory *memory; /* per worker; NULL: the trace does not say. From against_memory_compare, owned */
+    int memory_count;
+    double memory_error; /* of the worker where it is largest, with its sign */
 };
+
+/* Frees it; NULL is fine. */
+void against_destroy(struct against *against);
+/* Takes in what each of the workers was predicted to take and took. */
+enum ps_status against_memory_compare(struct against *against, int workers, const int64_t *predicted_bytes,
+                                      const int64_t *measured_bytes, struct ps_error *error);
 
 /* PS_BAD_INPUT: they have no instruction in common. `flush`: the schedule drains. */
 enum ps_status against_compare(const struct timeline *predicted, const struct timeline *measured, bool flush,

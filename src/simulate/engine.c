@@ -15,11 +15,16 @@ static const char *const block_names[] = {[BLOCK_STASH] = "stash",
                                           [BLOCK_KINDS] = "no",
                                           [BLOCK_WEIGHT_GRADIENTS] = "the sum of the weight gradients,"};
 
-static int64_t duration_of(const struct engine *engine, int worker, const struct instruction *instruction) {
-    const struct engine_part *part = engine_part_of(engine, worker, instruction->stage);
+/* Of the worker's next computation. */
+static int64_t take_duration(struct engine *engine, int worker, const struct instruction *instruction) {
+    struct engine_part *part = engine_part_of(engine, worker, instruction->stage);
     enum action action = opcode_table[instruction->op].action;
+    if (action == ACTION_UPDATE) part->accumulating = false;
     if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return part->update_and_predict;
-    return part->duration[action];
+    if (!instruction_adds_gradients(instruction)) return part->duration[action];
+    int64_t duration = part->duration[action] + (part->accumulating ? part->accumulate : 0);
+    part->accumulating = true;
+    return duration;
 }
 
 static void start_computing(struct engine *engine, int index) {
@@ -46,7 +51,7 @@ static enum ps_status execute_computation(void *context, int index, const struct
     struct engine_worker *worker = &engine->workers[index];
     worker->computing = instruction;
     worker->asked = engine->now;
-    worker->duration = duration_of(engine, index, instruction);
+    worker->duration = take_duration(engine, index, instruction);
     enum action action = opcode_table[instruction->op].action;
     if (action == ACTION_FORWARD && worker->forwards == worker->window) worker->forwards = worker->backwards = 0;
     worker->forwards += action == ACTION_FORWARD;

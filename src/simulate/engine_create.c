@@ -15,7 +15,7 @@ struct survey {
 };
 
 struct stage_seconds {
-    double action[ACTION_COUNT], update_and_predict;
+    double action[ACTION_COUNT], update_and_predict, accumulate;
 };
 
 static struct stage_seconds part_seconds(const struct simulation_work *work, const struct part *part) {
@@ -26,11 +26,12 @@ static struct stage_seconds part_seconds(const struct simulation_work *work, con
         .action = {[ACTION_FORWARD] = time->forward_s / speed,
                    [ACTION_BACKWARD] = (time->backward_input_s + time->backward_weight_s) / speed,
                    [ACTION_BACKWARD_INPUT] = time->backward_input_s / speed,
-                   [ACTION_BACKWARD_WEIGHT] = time->backward_weight_s / speed,
+                   [ACTION_BACKWARD_WEIGHT] = (time->backward_weight_s + time->apart_s) / speed,
                    [ACTION_RECOMPUTE] = time->forward_s / speed,
                    [ACTION_UPDATE] = time->update_s / speed,
-                   [ACTION_PREDICT] = time->update_s / speed * SIMULATE_PREDICT_COST},
-        .update_and_predict = time->update_s / speed * SIMULATE_UPDATE_PREDICT_COST,
+                   [ACTION_PREDICT] = layer_times_predict(time) / speed},
+        .update_and_predict = layer_times_update_predict(time) / speed,
+        .accumulate = time->accumulate_s / speed,
     };
     return seconds;
 }
@@ -145,7 +146,7 @@ static double longest_run(const struct engine *engine, const struct survey *surv
     double computation = 0, transfer = 0, sum = 0;
     for (int p = 0; p < programs->part_count; p++) {
         struct stage_seconds seconds = part_seconds(engine->work, &programs->parts[p]);
-        for (int action = 0; action < ACTION_COUNT; action++) computation = fmax(computation, seconds.action[action]);
+        for (int action = 0; action < ACTION_COUNT; action++) computation = fmax(computation, seconds.action[action] + seconds.accumulate);
         computation = fmax(computation, seconds.update_and_predict);
     }
     for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, channel_seconds(engine, &engine->channels[c]));
@@ -167,6 +168,7 @@ static void lay_out_part(struct engine *engine, int index) {
     struct stage_seconds seconds = part_seconds(engine->work, &engine->work->programs->parts[index]);
     for (int action = 0; action < ACTION_COUNT; action++) part->duration[action] = ticks(engine, seconds.action[action]);
     part->update_and_predict = ticks(engine, seconds.update_and_predict);
+    part->accumulate = ticks(engine, seconds.accumulate);
     for (int kind = 0; kind < BLOCK_PLACES; kind++) {
         part->first_block[kind] = engine->block_count;
         engine->block_count += part->slots[kind];

@@ -311,6 +311,6 @@ void ps_simulation_destroy(struct ps_simulation *simulation) {
     free(simulation->memory);
     free(simulation->sizes);
     critical_path_free(&simulation->critical);
-    free(simulation->against);
+    against_destroy(simulation->against);
     free(simulation);
 }

@@ -4,8 +4,9 @@
  *
  * Costs of instructions, divided by the speed of the worker's device:
  *   F  the stage's forward         B  its backward by input and by weights         R  as F
- *   U  update_s                    P  update_s x SIMULATE_PREDICT_COST
- *   U with the prediction in the same pass                     update_s x SIMULATE_UPDATE_PREDICT_COST
+ *   I  its backward by input       W  by weights, and what the halves take longer apart
+ *   B and W take accumulate_s longer where they add to the gradients of an earlier micro-batch
+ *   U  update_s, with the prediction in the same pass update_predict_s               P  predict_s
  * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers has done with
  * those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction of each pair
  * is a link of its own, unless the cluster says half duplex (the two directions are one) or names a medium (all its pairs are
@@ -44,10 +45,6 @@
 #include "simulate/against.h"
 #include "simulate/critical.h"
 #include "simulate/fold.h"
-
-/* A prediction alone reads and writes about as much as an update; fused with it, it only writes one more block. */
-#define SIMULATE_PREDICT_COST 1.0
-#define SIMULATE_UPDATE_PREDICT_COST 1.25
 
 /* Longer runs are summed up without a timeline; plans with more than that to run are folded (fold.h) where they repeat. */
 enum { SIMULATE_EVENTS_MAX = 1 << 21 };

@@ -1,0 +1,83 @@
+#!/bin/sh
+# The simulator's prediction against real runs: two workers of one thread each train on this machine's processor, under six
+# schedules. The network is profiled while two workers compute side by side (profile --busy 2), as they will in the run. Each
+# schedule is run ROUNDS times, each time with a profile of its own made just before, and the medians of predicted / measured are
+# printed: the time of a mini-batch (period), of the whole run (makespan), and the blocks of the two workers together.
+# `train` is a run's own prediction of its samples per second, everything counted. The last column says how many cores others kept
+# busy meanwhile: figures from a machine that is not left alone say little.
+#
+#   bench/fidelity.sh NETWORK...          vgg16 alexnet resnet,blocks=3 where nothing is said
+#   ROUNDS (3), SECONDS_EACH (4): of a run, MICRO_BATCH (16) samples, KEEP: a directory for every comparison in full
+# Afterwards the cost of --trace: one run with and one without by turns.
+set -eu
+cd "$(dirname "$0")/.."
+. bench/common.sh
+rounds=${ROUNDS:-3} seconds=${SECONDS_EACH:-4} micro_batch=${MICRO_BATCH:-16}
+[ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3
+
+ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 }' /proc/stat 2>/dev/null || echo 0; }
+own_ticks() { awk '{ print $14 + $15 + $16 + $17 }' /proc/$$/stat 2>/dev/null || echo 0; }
+
+# steps SECONDS: mini-batches of the plan that take about so long
+steps() { awk -F'[:,]' -v s="$1" '$1 ~ /"period_s"/ { n = int(s / $2); print n < 6 ? 6 : n; exit }' "$work/plan.json"; }
+# trained STEPS MICRO_BATCHES [--trace --out DIR]: a run's document on standard output
+trained() {
+    n=$1 m=$2
+    shift 2
+    "$penstock" train --plan "$work/plan.json" --profile "$work/profile.json" --steps "$n" --lr 0.0001 \
+        --data "synthetic:images,samples=$((2 * n * m * micro_batch))" --quiet --json "$@"
+}
+# planned SCHEDULE WEIGHTS MICRO_BATCHES
+planned() {
+    "$penstock" plan --profile "$work/profile.json" --workers 2 --schedule "$1" --weights "$2" --micro-batches "$3" \
+        --optimizer sgdm --quiet -o "$work/plan.json" >/dev/null
+}
+
+echo "predicted / measured - 1, medians of $rounds rounds; micro-batches of $micro_batch, two workers; $(machine), $(nproc) cores"
+printf '%-16s %-12s %-10s %10s %8s %9s %8s %8s %8s\n' network schedule weights measured period makespan memory train others
+for model in "$@"; do
+    round=0
+    while [ $round -lt "$rounds" ]; do
+        "$penstock" profile --model "$model" --micro-batch "$micro_batch" --busy 2 --quiet -o "$work/profile.json" >/dev/null
+        for case in gpipe:sync:4 1f1b:sync:4 1f1b-async:pipeoptim:1 1f1b-async:stash:1 interleaved:sync:4 zb-h1:sync:4; do
+            schedule=${case%%:*} rest=${case#*:}
+            weights=${rest%:*} m=${rest#*:}
+            planned "$schedule" "$weights" "$m"
+            before=$(ticks) own=$(own_ticks) start=$(date +%s%N)
+            trained "$(steps "$seconds")" "$m" --trace --out "$work/run" >"$work/run.json"
+            others=$(echo "$before $(ticks) $own $(own_ticks) $start $(date +%s%N)" |
+                awk '{ print ($2 - $1 - $4 + $3) / 100 / (($6 - $5) / 1e9) }')
+            "$penstock" simulate --plan "$work/plan.json" --profile "$work/profile.json" --against "$work/run/trace.json" \
+                --quiet --json >"$work/against.json"
+            echo "$(field measured_period_s <"$work/against.json") $(field period_error <"$work/against.json")" \
+                "$(field makespan_error <"$work/against.json") $(field memory_error <"$work/against.json")" \
+                "$(field predicted_samples_per_s <"$work/run.json") $(field samples_per_s <"$work/run.json") $others" \
+                >>"$work/$model.$schedule.$weights"
+            [ -z "${KEEP:-}" ] || cp "$work/against.json" "$KEEP/$model.$schedule.$weights.$round.json"
+            rm -rf "$work/run"
+        done
+        round=$((round + 1))
+    done
+    for rows in "$work/$model".*; do
+        name=${rows#"$work/$model."}
+        column() { cut -d' ' -f"$1" "$rows" | median; }
+        train=$(awk '{ print $6 / $5 - 1 }' "$rows" | median)
+        echo "$(column 1) $(column 2) $(column 3) $(column 4) $train $(column 7)" |
+            awk -v n="$model" -v s="${name%.*}" -v w="${name##*.}" '{ printf "%-16s %-12s %-10s %8.2fms %+7.1f%% %+8.1f%% %+7.1f%% %+7.1f%% %8.2f\n",
+                n, s, w, 1000 * $1, 100 * $2, 100 * $3, 100 * $4, 100 * $5, $6 }'
+    done
+done
+
+echo
+echo "cost of --trace: samples per second with it against without, by turns ($rounds rounds, ${1}, 1f1b)"
+planned 1f1b sync 4
+n=$(steps "$seconds")
+round=0
+while [ $round -lt "$rounds" ]; do
+    without=$(trained "$n" 4 | field samples_per_s) with=$(trained "$n" 4 --trace --out "$work/run" | field samples_per_s)
+    again=$(trained "$n" 4 | field samples_per_s)
+    rm -rf "$work/run"
+    echo "$without $with $again" | awk '{ print 2 * $2 / ($1 + $3) - 1 }'
+    round=$((round + 1))
+done >"$work/trace"
+printf 'median %+.2f%%\n' "$(median <"$work/trace" | awk '{ print 100 * $1 }')"

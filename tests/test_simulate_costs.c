@@ -1,0 +1,83 @@
+/*
+ * What instructions cost in the simulator, down to what a profile need not say: gradients that are added up, halves of a backward that
+ * run apart, predictions that were measured. One worker's makespan is then a sum.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "simulate/simulate.h"
+#include "support.h"
+
+static const struct layer_times measured = {.forward_s = 1,
+                                            .backward_input_s = 0.5,
+                                            .backward_weight_s = 0.75,
+                                            .update_s = 0.25,
+                                            .accumulate_s = 0.125,
+                                            .apart_s = 0.0625,
+                                            .update_predict_s = 0.375,
+                                            .predict_s = 0.03125};
+
+static struct ps_simulation_info simulate(const struct layer_times *times, const char *schedule, const char *weights, int workers,
+                                          int micro_batches, int batches) {
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    struct ps_cluster *cluster;
+    struct ps_simulation *simulation;
+    struct ps_cluster_options options = {.workers = workers};
+    assert_ok(profile_create(1, workers, &profile, &test_error));
+    for (int l = 0; l < workers; l++) profile->tables[0].layers[l].time = *times;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(plan_create(workers, workers, &plan, &test_error));
+    strcpy(plan->schedule, schedule);
+    strcpy(plan->weights, weights);
+    plan->micro_batches = micro_batches;
+    for (int s = 0; s < workers; s++) assert_ok(plan_stage_set(plan, s, s, s, s, &test_error));
+    assert_ok(ps_simulate(plan, profile, cluster, batches, &simulation, &test_error));
+    struct ps_simulation_info info = ps_simulation_info(simulation);
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    return info;
+}
+
+static void assert_seconds(double value, double wanted) {
+    if (!(fabs(value - wanted) <= 1e-9)) fail_msg("%.12g s are not %.12g s", value, wanted);
+}
+
+/* The first backward of each mini-batch writes the gradients, those after it add to them. */
+static void test_gradients_are_added(void **state) {
+    (void)state;
+    const struct layer_times *t = &measured;
+    double backward_s = t->backward_input_s + t->backward_weight_s;
+    for (int m = 1; m <= 5; m++) {
+        double batch_s = m * (t->forward_s + backward_s) + (m - 1) * t->accumulate_s + t->update_s;
+        assert_seconds(simulate(t, "gpipe", "sync", 1, m, 3).makespan_s, 3 * batch_s);
+        assert_seconds(simulate(t, "1f1b", "sync", 1, m, 3).makespan_s, 3 * batch_s);
+        assert_seconds(simulate(t, "zb-h1", "sync", 1, m, 3).makespan_s, 3 * (batch_s + m * t->apart_s));
+    }
+}
+
+/* What a mini-batch more takes in the middle of a run of two workers. */
+static double steady_s(const struct layer_times *times, const char *weights) {
+    enum { BATCHES = 20 };
+    double once = simulate(times, "1f1b-async", weights, 2, 1, BATCHES).makespan_s;
+    return (simulate(times, "1f1b-async", weights, 2, 1, 2 * BATCHES).makespan_s - once) / BATCHES;
+}
+
+/* The first worker predicts in the pass of each update. */
+static void test_predictions(void **state) {
+    (void)state;
+    struct layer_times assumed = measured;
+    assumed.update_predict_s = assumed.predict_s = 0;
+    double work_s = measured.forward_s + measured.backward_input_s + measured.backward_weight_s;
+    assert_seconds(steady_s(&measured, "pipeoptim"), work_s + measured.update_predict_s);
+    assert_seconds(steady_s(&assumed, "pipeoptim"),
+                   work_s + PROFILE_UPDATE_PREDICT_COST * measured.update_s);
+    assert_seconds(steady_s(&measured, "latest"), work_s + measured.update_s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_are_added), cmocka_unit_test(test_predictions)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
