@@ -34,14 +34,17 @@ static double seconds_of(clockid_t clock) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* What all reads have given, files and caches alike. */
-static int64_t bytes_read(void) {
+/* What the reads of a process or a thread have given, files and caches alike. */
+static int64_t bytes_read_by(const char *path) {
     long long bytes = 0;
-    FILE *file = fopen("/proc/self/io", "re");
+    FILE *file = fopen(path, "re");
     if (file && fscanf(file, "rchar: %lld", &bytes) != 1) bytes = 0;
     if (file) fclose(file);
     return bytes;
 }
+
+/* Without the thread that asks, which reads about the others. */
+static int64_t bytes_read(void) { return bytes_read_by("/proc/self/io") - bytes_read_by("/proc/thread-self/io"); }
 
 /* Does another thread of this process run, or queue for a processor? */
 static bool is_ready(void) {
