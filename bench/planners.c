@@ -323,9 +323,9 @@ static void rows_memory(const char *name, const struct cost_table *costs, int wo
 }
 
 static void print_memory(bool with_grid) {
-    static const char *const tight[] = {"alexnet",      "amoeba-6-pbs-8-simplified", "gnmt",     "vgg-19-pbs-32",
-                                        "bert-24-pbs-6", "xlnet-24-pbs-1",            "vgg16",    "gnmt-16-pbs-64",
-                                        "amoeba-36-pbs-1", "resnet50",                "resnext50", "densenet121"};
+    static const char *const tight[] = {
+        "alexnet",        "amoeba-6-pbs-8-simplified", "gnmt",     "vgg-19-pbs-32", "bert-24-pbs-6", "xlnet-24-pbs-1", "vgg16",
+        "gnmt-16-pbs-64", "amoeba-36-pbs-1",           "resnet50", "resnext50",     "densenet121"};
     struct totals totals = {0};
     printf("\nmadpipe at multiples of the least memory, published cost, 12 GB/s, ms (and ms to solve)\n");
     printf("%-25s %3s %3s %8s %5s %10s %8s %10s %8s %7s", "profile", "L", "P", "MiB", "x", "contiguous", "solve", "madpipe",
@@ -350,7 +350,11 @@ static void table_madpipe(void) { print_memory(false); }
 static const struct {
     const char *name;
     void (*print)(void);
-} tables[] = {{"pipedream", table_pipedream}, {"cuts", table_cuts}, {"sizes", table_sizes}, {"madpipe", table_madpipe}, {"memory", table_memory}};
+} tables[] = {{"pipedream", table_pipedream},
+              {"cuts", table_cuts},
+              {"sizes", table_sizes},
+              {"madpipe", table_madpipe},
+              {"memory", table_memory}};
 
 int main(int count, char **arguments) {
     if (count < 2) {

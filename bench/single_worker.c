@@ -64,7 +64,7 @@ static void fill_input(struct worker *w, const struct ps_model *model, int cut) 
 
 static void take_memory(struct worker *w, struct ps_error *error) {
     struct stage_sizes s = stage_sizes(w->stage);
-    int64_t sizes[] = {3 * s.parameter_bytes, s.statistics_bytes, 2 * s.input_bytes,      2 * s.output_bytes,
+    int64_t sizes[] = {3 * s.parameter_bytes, s.statistics_bytes, 2 * s.input_bytes,          2 * s.output_bytes,
                        s.stash_bytes,         s.workspace_bytes,  4 * (int64_t)w->label_count};
     int64_t total = 16 * MEMORY_ALIGNMENT;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) total += sizes[i];

@@ -128,8 +128,8 @@ struct ps_model_info {
     int64_t parameters;
     int64_t input_shape[3]; /* C, H, W; of a sequence of tokens 1, its length, 1 */
     int classes;
-    int labels;     /* of a sample: 1, or one a position */
-    int vocabulary; /* tokens there are; 0: it reads images */
+    int labels;           /* of a sample: 1, or one a position */
+    int vocabulary;       /* tokens there are; 0: it reads images */
     double forward_flops; /* for one sample, a multiply-add counted as two */
 };
 
@@ -149,13 +149,13 @@ struct ps_layer_info ps_model_layer(const struct ps_model *model, int layer); /*
 struct ps_profile;
 
 struct ps_profile_options {
-    const char *device;        /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
-    int threads;               /* per worker; 0: 1 */
-    int busy;                  /* workers that compute side by side meanwhile, the measured one among them; 0: 1 */
-    const int *micro_batches;  /* sizes to measure at */
+    const char *device;       /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
+    int threads;              /* per worker; 0: 1 */
+    int busy;                 /* workers that compute side by side meanwhile, the measured one among them; 0: 1 */
+    const int *micro_batches; /* sizes to measure at */
     int micro_batch_count;
-    int warmup, repeats;       /* 0: 2 and 9 */
-    int64_t memory_bytes;      /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
+    int warmup, repeats;  /* 0: 2 and 9 */
+    int64_t memory_bytes; /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
 };
 
 /* Measures every layer's forward, backward by input and by weights, and update on a device of this machine, or works them out
@@ -185,11 +185,12 @@ struct ps_cluster_options {
     int64_t memory_bytes;         /* per worker; 0: no limit */
     double bandwidth_bytes_per_s; /* of every link; 0: transfers cost nothing */
     double latency_s;
-    bool no_overlap;              /* transfers block the computation of both ends */
-    int cores;                    /* how many workers can compute at the same moment; 0: all */
+    bool no_overlap; /* transfers block the computation of both ends */
+    int cores;       /* how many workers can compute at the same moment; 0: all */
 };
 
-enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster, struct ps_error *error);
+enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster,
+                                  struct ps_error *error);
 enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *path, struct ps_error *error);
 char *ps_cluster_json(const struct ps_cluster *cluster);
@@ -212,10 +213,10 @@ void ps_cluster_destroy(struct ps_cluster *cluster);
 struct ps_plan;
 
 struct ps_plan_options {
-    const char *method;    /* NULL: the best method on all workers; "auto": also with fewer workers, and with recomputation
+    const char *method;   /* NULL: the best method on all workers; "auto": also with fewer workers, and with recomputation
                               where nothing fits the memory without */
-    const char *schedule;  /* NULL: what goes with the weights, else 1f1b-async; "auto": the fastest that keeps to the weights */
-    const char *weights;   /* NULL: what goes with the schedule, else pipeoptim; "auto": sync on schedules that flush, pipeoptim
+    const char *schedule; /* NULL: what goes with the weights, else 1f1b-async; "auto": the fastest that keeps to the weights */
+    const char *weights;  /* NULL: what goes with the schedule, else pipeoptim; "auto": sync on schedules that flush, pipeoptim
                               on the others, and without a schedule said the fastest of both kinds */
     const char *optimizer; /* NULL: "sgdm"; its state counts in the memory */
     int micro_batch;       /* samples; 0: the profile's largest size */
@@ -351,7 +352,7 @@ struct ps_run_info {
     double wall_s, samples_per_s, predicted_samples_per_s;
     int64_t checkpoint_bytes;  /* memory for checkpoints beside that of the workers */
     double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
-    double top5, valid_top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
+    double top5, valid_top5;   /* share of labels among the five best guesses; NaN for five classes or fewer */
 };
 
 struct ps_run_worker {
@@ -381,7 +382,7 @@ char *ps_run_table(const struct ps_run *run);
 void ps_run_destroy(struct ps_run *run);
 
 struct ps_evaluate_options {
-    const char *run;            /* a run directory, or */
+    const char *run;             /* a run directory, or */
     const char *weights, *model; /* a safetensors file and the model it belongs to */
     const char *data;
     const char *device;
@@ -420,10 +421,11 @@ struct ps_compare_options {
     int bandwidth_count;
     struct ps_plan_options plan;
     struct ps_cluster_options cluster;
-    const char *cluster_path; /* a cluster file instead: its first workers, with memory and bandwidth of all changed where they are
-                                 listed; without a list of workers all of them */
+    /* A cluster file instead: its first workers, with memory and bandwidth of all changed where they are listed; without a list of
+     * workers all of them. */
+    const char *cluster_path;
     int batch_per_worker; /* samples in a mini-batch for each worker, so that it grows with them; 0: as `plan` says */
-    double target; /* validation accuracy to time the way to; 0: the best that all rows reach */
+    double target;        /* validation accuracy to time the way to; 0: the best that all rows reach */
 };
 
 struct ps_comparison_row {
@@ -443,7 +445,7 @@ struct ps_comparison_row {
     int64_t parameters;   /* likewise: of that network */
     bool trained;         /* then instead of the above, from period_s on: */
     struct ps_run_info run;
-    int64_t measured_bytes; /* of the worker that took most */
+    int64_t measured_bytes;            /* of the worker that took most */
     const struct ps_run_point *points; /* the way, as long as the comparison lives */
     int point_count;
     double best_valid_accuracy; /* NaN where nothing was validated */

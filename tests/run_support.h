@@ -209,7 +209,9 @@ static inline struct trained run_case_weights(struct run_case wanted) {
                 memcpy(before, place, bytes);
                 assert_ok(stage_export(stage->stage, i, stage->weights[0], stage->statistics, place, &test_error));
                 bool *seen = &written[place - trained.values];
-                if (*seen) assert_memory_equal(before, place, bytes); /* replicas, and both workers of a split stage, end with the same */
+                if (*seen)
+                    assert_memory_equal(before, place,
+                                        bytes); /* replicas, and both workers of a split stage, end with the same */
                 *seen = true;
                 free(before);
             }

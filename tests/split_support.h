@@ -36,7 +36,8 @@ static inline bool split_same_stage(const struct split_case *split, int layer, i
 }
 
 /* The layers of one forward worker and one backward worker are a stage. */
-static inline struct ps_plan *split_plan(const struct split_case *split, const char *schedule, const char *policy, int micro_batches) {
+static inline struct ps_plan *split_plan(const struct split_case *split, const char *schedule, const char *policy,
+                                         int micro_batches) {
     int stages = 1, last = -1;
     struct ps_plan *plan;
     for (int l = 1; l < split->layers; l++) stages += !split_same_stage(split, l, l - 1);

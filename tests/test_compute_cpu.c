@@ -81,11 +81,8 @@ static const struct network {
     void (*build)(struct builder *b);
     int samples;
 } networks[] = {
-    {"small images", build_small_images, 5},
-    {"normalised", build_normalised, 7},
-    {"padded", build_padded, 6},
-    {"sequence", build_sequence, 9},
-    {"block", build_block, 9},
+    {"small images", build_small_images, 5}, {"normalised", build_normalised, 7}, {"padded", build_padded, 6},
+    {"sequence", build_sequence, 9},         {"block", build_block, 9},
 };
 
 enum { NETWORKS = sizeof networks / sizeof *networks, PARAMETERS_MAX = 16 };

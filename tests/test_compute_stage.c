@@ -128,7 +128,7 @@ static void test_sizes_by_hand(void **state) {
     assert_int_equal(layers[0].output_bytes, conv1);
     assert_int_equal(layers[0].value_bytes, conv1);
     assert_int_equal(layers[0].stash_bytes, data);
-    assert_int_equal(layers[0].tail_bytes, conv1);                   /* the ReLU's backward reads it */
+    assert_int_equal(layers[0].tail_bytes, conv1);           /* the ReLU's backward reads it */
     assert_int_equal(layers[0].workspace_bytes, parameters); /* added weights' gradients */
     assert_int_equal(layers[1].parameter_bytes, 0);
     assert_int_equal(layers[1].stash_bytes, conv1 + pool1); /* its input, and which pixel won */

@@ -200,12 +200,8 @@ static void cifar10(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_directory_set_up, test_directory_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(cifar10_files_are_read_in_order),
-        TEST(cifar100_has_fine_labels),
-        TEST(damage_is_told),
-        TEST(the_network_must_fit),
-        TEST(training_moves_and_mirrors),
-        cmocka_unit_test(cifar10),
+        TEST(cifar10_files_are_read_in_order), TEST(cifar100_has_fine_labels), TEST(damage_is_told), TEST(the_network_must_fit),
+        TEST(training_moves_and_mirrors),      cmocka_unit_test(cifar10),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

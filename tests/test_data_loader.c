@@ -449,7 +449,8 @@ static void micro_batches_are_shared_out(void **state) {
         for (int r = 0; r < SHARERS; r++) {
             const float *images = got(sharer[r], number).images;
             for (size_t chunk = (size_t)r; chunk < BATCH / CHUNK; chunk += SHARERS)
-                assert_memory_equal(images + chunk * CHUNK * floats, all + chunk * CHUNK * floats, CHUNK * floats * sizeof *all);
+                assert_memory_equal(images + chunk * CHUNK * floats, all + chunk * CHUNK * floats,
+                                    CHUNK * floats * sizeof *all);
             loader_release(sharer[r], number);
         }
         loader_release(whole, number);

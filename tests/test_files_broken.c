@@ -30,18 +30,37 @@ static const struct source sources[] = {
     {"layers.chain", "3 0\n1.5 3 100 40 30\n\n2 4 5.0 6 7\n0.5 0.25 0.0 8 9\n", PROFILE, true},
     {"network.graph.txt",
      "node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000\n"
-     "node2 -- Conv2d(3, 4, kernel_size=(3, 3)) -- forward_compute_time=1.5, backward_compute_time=2.5, activation_size=4096.0, "
+     "node2 -- Conv2d(3, 4, kernel_size=(3, 3)) -- forward_compute_time=1.5, backward_compute_time=2.5, "
+     "activation_size=4096.0, "
      "parameter_size=432.000\n"
-     "node3 -- ReLU(inplace) -- forward_compute_time=0.5, backward_compute_time=0.25, activation_size=4096.000, parameter_size=0.000\n"
-     "node4 -- Linear(4, 2) -- forward_compute_time=0.75, backward_compute_time=1.25, activation_size=64.000, parameter_size=32.000\n"
-     "node5 -- Add() -- forward_compute_time=0.1, backward_compute_time=0.1, activation_size=[64.0; 64.0], parameter_size=0.000\n"
+     "node3 -- ReLU(inplace) -- forward_compute_time=0.5, backward_compute_time=0.25, activation_size=4096.000, "
+     "parameter_size=0.000\n"
+     "node4 -- Linear(4, 2) -- forward_compute_time=0.75, backward_compute_time=1.25, activation_size=64.000, "
+     "parameter_size=32.000\n"
+     "node5 -- Add() -- forward_compute_time=0.1, backward_compute_time=0.1, activation_size=[64.0; 64.0], "
+     "parameter_size=0.000\n"
      "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n\tnode2 -- node5\n\tnode4 -- node5\n",
      PROFILE, true},
 };
 
 /* What takes the place of a number. */
-static const char *const numbers[] = {"-1", "0", "1e400", "nan", "inf", "99999999999999999999", "-9223372036854775808", "1e-320",
-                                      "2147483648", "0x10", "", "[]", "null", "\"\"", "1;2", "1,2", "1e18"};
+static const char *const numbers[] = {"-1",
+                                      "0",
+                                      "1e400",
+                                      "nan",
+                                      "inf",
+                                      "99999999999999999999",
+                                      "-9223372036854775808",
+                                      "1e-320",
+                                      "2147483648",
+                                      "0x10",
+                                      "",
+                                      "[]",
+                                      "null",
+                                      "\"\"",
+                                      "1;2",
+                                      "1,2",
+                                      "1e18"};
 
 static size_t insert(char *text, size_t size, size_t at, size_t remove, const char *piece, size_t length) {
     if (size - remove + length >= SIZE_MAX_TEXT) return size;
@@ -73,12 +92,19 @@ static size_t mutate(char *text, size_t size, struct random_key key, uint64_t *n
     char byte = (char)random_below(key, (*n)++, 256);
     size_t at = (size_t)random_below(key, (*n)++, size);
     switch (random_below(key, (*n)++, 6)) {
-    case 0: return at;
-    case 1: text[at] = byte; return size;
-    case 2: return insert(text, size, at, 0, &byte, 1);
-    case 3: return insert(text, size, at, 1, NULL, 0);
-    case 4: return repeat_line(text, size, key, n);
-    default: return replace_number(text, size, key, n);
+    case 0:
+        return at;
+    case 1:
+        text[at] = byte;
+        return size;
+    case 2:
+        return insert(text, size, at, 0, &byte, 1);
+    case 3:
+        return insert(text, size, at, 1, NULL, 0);
+    case 4:
+        return repeat_line(text, size, key, n);
+    default:
+        return replace_number(text, size, key, n);
     }
 }
 
@@ -91,12 +117,13 @@ static enum ps_status read_file(const struct source *source, const char *path, c
     struct ps_error said = {0};
     struct ps_plan_options options = {.method = "pipedream"};
     struct ps_cluster *two = make_cluster(2, 0, 1e9);
-    enum ps_status status = source->form == PROFILE   ? ps_profile_read(path, &profile, &test_error)
-                            : source->form == PLAN    ? ps_plan_read(path, &plan, &test_error)
-                                                      : ps_cluster_read(path, &cluster, &test_error);
+    enum ps_status status = source->form == PROFILE ? ps_profile_read(path, &profile, &test_error)
+                            : source->form == PLAN  ? ps_plan_read(path, &plan, &test_error)
+                                                    : ps_cluster_read(path, &cluster, &test_error);
     if (status == PS_OK && profile && ps_plan_find(profile, two, &options, &made, &said) != PS_OK)
         assert_true(said.status == PS_NO_PLAN || said.status == PS_USAGE);
-    if (status == PS_OK && cluster && ps_cluster_workers(cluster) <= 8 && ps_plan_find(even, cluster, &options, &made, &said) != PS_OK)
+    if (status == PS_OK && cluster && ps_cluster_workers(cluster) <= 8 &&
+        ps_plan_find(even, cluster, &options, &made, &said) != PS_OK)
         assert_true(said.status == PS_NO_PLAN || said.status == PS_USAGE);
     if (status == PS_OK && plan && ps_plan_info(plan).workers == 2 && ps_plan_info(plan).micro_batches <= 64 &&
         ps_simulate(plan, even, two, 4, &simulation, &said) != PS_OK)
@@ -150,7 +177,8 @@ static void test_mutations(void **state) {
             uint64_t n = 0;
             size_t size = length;
             memcpy(text, whole, length);
-            for (int times = 1 + (int)random_below(key, n++, 3); times > 0 && size > 0; times--) size = mutate(text, size, key, &n);
+            for (int times = 1 + (int)random_below(key, n++, 3); times > 0 && size > 0; times--)
+                size = mutate(text, size, key, &n);
             test_file_write(path, text, size);
             enum ps_status status = read_file(source, path, even);
             if (status == PS_OK) continue;

@@ -40,7 +40,8 @@ static void make_instance(struct instance *instance, uint64_t number) {
         layer->size.value_bytes = random_below(key, n++, 3) ? layer->size.output_bytes : layer->size.output_bytes / 2;
     }
     for (int w = 0; w < workers; w++) {
-        instance->slots[w] = (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w<workers - 1, w> 0, 0, false};
+        instance->slots[w] =
+            (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w<workers - 1, w> 0, 0, false};
         if (speeds) instance->cluster->devices[w].speed = 0.5 * (double)(1 + random_below(key, n++, 4));
         if (memory) instance->cluster->devices[w].memory_bytes = 64 * (int64_t)random_below(key, n++, (uint64_t)(40 * layers));
     }
@@ -155,9 +156,8 @@ static void worked_example(void **state) {
     assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 3}, &instance.cluster, &test_error));
     assert_ok(profile_create(1, 4, &instance.profile, &test_error));
     for (int l = 0; l < 4; l++)
-        instance.profile->tables[0].layers[l].time = (struct layer_times){
-            .forward_s = forward_s[l],
-            .backward_input_s = backward_s[l]};
+        instance.profile->tables[0].layers[l].time =
+            (struct layer_times){.forward_s = forward_s[l], .backward_input_s = backward_s[l]};
     instance.problem =
         (struct planner_problem){.costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = 3};
     assert_ok(planner_bipartition.solve(&instance.problem, &answer, &test_error));
@@ -292,9 +292,8 @@ static void orders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders),
-        cmocka_unit_test(against_brute_force), cmocka_unit_test(layer_wise_memory), cmocka_unit_test(worked_example),
-        cmocka_unit_test(published_algorithm), cmocka_unit_test(published),
+        cmocka_unit_test(orders),         cmocka_unit_test(against_brute_force), cmocka_unit_test(layer_wise_memory),
+        cmocka_unit_test(worked_example), cmocka_unit_test(published_algorithm), cmocka_unit_test(published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,8 @@ static void broken(void **state) {
         {PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"worker\": 0"), ""), "stages[0]: field 'worker' is not known"},
         {PLAN(GOOD, ", \"predicted\": {\"workers\": [" WORKER "]}"), "predicted.workers: 1 of them, but the plan has 2"},
         {PLAN(GOOD, ", \"predicted\": {\"period_s\": -1, \"workers\": []}"), "predicted.period_s: -1"},
-        {PLAN(GOOD, ", \"predicted\": {\"period_s\": 1, \"workers\": [{\"load_s\": 1}, {}]}"), "predicted.workers[0].memory_bytes: is missing"},
+        {PLAN(GOOD, ", \"predicted\": {\"period_s\": 1, \"workers\": [{\"load_s\": 1}, {}]}"),
+         "predicted.workers[0].memory_bytes: is missing"},
         {PLAN(GOOD, ", \"order\": [\"a\"]"), "order: names 1 layers, but the stages have 2"},
         {PLAN(GOOD, ", \"order\": [\"a\", 2]"), "order: must be a list of layer names"},
     };
@@ -184,13 +185,14 @@ static enum ps_status read_cluster(const char *text, struct ps_cluster **cluster
 static void cluster(void **state) {
     (void)state;
     struct ps_cluster *cluster;
-    assert_ok(read_cluster(CLUSTER("{\"name\": \"big\", \"type\": \"gpu\", \"speed\": 2.5, \"memory_bytes\": 1000},"
-                                   "{\"name\": \"small\"}, {\"name\": \"far\"}",
-                                   "{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 100, \"latency_s\": 1},"
-                                   "{\"from\": 0, \"to\": \"far\", \"bandwidth_bytes_per_s\": 10},"
-                                   "{\"from\": \"far\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 50, \"duplex\": \"half\", \"medium\": \"bus\"}",
-                                   ", \"overlap\": false, \"cores\": 2"),
-                           &cluster));
+    assert_ok(read_cluster(
+        CLUSTER("{\"name\": \"big\", \"type\": \"gpu\", \"speed\": 2.5, \"memory_bytes\": 1000},"
+                "{\"name\": \"small\"}, {\"name\": \"far\"}",
+                "{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 100, \"latency_s\": 1},"
+                "{\"from\": 0, \"to\": \"far\", \"bandwidth_bytes_per_s\": 10},"
+                "{\"from\": \"far\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 50, \"duplex\": \"half\", \"medium\": \"bus\"}",
+                ", \"overlap\": false, \"cores\": 2"),
+        &cluster));
     assert_int_equal(ps_cluster_workers(cluster), 3);
     assert_true(cluster->devices[0].speed == 2.5 && cluster->devices[1].speed == 1);
     assert_int_equal(cluster->devices[0].memory_bytes, 1000);

@@ -51,7 +51,8 @@ static double cut_s(const struct planner_problem *problem, unsigned set) {
     int64_t bytes = 0;
     for (int v = 0; v < graph->node_count; v++) {
         bool out = false;
-        for (int e = 0; e < graph->edge_count; e++) out = out || (graph->edges[e].from == v && !(set >> graph->edges[e].to & 1));
+        for (int e = 0; e < graph->edge_count; e++)
+            out = out || (graph->edges[e].from == v && !(set >> graph->edges[e].to & 1));
         if (set >> v & 1 && out) bytes += graph->nodes[v].activation_bytes;
     }
     return cluster_transfer_s(problem->cluster, 0, 1, bytes);
@@ -133,7 +134,8 @@ static void test_brute_force(void **state) {
             assert_int_equal(stage->forward, used);
             objective_s = fmax(objective_s, stage_s(&problem, lower, upper, used, stage->replicas));
             if (s > 0 && cluster->overlap)
-                objective_s = fmax(objective_s, cut_s(&problem, lower) / (before / common(before, stage->replicas) * stage->replicas));
+                objective_s =
+                    fmax(objective_s, cut_s(&problem, lower) / (before / common(before, stage->replicas) * stage->replicas));
             replicated += stage->replicas > 1;
             used += before = stage->replicas;
             lower = upper;
@@ -201,7 +203,8 @@ static void test_search_with_replicas(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force), cmocka_unit_test(test_objective_bounds_the_simulation),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_brute_force),
+                                       cmocka_unit_test(test_objective_bounds_the_simulation),
                                        cmocka_unit_test(test_search_with_replicas)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,8 +14,12 @@
 static struct ps_profile *measure(const struct ps_model *model, int64_t memory_bytes) {
     struct ps_profile *profile;
     static const int sizes[] = {4, 2};
-    struct ps_profile_options options = {
-        .device = "reference", .micro_batches = sizes, .micro_batch_count = 2, .warmup = 1, .repeats = 3, .memory_bytes = memory_bytes};
+    struct ps_profile_options options = {.device = "reference",
+                                         .micro_batches = sizes,
+                                         .micro_batch_count = 2,
+                                         .warmup = 1,
+                                         .repeats = 3,
+                                         .memory_bytes = memory_bytes};
     assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
     return profile;
 }
@@ -149,11 +153,8 @@ static void wrong_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lenet5),
-        cmocka_unit_test(sizes_agree),
-        cmocka_unit_test(in_pieces),
-        cmocka_unit_test(clock_graph),
-        cmocka_unit_test(wrong_options),
+        cmocka_unit_test(lenet5),      cmocka_unit_test(sizes_agree),   cmocka_unit_test(in_pieces),
+        cmocka_unit_test(clock_graph), cmocka_unit_test(wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,8 @@ static void weights_leave_the_chip(void **state) {
 /* A larger board is faster at the same network, by its slices where memory is not in the way. */
 static void boards_differ_by_slices(void **state) {
     (void)state;
-    struct ps_profile *small = profile_of("vgg16,input=224", "fpga:vcu118", 2), *large = profile_of("vgg16,input=224", "fpga:vcu129", 2);
+    struct ps_profile *small = profile_of("vgg16,input=224", "fpga:vcu118", 2),
+                      *large = profile_of("vgg16,input=224", "fpga:vcu129", 2);
     double a = layer_named(&small->tables[0], "features.5")->time.forward_s;
     double b = layer_named(&large->tables[0], "features.5")->time.forward_s;
     assert_near(a / b, 12288.0 / 6840, 1e-9);

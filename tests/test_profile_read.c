@@ -386,10 +386,9 @@ static void chains(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain),
-        cmocka_unit_test(csv),          cmocka_unit_test(csv_broken),  cmocka_unit_test(json_round_trip),
-        cmocka_unit_test(json_small),   cmocka_unit_test(json_broken), cmocka_unit_test(graph),
-        cmocka_unit_test(graph_broken), cmocka_unit_test(chains),
+        cmocka_unit_test(chain),           cmocka_unit_test(csv),          cmocka_unit_test(csv_broken),
+        cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small),   cmocka_unit_test(json_broken),
+        cmocka_unit_test(graph),           cmocka_unit_test(graph_broken), cmocka_unit_test(chains),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -20,7 +20,7 @@ static void test_every_combination_verifies(void **state) {
             for (int stages = 1; stages <= 8; stages++)
                 for (int m = 1; m <= 16; m++) {
                     struct ps_programs *programs;
-                                    bool recompute = (m + stages) % 2;
+                    bool recompute = (m + stages) % 2;
                     int batches = 1 + (m * 7 + stages * 3) % 6;
                     enum ps_status status = lower_straight(schedule_table[s]->name, policy_table[p]->name, stages, m, batches,
                                                            recompute, &programs, &test_error);
@@ -68,7 +68,7 @@ static void test_slots_are_the_papers(void **state) {
         struct ps_programs *light = lower_ok("1f1b", "sync", P, 2 * P, 3, true);
         for (int p = 0; p < P; p++) {
             int staleness;
-                    assert_int_equal(stash->slots[p].weights, P - p);
+            assert_int_equal(stash->slots[p].weights, P - p);
             assert_int_equal(stash->slots[p].stash, P - p);
             assert_int_equal(pipeoptim->slots[p].weights, p == P - 1 ? 1 : 2);
             assert_int_equal(latest->slots[p].weights, 1);
@@ -276,7 +276,8 @@ static void test_placement(void **state) {
 static void test_pattern(void **state) {
     (void)state;
     static const int holder[3] = {0, 1, 0};
-    static const struct plan_operation right[6] = {{false, 0, 0}, {false, 1, 0}, {true, 1, 1}, {false, 2, 1}, {true, 2, 1}, {true, 0, 2}};
+    static const struct plan_operation right[6] = {{false, 0, 0}, {false, 1, 0}, {true, 1, 1},
+                                                   {false, 2, 1}, {true, 2, 1},  {true, 0, 2}};
     struct plan_operation wrong[6];
     char directory[4096], path[8192];
     struct ps_plan *plan, *read;
@@ -340,10 +341,17 @@ static void test_bad_listings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_combination_verifies), cmocka_unit_test(test_slots_are_the_papers),
-        cmocka_unit_test(test_pipeoptim_counts_s_while_filling), cmocka_unit_test(test_spectrain_distances),
-        cmocka_unit_test(test_prediction_is_fused), cmocka_unit_test(test_broken_programs_are_refused),
-        cmocka_unit_test(test_deadlock_is_seen), cmocka_unit_test(test_refusals), cmocka_unit_test(test_placement), cmocka_unit_test(test_pattern),   cmocka_unit_test(test_bad_listings),
+        cmocka_unit_test(test_every_combination_verifies),
+        cmocka_unit_test(test_slots_are_the_papers),
+        cmocka_unit_test(test_pipeoptim_counts_s_while_filling),
+        cmocka_unit_test(test_spectrain_distances),
+        cmocka_unit_test(test_prediction_is_fused),
+        cmocka_unit_test(test_broken_programs_are_refused),
+        cmocka_unit_test(test_deadlock_is_seen),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_placement),
+        cmocka_unit_test(test_pattern),
+        cmocka_unit_test(test_bad_listings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

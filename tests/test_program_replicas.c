@@ -32,8 +32,8 @@ static struct ps_plan *make_plan(const char *schedule, const char *policy, const
     return plan;
 }
 
-static struct ps_programs *lower_ok(const char *schedule, const char *policy, const int *replicas, int stages, int micro_batches,
-                                    int batches) {
+static struct ps_programs *lower_ok(const char *schedule, const char *policy, const int *replicas, int stages,
+                                    int micro_batches, int batches) {
     struct ps_programs *programs;
     struct ps_plan *plan = make_plan(schedule, policy, replicas, stages, micro_batches);
     assert_ok(lower_plan(plan, batches, &programs, &test_error));
@@ -66,7 +66,8 @@ static void test_every_combination_verifies(void **state) {
                 for (int i = 0; i < stages; i++) replicas[i] = 1 + (int)random_below(key, drawn++, REPLICAS_MAX);
                 int micro_batches = 1 + (int)random_below(key, drawn++, 8), batches = 1 + (int)random_below(key, drawn++, 11);
                 if (schedule_table[s]->placement) continue;
-                struct ps_plan *plan = make_plan(schedule_table[s]->name, policy_table[p]->name, replicas, stages, micro_batches);
+                struct ps_plan *plan =
+                    make_plan(schedule_table[s]->name, policy_table[p]->name, replicas, stages, micro_batches);
                 for (int i = 0; i < stages; i++) plan->stages[i].recompute = trial % 3 == 0;
                 struct ps_programs *programs, *evaluation;
                 const char *reason = refusal(schedule_table[s], policy_table[p], replicas, stages, micro_batches);
@@ -78,9 +79,9 @@ static void test_every_combination_verifies(void **state) {
                 }
                 enum ps_status status = lower_plan(plan, batches, &programs, &test_error);
                 if (status != PS_OK)
-                    print_message("%s %s replicas %d %d %d %d (%d stages), M %d, %d batches: %s\n", plan->schedule, plan->weights,
-                                  replicas[0], replicas[1], replicas[2], replicas[3], stages, micro_batches, batches,
-                                  test_error.message);
+                    print_message("%s %s replicas %d %d %d %d (%d stages), M %d, %d batches: %s\n", plan->schedule,
+                                  plan->weights, replicas[0], replicas[1], replicas[2], replicas[3], stages, micro_batches,
+                                  batches, test_error.message);
                 assert_int_equal(status, PS_OK);
                 if (trial % 5 == 0) check_round_trip(programs);
                 assert_ok(lower_evaluation(programs, 1 + trial % 9, &evaluation, &test_error));

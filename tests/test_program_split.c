@@ -26,8 +26,8 @@ static void test_every_combination_verifies(void **state) {
         for (int p = 0; policy_table[p]; p++)
             for (int trial = 0; trial < 80; trial++) {
                 struct split_case split = split_draw(key, &drawn, 9, 5);
-                struct ps_plan *plan = split_plan(&split, schedule_table[s]->name, policy_table[p]->name,
-                                                  1 + (int)random_below(key, drawn++, 12));
+                struct ps_plan *plan =
+                    split_plan(&split, schedule_table[s]->name, policy_table[p]->name, 1 + (int)random_below(key, drawn++, 12));
                 int batches = 1 + (int)random_below(key, drawn++, 9);
                 for (int i = 0; i < plan->stage_count; i++) plan->stages[i].recompute = trial % 3 == 0;
                 struct ps_programs *programs, *evaluation;
@@ -43,8 +43,8 @@ static void test_every_combination_verifies(void **state) {
                 } else {
                     if (status != PS_OK) {
                         for (int l = 0; l < split.layers; l++) print_message("%d/%d ", split.forward[l], split.backward[l]);
-                        print_message("%s %s M %d, %d batches: %s\n", plan->schedule, plan->weights, plan->micro_batches, batches,
-                                      test_error.message);
+                        print_message("%s %s M %d, %d batches: %s\n", plan->schedule, plan->weights, plan->micro_batches,
+                                      batches, test_error.message);
                     }
                     assert_int_equal(status, PS_OK);
                     if (trial % 5 == 0) check_round_trip(programs);
@@ -128,7 +128,8 @@ static void test_refusals(void **state) {
     static const struct split_case split = {.layers = 3, .workers = 2, .forward = {0, 0, 1}, .backward = {0, 1, 1}};
     struct ps_programs *programs;
     struct ps_plan *plan = split_plan(&split, "hanayo", "sync", 4);
-    assert_status(lower_plan(plan, 2, &programs, &test_error), PS_USAGE, "stages[1].backward: runs on another worker than the forward");
+    assert_status(lower_plan(plan, 2, &programs, &test_error), PS_USAGE,
+                  "stages[1].backward: runs on another worker than the forward");
     ps_plan_destroy(plan);
 }
 

@@ -199,7 +199,8 @@ static void test_refused(void **state) {
          "0, "
          "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"Q\", \"stage\": 0, \"micro_batch\": 0}}]}",
          "'Q' is no instruction"},
-        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1, \"memory_bytes\": [1, 2]}, \"traceEvents\": []}",
+        {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1, \"memory_bytes\": [1, 2]}, \"traceEvents\": "
+         "[]}",
          "memory_bytes: 2 figures for 3 workers"},
         {"{\"otherData\": {\"workers\": 2, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
          "0, "
@@ -224,7 +225,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_itself), cmocka_unit_test(test_stretched), cmocka_unit_test(test_part),
-        cmocka_unit_test(test_shown),  cmocka_unit_test(test_refused), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_shown),  cmocka_unit_test(test_refused),   cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,10 +99,8 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constant),
-        cmocka_unit_test(test_step),
-        cmocka_unit_test(test_falling),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_constant),         cmocka_unit_test(test_step),
+        cmocka_unit_test(test_falling),          cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_steps_and_epochs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

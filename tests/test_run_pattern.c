@@ -24,7 +24,8 @@ static struct ps_profile *make_profile(const struct planned *planned) {
     for (int l = 0; l < LAYERS; l++) {
         struct layer_cost *layer = &profile->tables[0].layers[l];
         snprintf(layer->name, sizeof layer->name, "%s", ps_model_layer(model, l).name);
-        layer->time = (struct layer_times){.forward_s = 1e-3 * planned->forward_ms[l], .backward_input_s = 1e-3 * planned->backward_ms[l]};
+        layer->time = (struct layer_times){.forward_s = 1e-3 * planned->forward_ms[l],
+                                           .backward_input_s = 1e-3 * planned->backward_ms[l]};
         layer->size = (struct layer_sizes){.parameter_bytes = 64, .output_bytes = 64, .value_bytes = 64, .stash_bytes = 64};
     }
     ps_model_destroy(model);
@@ -33,7 +34,8 @@ static struct ps_profile *make_profile(const struct planned *planned) {
 
 static struct trained train(const char *plan_path, const char *transport) {
     char out[4096];
-    struct run_case wanted = run_case_complete((struct run_case){.steps = 20, .lr = 0.01, .evaluate_every = 7, .transport = transport});
+    struct run_case wanted =
+        run_case_complete((struct run_case){.steps = 20, .lr = 0.01, .evaluate_every = 7, .transport = transport});
     wanted.data = "synthetic:images,samples=96";
     struct ps_train_options options = run_case_options(&wanted, plan_path, file_join(out, test_directory, transport));
     struct ps_run *run;
@@ -69,8 +71,7 @@ static void check_plan(const struct planned *planned) {
 /* Two workers do best if one has both ends: a 2, 6 and 4 ms piece. */
 static void test_several_stages(void **state) {
     (void)state;
-    struct planned planned = {
-        "madpipe", NULL, 2, 3, {1, 0.6, 0.6, 0.6, 0.6, 0.6, 2}, {1, 0.6, 0.6, 0.6, 0.6, 0.6, 2}, 0, 6e-3};
+    struct planned planned = {"madpipe", NULL, 2, 3, {1, 0.6, 0.6, 0.6, 0.6, 0.6, 2}, {1, 0.6, 0.6, 0.6, 0.6, 0.6, 2}, 0, 6e-3};
     static const char *const policies[] = {"pipeoptim", "stash"};
     for (int p = 0; p < 2; p++) {
         planned.weights = policies[p];
@@ -82,8 +83,8 @@ static void test_several_stages(void **state) {
  * under way would wait for the links. */
 static void test_split_stages(void **state) {
     (void)state;
-    struct planned planned = {
-        "bipartition", NULL, 3, 4, {0.25, 0.25, 0.25, 0.25, 3, 2, 3}, {0.5, 0.5, 0.5, 0.5, 6, 4, 6}, 2e-3, 9e-3};
+    struct planned planned = {"bipartition", NULL, 3, 4, {0.25, 0.25, 0.25, 0.25, 3, 2, 3}, {0.5, 0.5, 0.5, 0.5, 6, 4, 6},
+                              2e-3,          9e-3};
     static const char *const policies[] = {"pipeoptim", "stash", "latest", "xpipe"};
     for (int p = 0; p < 4; p++) {
         planned.weights = policies[p];

@@ -50,7 +50,8 @@ static void test_threads_equal_serial(void **state) {
 static void test_layouts(void **state) {
     (void)state;
     for (int l = 0; l < LAYOUTS; l++) {
-        struct run_case wanted = {.schedule = "1f1b-async", .weights = "pipeoptim", .steps = 8, .evaluate_every = 5, .micro_batch = 2};
+        struct run_case wanted = {
+            .schedule = "1f1b-async", .weights = "pipeoptim", .steps = 8, .evaluate_every = 5, .micro_batch = 2};
         wanted = with_layout(wanted, layouts[l]);
         struct run_case serial = wanted;
         serial.transport = "serial";
@@ -107,8 +108,14 @@ static void test_chimera(void **state) {
     (void)state;
     for (int P = 2; P <= 4; P += 2)
         for (int M = 2; M <= 6; M += 2) {
-            struct run_case two = {.schedule = "chimera", .weights = "sync", .workers = P, .micro_batches = M, .micro_batch = 2,
-                                   .valid = "synthetic:images,samples=10", .evaluate_every = 2, .recompute = M == 4};
+            struct run_case two = {.schedule = "chimera",
+                                   .weights = "sync",
+                                   .workers = P,
+                                   .micro_batches = M,
+                                   .micro_batch = 2,
+                                   .valid = "synthetic:images,samples=10",
+                                   .evaluate_every = 2,
+                                   .recompute = M == 4};
             struct run_case serial = two, one = two;
             serial.transport = "serial";
             one.schedule = "1f1b";
@@ -169,10 +176,14 @@ static void test_records(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_equal_serial),      cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_sync_equals_one_worker),    cmocka_unit_test(test_sync_within_rounding),
-        cmocka_unit_test(test_rounds_are_larger_batches), cmocka_unit_test(test_batch_normalization),
-        cmocka_unit_test(test_chimera),                   cmocka_unit_test(test_records),
+        cmocka_unit_test(test_threads_equal_serial),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_sync_equals_one_worker),
+        cmocka_unit_test(test_sync_within_rounding),
+        cmocka_unit_test(test_rounds_are_larger_batches),
+        cmocka_unit_test(test_batch_normalization),
+        cmocka_unit_test(test_chimera),
+        cmocka_unit_test(test_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

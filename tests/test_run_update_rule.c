@@ -173,7 +173,8 @@ static void test_decay_exclusion(void **state) {
     struct device device = {.class = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
     struct update_span spans[] = {{5, true}, {3, false}};
-    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 1, .step = 1, .round = 1, .spans = spans, .span_count = 2};
+    struct update_state stage = {
+        .count = COUNT, .moment = {moment[0], moment[1]}, .done = 1, .step = 1, .round = 1, .spans = spans, .span_count = 2};
     struct update_rule rule = choose("adamw", "pipeoptim", false);
     request_count = 0;
     update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 3);

@@ -21,11 +21,10 @@ static struct ps_profile *random_profile(struct random_key key) {
             int64_t output = 64 * (1 + (int64_t)random_below(key, base, 500)) * samples;
             struct layer_cost *layer = &table->layers[l];
             snprintf(layer->name, sizeof layer->name, "layer%d", l);
-            layer->time = (struct layer_times){
-                .forward_s = scale * (double)random_uniform(key, base + 1),
-                .backward_input_s = scale * (double)random_uniform(key, base + 2),
-                .backward_weight_s = scale * (double)random_uniform(key, base + 3),
-                .update_s = 1e-5};
+            layer->time = (struct layer_times){.forward_s = scale * (double)random_uniform(key, base + 1),
+                                               .backward_input_s = scale * (double)random_uniform(key, base + 2),
+                                               .backward_weight_s = scale * (double)random_uniform(key, base + 3),
+                                               .update_s = 1e-5};
             layer->size = (struct layer_sizes){.parameter_bytes = 64 * (int64_t)random_below(key, base + 4, 5000),
                                                .output_bytes = output,
                                                .value_bytes = output,
@@ -286,7 +285,8 @@ static void test_planners(void **state) {
     assert_non_null(strstr(table, "neither run nor simulated"));
     free(json);
     free(table);
-    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "schedule 1f1b-star has no replicas");
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE,
+                  "schedule 1f1b-star has no replicas");
     assert_status(ps_programs_lower(plan, NULL, 1, &programs, &test_error), PS_USAGE, "schedule 1f1b-star has no replicas");
     double load_s = 0;
     for (int w = 0; w < 4; w++) load_s += plan->predicted.load_s[w];

@@ -22,7 +22,9 @@ static struct ps_profile *random_profile(struct random_key key) {
                                            .backward_weight_s = 1e-3 * (double)random_below(key, drawn++, 8)};
         int64_t output = 64 * KIB * (1 + (int64_t)random_below(key, drawn++, 8));
         layer->size = (struct layer_sizes){.parameter_bytes = 64 * KIB * (int64_t)random_below(key, drawn++, 8),
-                                           .output_bytes = output, .value_bytes = output, .stash_bytes = output};
+                                           .output_bytes = output,
+                                           .value_bytes = output,
+                                           .stash_bytes = output};
     }
     return profile;
 }
@@ -71,8 +73,8 @@ static void test_promises(void **state) {
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }
-    print_message("%d plans, %d split, %d with a pattern: %d keep what they promise, %d would with 1F1B\n", ROUNDS, split, deeper, kept,
-                  shallow_kept);
+    print_message("%d plans, %d split, %d with a pattern: %d keep what they promise, %d would with 1F1B\n", ROUNDS, split,
+                  deeper, kept, shallow_kept);
     assert_true(split > ROUNDS / 4);
     assert_true(kept > ROUNDS * 4 / 5);
     assert_true(2 * shallow_kept < kept);

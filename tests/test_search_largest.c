@@ -8,7 +8,8 @@
 #define GIB ((int64_t)1 << 30)
 
 enum { METHODS = 3, SCHEDULES = 2, MACHINES = 4 };
-static const char *const methods[METHODS] = {"data-parallel", "uniform", "bapipe"}, *const schedules[SCHEDULES] = {"gpipe", "1f1b"};
+static const char *const methods[METHODS] = {"data-parallel", "uniform", "bapipe"}, *const schedules[SCHEDULES] = {"gpipe",
+                                                                                                                   "1f1b"};
 static const int workers[MACHINES] = {1, 2, 4, 8};
 
 static struct ps_comparison *compare(const char *model, const char *key, int64_t memory) {
@@ -58,7 +59,8 @@ static void gnmt_table(void **state) {
         for (int s = 0; s < SCHEDULES; s++) assert_true(largest[m][s][2] >= largest[m][s][1]);
         if (m > 0) assert_true(abs(largest[m][1][1] - published[m]) * 10 <= published[m]);
     }
-    char *table = ps_comparison_table(comparison), *grid = ps_comparison_grid(comparison), *json = ps_comparison_json(comparison);
+    char *table = ps_comparison_table(comparison), *grid = ps_comparison_grid(comparison),
+         *json = ps_comparison_json(comparison);
     assert_non_null(strstr(table, "445.6 M"));
     assert_non_null(strstr(grid, "32 (445.6 M)"));
     assert_non_null(strstr(json, "\"largest\": 32"));
@@ -84,10 +86,9 @@ static void next_value_does_not_fit(void **state) {
             struct ps_plan *plan;
             snprintf(spec, sizeof spec, "gnmt-l,hidden=256,vocab=1000,layers=%d", row.largest + more);
             assert_ok(ps_model_create(spec, &model, &test_error));
-            assert_ok(ps_profile_measure(model,
-                                         &(struct ps_profile_options){
-                                             .device = "gpu:v100", .micro_batches = sizes, .micro_batch_count = 1},
-                                         &profile, &test_error));
+            assert_ok(ps_profile_measure(
+                model, &(struct ps_profile_options){.device = "gpu:v100", .micro_batches = sizes, .micro_batch_count = 1},
+                &profile, &test_error));
             assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = row.workers, .memory_bytes = memory}, &cluster,
                                          &test_error));
             struct ps_plan_options options = {.method = row.method,

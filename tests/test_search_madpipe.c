@@ -26,7 +26,8 @@ static struct ps_profile *random_profile(struct random_key key, int layers, doub
 }
 
 /* The least memory with which the method has a plan, to 1/16. */
-static int64_t least_memory(const struct ps_profile *profile, const struct ps_plan_options *options, int workers, double bandwidth) {
+static int64_t least_memory(const struct ps_profile *profile, const struct ps_plan_options *options, int workers,
+                            double bandwidth) {
     int64_t low = 0, high = (int64_t)1 << 34;
     while (high - low > high / 16) {
         int64_t middle = (low + high) / 2;
@@ -45,14 +46,16 @@ static int64_t least_memory(const struct ps_profile *profile, const struct ps_pl
 }
 
 /* Directions with links of their own leave a plan by the paper's formulas, which know of no updates, time to spare. */
-static void check_plan(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster, int64_t memory,
-                       bool paper) {
+static void check_plan(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                       int64_t memory, bool paper) {
     const struct plan_prediction *predicted = &plan->predicted;
     struct ps_simulation *simulation;
     assert_true(predicted->known && predicted->simulated);
     for (int w = 0; w < plan->workers; w++) assert_true(worker_memory_total(&predicted->memory[w]) <= memory);
     double ratio = predicted->period_s / predicted->objective_s;
-    if (ratio > 1.02 || (!paper && ratio < 0.95)) print_message("%s %s planned %.9g, simulated %.9g\n", plan->schedule, plan->weights, predicted->objective_s, predicted->period_s);
+    if (ratio > 1.02 || (!paper && ratio < 0.95))
+        print_message("%s %s planned %.9g, simulated %.9g\n", plan->schedule, plan->weights, predicted->objective_s,
+                      predicted->period_s);
     assert_true(ratio < 1.02 && (paper || ratio > 0.95));
     assert_true(predicted->gap > -1e-9);
     assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
@@ -70,13 +73,15 @@ static void test_plans_run(void **state) {
         bool paper = round % 2;
         double bandwidth = round % 3 == 0 ? 0 : 1e9;
         struct ps_profile *profile = random_profile(key, layers, paper ? 0 : 5e-6);
-        struct ps_plan_options options = {.method = "madpipe", .paper_cost = paper, .weights = round % 4 < 2 ? "latest" : "pipeoptim"};
+        struct ps_plan_options options = {
+            .method = "madpipe", .paper_cost = paper, .weights = round % 4 < 2 ? "latest" : "pipeoptim"};
         int64_t least = least_memory(profile, &options, workers, bandwidth);
         for (int m = 0; m < 3; m++) {
             int64_t memory = (int64_t)(multiples[m] * (double)least);
             struct ps_cluster *cluster;
             struct ps_plan *plan;
-            struct ps_cluster_options machines = {.workers = workers, .memory_bytes = memory, .bandwidth_bytes_per_s = bandwidth};
+            struct ps_cluster_options machines = {
+                .workers = workers, .memory_bytes = memory, .bandwidth_bytes_per_s = bandwidth};
             assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
             assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
             check_plan(plan, profile, cluster, memory, paper);

@@ -20,10 +20,14 @@ static struct ps_profile *uneven_profile(void) {
         struct layer_cost *layer = &profile->tables[0].layers[l];
         int64_t value = KIB * (1 + (int64_t)random_below(key, 10 * (uint64_t)l, 64));
         snprintf(layer->name, sizeof layer->name, "layer%d", l);
-        layer->time = (struct layer_times){1e-3 * (1 + random_uniform(key, 10 * (uint64_t)l + 1)), 1e-3 * random_uniform(key, 10 * (uint64_t)l + 2),
-                                           1e-3 * (1 + random_uniform(key, 10 * (uint64_t)l + 3)), 1e-4};
+        layer->time = (struct layer_times){.forward_s = 1e-3 * (1 + random_uniform(key, 10 * (uint64_t)l + 1)),
+                                           .backward_input_s = 1e-3 * random_uniform(key, 10 * (uint64_t)l + 2),
+                                           .backward_weight_s = 1e-3 * (1 + random_uniform(key, 10 * (uint64_t)l + 3)),
+                                           .update_s = 1e-4};
         layer->size = (struct layer_sizes){.parameter_bytes = 3840 * (1 + (int64_t)random_below(key, 10 * (uint64_t)l + 4, 10)),
-                                           .output_bytes = value, .value_bytes = value, .stash_bytes = 2 * value};
+                                           .output_bytes = value,
+                                           .value_bytes = value,
+                                           .stash_bytes = 2 * value};
     }
     return profile;
 }
@@ -46,9 +50,11 @@ static void check_plan(const struct ps_plan *plan, const struct ps_profile *prof
     const struct plan_prediction *predicted = &plan->predicted;
     const double least_s = plan->micro_batches * predicted->lower_bound_s;
     struct ps_programs *programs;
-    if (!predicted->known || !(predicted->lower_bound_s > 0) || !(predicted->objective_s >= predicted->lower_bound_s * (1 - 1e-8)) ||
-        !(predicted->solve_s >= 0) || fabs(predicted->gap - (predicted->objective_s / predicted->lower_bound_s - 1)) > 1e-9)
-        fail_msg("%s: objective %g s, lower bound %g s, gap %g", what, predicted->objective_s, predicted->lower_bound_s, predicted->gap);
+    if (!predicted->known || !(predicted->lower_bound_s > 0) ||
+        !(predicted->objective_s >= predicted->lower_bound_s * (1 - 1e-8)) || !(predicted->solve_s >= 0) ||
+        fabs(predicted->gap - (predicted->objective_s / predicted->lower_bound_s - 1)) > 1e-9)
+        fail_msg("%s: objective %g s, lower bound %g s, gap %g", what, predicted->objective_s, predicted->lower_bound_s,
+                 predicted->gap);
     if (!predicted->simulated) fail_msg("%s: not simulated", what);
     if (!(predicted->period_s >= least_s * (1 - 1e-9)))
         fail_msg("%s: a period of %.9g s is below the bound of %.9g s", what, predicted->period_s, least_s);
@@ -73,8 +79,8 @@ static void plans_keep_their_promises(void **state) {
             struct ps_plan *plan;
             char what[128];
             if (options.replicate && !replicates(options.method)) continue;
-            snprintf(what, sizeof what, "%s%s, %d workers, %lld bytes, %g B/s", options.method, options.replicate ? " --replicate" : "",
-                     workers[c % 3], (long long)memory[c / 3 % 3], bandwidth[c / 9]);
+            snprintf(what, sizeof what, "%s%s, %d workers, %lld bytes, %g B/s", options.method,
+                     options.replicate ? " --replicate" : "", workers[c % 3], (long long)memory[c / 3 % 3], bandwidth[c / 9]);
             enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &test_error);
             if (status == PS_NO_PLAN) {
                 if (memory[c / 3 % 3] == 0) fail_msg("%s: %s", what, test_error.message);
@@ -105,7 +111,8 @@ static void refusals_say_what_is_missing(void **state) {
             if (options.replicate && !replicates(options.method)) continue;
             enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &test_error);
             if (status != PS_NO_PLAN || !(strstr(test_error.message, "layer") || strstr(test_error.message, "stage")) ||
-                !strstr(test_error.message, "needs ") || !strstr(test_error.message, "8.00 KiB") || strchr(test_error.message, '\n'))
+                !strstr(test_error.message, "needs ") || !strstr(test_error.message, "8.00 KiB") ||
+                strchr(test_error.message, '\n'))
                 fail_msg("%s on %d workers: status %d: %s", options.method, workers, (int)status, test_error.message);
             test_error = (struct ps_error){0};
         }

@@ -17,12 +17,10 @@ static struct ps_profile *random_profile(struct random_key key, int layers) {
         int64_t output = 64 * (1 + (int64_t)random_below(key, base, 2000));
         struct layer_cost *layer = &profile->tables[0].layers[l];
         snprintf(layer->name, sizeof layer->name, "layer%d", l);
-        layer->time =
-            (struct layer_times){
-                .forward_s = 1e-3 * (double)random_uniform(key, base + 1),
-                .backward_input_s = 1e-3 * (double)random_uniform(key, base + 2),
-                .backward_weight_s = 1e-3 * (double)random_uniform(key, base + 3),
-                .update_s = 1e-5};
+        layer->time = (struct layer_times){.forward_s = 1e-3 * (double)random_uniform(key, base + 1),
+                                           .backward_input_s = 1e-3 * (double)random_uniform(key, base + 2),
+                                           .backward_weight_s = 1e-3 * (double)random_uniform(key, base + 3),
+                                           .update_s = 1e-5};
         layer->size = (struct layer_sizes){.parameter_bytes = 64 * (int64_t)random_below(key, base + 4, 5000),
                                            .output_bytes = output,
                                            .value_bytes = output,
@@ -287,7 +285,8 @@ static void test_several_stages(void **state) {
         assert_int_equal(plan->workers, WORKERS);
         assert_int_equal(plan->stage_count, schedule_stages(schedule_table[s], WORKERS));
         assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
-        assert_true(fabs(ps_simulation_info(simulation).period_s - plan->predicted.period_s) <= 1e-9 * plan->predicted.period_s);
+        assert_true(fabs(ps_simulation_info(simulation).period_s - plan->predicted.period_s) <=
+                    1e-9 * plan->predicted.period_s);
         double load_s = 0, time_s = 0;
         for (int w = 0; w < WORKERS; w++) load_s += plan->predicted.load_s[w];
         for (int l = 0; l < LAYERS; l++) {
@@ -311,9 +310,13 @@ static void test_several_stages(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices), cmocka_unit_test(test_several_stages),       cmocka_unit_test(test_best_of_its_methods),
-        cmocka_unit_test(test_memory_limits), cmocka_unit_test(test_refusal_by_every_method),
-        cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_options_reach_the_plan),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_several_stages),
+        cmocka_unit_test(test_best_of_its_methods),
+        cmocka_unit_test(test_memory_limits),
+        cmocka_unit_test(test_refusal_by_every_method),
+        cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_options_reach_the_plan),
         cmocka_unit_test(test_moments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,8 @@ static void make_profile(struct instance *instance, struct random_key key, uint6
     struct layer_sizes sizes[LAYERS_MAX];
     instance->layers = 2 + (int)random_below(key, (*n)++, LAYERS_MAX - 1);
     for (int l = 0; l < instance->layers; l++) {
-        int64_t value = 64 * (1 + (int64_t)random_below(key, (*n)++, 100)), weights = 3840 * (int64_t)random_below(key, (*n)++, 10);
+        int64_t value = 64 * (1 + (int64_t)random_below(key, (*n)++, 100)),
+                weights = 3840 * (int64_t)random_below(key, (*n)++, 10);
         sizes[l] = (struct layer_sizes){
             .parameter_bytes = weights, .output_bytes = value, .value_bytes = value, .stash_bytes = 2 * value};
     }
@@ -65,7 +66,9 @@ static void instance_open(struct instance *instance, struct random_key key, int 
     bool limited = round % 4 < 2, several = round % 2, unlike_links = round % 3 == 0;
     test_directory_make(instance->directory);
     make_profile(instance, key, &n);
-    instance->workers = 1 + (int)random_below(key, n++, (uint64_t)(replicate || instance->layers > WORKERS_MAX ? WORKERS_MAX : instance->layers));
+    instance->workers =
+        1 +
+        (int)random_below(key, n++, (uint64_t)(replicate || instance->layers > WORKERS_MAX ? WORKERS_MAX : instance->layers));
     assert_ok(cluster_create(instance->workers, unlike_links ? 1 + instance->workers : 1, &instance->cluster, &test_error));
     int64_t limit = limited ? 10000 + (int64_t)random_below(key, n++, 300000) : 0;
     for (int w = 0; w < instance->workers; w++) {
@@ -75,11 +78,16 @@ static void instance_open(struct instance *instance, struct random_key key, int 
         device->memory_bytes = limit;
     }
     for (int l = 0; l < instance->cluster->link_count; l++)
-        instance->cluster->links[l] = (struct cluster_link){l - 1, l == 0 ? -1 : l % instance->workers,
-                                                            1e6 * (double)(1 + random_below(key, n++, 20)), 1e-5 * (double)random_below(key, n++, 30),
-                                                            false, ""};
-    instance->options = (struct ps_plan_options){
-        .method = "pipedream", .replicate = replicate, .schedule = schedules[round % 3], .micro_batches = round % 3 ? 4 + round % 5 : 1};
+        instance->cluster->links[l] = (struct cluster_link){l - 1,
+                                                            l == 0 ? -1 : l % instance->workers,
+                                                            1e6 * (double)(1 + random_below(key, n++, 20)),
+                                                            1e-5 * (double)random_below(key, n++, 30),
+                                                            false,
+                                                            ""};
+    instance->options = (struct ps_plan_options){.method = "pipedream",
+                                                 .replicate = replicate,
+                                                 .schedule = schedules[round % 3],
+                                                 .micro_batches = round % 3 ? 4 + round % 5 : 1};
 }
 
 static void instance_close(struct instance *instance) {
@@ -124,7 +132,8 @@ static double objective_s(const struct instance *instance, const struct ps_plan 
             for (int l = stage->first; l <= stage->last; l++) {
                 const struct layer_times *time = &costs->layers[l].time;
                 double part = share(i, r, 0, 1, flush ? plan->micro_batches : 60);
-                work_s += part * (time->forward_s + time->backward_input_s + time->backward_weight_s) + updates * time->update_s;
+                work_s +=
+                    part * (time->forward_s + time->backward_input_s + time->backward_weight_s) + updates * time->update_s;
                 bytes += costs->layers[l].size.parameter_bytes;
             }
             slowest_s = fmax(slowest_s, work_s / device->speed);
@@ -189,7 +198,8 @@ static void replicas_by_brute_force(void **state) {
         enum ps_status status = ps_plan_find(instance.profile, instance.cluster, &instance.options, &plan, &test_error);
         if (isinf(least_s)) {
             assert_int_equal(status, PS_NO_PLAN);
-            assert_true(strstr(test_error.message, "stage ") && strstr(test_error.message, "needs ") && strstr(test_error.message, "but worker "));
+            assert_true(strstr(test_error.message, "stage ") && strstr(test_error.message, "needs ") &&
+                        strstr(test_error.message, "but worker "));
             test_error = (struct ps_error){0};
             refused++;
         } else {

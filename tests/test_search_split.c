@@ -9,7 +9,8 @@
 #include "support.h"
 
 /* The times of a board are worked out, so they are the same everywhere. */
-static const struct ps_profile_options options = {.device = "fpga:vcu118", .micro_batches = (const int[]){4}, .micro_batch_count = 1};
+static const struct ps_profile_options options = {
+    .device = "fpga:vcu118", .micro_batches = (const int[]){4}, .micro_batch_count = 1};
 
 /* Of all work, what the busiest worker does. (Parts of so small layers take longer than the whole; larger ones do not.) */
 static double largest_share(const struct ps_plan *plan) {

@@ -112,7 +112,8 @@ static void contradictions_are_named(void **state) {
     write_profile(directory, "short", 1, 1, LAYERS - 1);
     struct ps_profile *profile;
     snprintf(paths, sizeof paths, "%s/wide.json,%s/short.json", directory, directory);
-    assert_status(ps_profile_read(paths, &profile, &test_error), PS_BAD_INPUT, "1 sizes of 3 layers, but the profile on wide has 1 of 4");
+    assert_status(ps_profile_read(paths, &profile, &test_error), PS_BAD_INPUT,
+                  "1 sizes of 3 layers, but the profile on wide has 1 of 4");
     snprintf(paths, sizeof paths, "%s/wide.json,%s/wide.json", directory, directory);
     assert_status(ps_profile_read(paths, &profile, &test_error), PS_BAD_INPUT, "'wide' has a profile already");
     snprintf(paths, sizeof paths, "%s/wide.json,%s/none.json", directory, directory);
@@ -124,7 +125,8 @@ static void contradictions_are_named(void **state) {
     assert_ok(ps_profile_read(paths, &profile, &test_error));
     write_cluster(directory, "wide", "flat", cluster_path);
     assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
-    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "devices[1].type: 'flat' has no profile");
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE,
+                  "devices[1].type: 'flat' has no profile");
     ps_cluster_destroy(cluster);
     write_cluster(directory, "wide", "deep", cluster_path);
     assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));

@@ -17,8 +17,8 @@ static const struct layer_times measured = {.forward_s = 1,
                                             .update_predict_s = 0.375,
                                             .predict_s = 0.03125};
 
-static struct ps_simulation_info simulate(const struct layer_times *times, const char *schedule, const char *weights, int workers,
-                                          int micro_batches, int batches) {
+static struct ps_simulation_info simulate(const struct layer_times *times, const char *schedule, const char *weights,
+                                          int workers, int micro_batches, int batches) {
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
@@ -72,8 +72,7 @@ static void test_predictions(void **state) {
     assumed.update_predict_s = assumed.predict_s = 0;
     double work_s = measured.forward_s + measured.backward_input_s + measured.backward_weight_s;
     assert_seconds(steady_s(&measured, "pipeoptim"), work_s + measured.update_predict_s);
-    assert_seconds(steady_s(&assumed, "pipeoptim"),
-                   work_s + PROFILE_UPDATE_PREDICT_COST * measured.update_s);
+    assert_seconds(steady_s(&assumed, "pipeoptim"), work_s + PROFILE_UPDATE_PREDICT_COST * measured.update_s);
     assert_seconds(steady_s(&measured, "latest"), work_s + measured.update_s);
 }
 

@@ -383,11 +383,10 @@ static void test_time_adds_up(void **state) {
         struct stage_cost costs[STAGES_MAX] = {0};
         for (int s = 0; s < stages; s++) {
             uint64_t base = 100 + 10 * (uint64_t)s;
-            costs[s].time = (struct layer_times){
-                .forward_s = random_seconds(key, base),
-                .backward_input_s = random_seconds(key, base + 1),
-                .backward_weight_s = random_seconds(key, base + 2),
-                .update_s = random_seconds(key, base + 3) / 8};
+            costs[s].time = (struct layer_times){.forward_s = random_seconds(key, base),
+                                                 .backward_input_s = random_seconds(key, base + 1),
+                                                 .backward_weight_s = random_seconds(key, base + 2),
+                                                 .update_s = random_seconds(key, base + 3) / 8};
             costs[s].size.input_bytes = s > 0 ? costs[s - 1].size.output_bytes : 4096;
             costs[s].size.output_bytes = s + 1 < stages ? (int64_t)random_below(key, base + 4, 100000) : 0;
         }

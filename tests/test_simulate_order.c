@@ -43,8 +43,10 @@ static struct ps_plan *make_plan(const char *const order[4]) {
 
 static void test_cuts(void **state) {
     (void)state;
-    static const char *const straight[] = {"node1", "node2", "node3", "node5"}, *const other[] = {"node1", "node3", "node2", "node5"},
-                              *const wrong[] = {"node1", "node2", "node5", "node3"}, *const twice[] = {"node1", "node2", "node2", "node5"};
+    static const char *const straight[] = {"node1", "node2", "node3", "node5"},
+                             *const other[] = {"node1", "node3", "node2", "node5"},
+                             *const wrong[] = {"node1", "node2", "node5", "node3"},
+                             *const twice[] = {"node1", "node2", "node2", "node5"};
     struct ps_profile *profile = read_profile(), *reordered;
     const struct cost_table *table;
     struct ps_plan *plan = make_plan(straight);

@@ -227,10 +227,8 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_figures),
-        cmocka_unit_test(test_period_does_not_depend_on_the_length),
-        cmocka_unit_test(test_what_is_shown),
-        cmocka_unit_test(test_long_run),
+        cmocka_unit_test(test_figures),       cmocka_unit_test(test_period_does_not_depend_on_the_length),
+        cmocka_unit_test(test_what_is_shown), cmocka_unit_test(test_long_run),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,8 +183,8 @@ static void test_chimera_hides_sums(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage), cmocka_unit_test(test_shared_links),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage),       cmocka_unit_test(test_shared_links),
                                        cmocka_unit_test(test_unlike_replicas), cmocka_unit_test(test_hybrid),
-                                       cmocka_unit_test(test_chimera), cmocka_unit_test(test_chimera_hides_sums)};
+                                       cmocka_unit_test(test_chimera),         cmocka_unit_test(test_chimera_hides_sums)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,8 @@ struct scene {
 };
 
 /* The scene under asynchronous 1F1B: its period, and in `link` (may be NULL) the busiest link; every value that crosses has 64 bytes, weights and stashes of a layer likewise. */
-static double simulate_scene(const struct scene *scene, const char *policy, double bandwidth_bytes_per_s, struct busiest_link *link) {
+static double simulate_scene(const struct scene *scene, const char *policy, double bandwidth_bytes_per_s,
+                             struct busiest_link *link) {
     struct stage_cost costs[SPLIT_LAYERS_MAX] = {0};
     struct ps_cluster *cluster;
     struct ps_programs *programs;

@@ -20,7 +20,7 @@ static const struct example {
     int stages, micro_batches, batches;
     int forward[STAGES_MAX], backward[STAGES_MAX]; /* units of time */
     int transfer;                                  /* of a block over a link */
-    int makespan, period; /* units; period 0: not claimed */
+    int makespan, period;                          /* units; period 0: not claimed */
 } examples[] = {
     {"pipeoptim_serial",
      "PipeOptim (Guan et al.), figure 1(a): serial execution, the whole network on one worker",
@@ -119,7 +119,8 @@ static const struct example {
      (8 + 3 - 1) * 4,
      0},
     {"bapipe_fbp_as",
-     "BaPipe, figure 5(b): FBP-AS, 3 accelerators, 8 micro-batches, F = B = 2, transfers of 1 streamed; of a device's two rows the "
+     "BaPipe, figure 5(b): FBP-AS, 3 accelerators, 8 micro-batches, F = B = 2, transfers of 1 streamed; of a device's two rows "
+     "the "
      "first is its forwards', the second its backwards'",
      "fbp-as",
      "sync",

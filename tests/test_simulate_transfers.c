@@ -63,7 +63,9 @@ static void assert_transfer(const struct pipeline *pipeline, int stage, bool gra
     const struct timeline *timeline = &pipeline->simulation->timeline;
     for (int i = 0; i < timeline->transfer_count; i++) {
         const struct timeline_transfer *transfer = &timeline->transfers[i];
-        if (transfer->stage != stage || (transfer->traffic == TRAFFIC_GRADIENT) != gradient || transfer->micro_batch != micro_batch) continue;
+        if (transfer->stage != stage || (transfer->traffic == TRAFFIC_GRADIENT) != gradient ||
+            transfer->micro_batch != micro_batch)
+            continue;
         assert_true(transfer->start_s == start_s);
         assert_true(transfer->end_s == end_s);
         assert_int_equal(transfer->from, stage);

@@ -26,9 +26,7 @@ void *memory_block_carve(struct memory_block *block, size_t bytes) {
     return piece;
 }
 
-void memory_block_touch(struct memory_block *block) {
-    memset(block->base, 0, block->size);
-}
+void memory_block_touch(struct memory_block *block) { memset(block->base, 0, block->size); }
 
 void memory_block_release(struct memory_block *block) {
     if (block->base != NULL) munmap(block->base, block->size > 0 ? block->size : MEMORY_ALIGNMENT);

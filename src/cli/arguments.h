@@ -50,7 +50,10 @@ ARGUMENT_READER(rates);
         .table = PS_TABLE_DEVICES                                                                                              \
     }
 #define ARGUMENT_THREADS(place, text)                                                                                          \
-    { .name = "threads", .value = "N", .help = (text), .offset = (place), .read = argument_read_integer, .low = 1, .high = 1024 }
+    {                                                                                                                          \
+        .name = "threads", .value = "N", .help = (text), .offset = (place), .read = argument_read_integer, .low = 1,           \
+        .high = 1024                                                                                                           \
+    }
 
 struct integers {
     int values[32], count;

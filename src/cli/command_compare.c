@@ -23,12 +23,7 @@ struct compare_arguments {
 #define OF(member) offsetof(struct compare_arguments, member)
 
 static const struct argument rows[] = {
-    {.name = "profile",
-     .letter = 'P',
-     .value = "FILE",
-     .help = COSTS_HELP,
-     .offset = OF(profile),
-     .read = argument_read_text},
+    {.name = "profile", .letter = 'P', .value = "FILE", .help = COSTS_HELP, .offset = OF(profile), .read = argument_read_text},
     {.name = "train", .help = "train every combination instead of simulating it", .offset = OF(train)},
     {.name = "target",
      .value = "ACCURACY",
@@ -189,12 +184,13 @@ const struct command command_compare = {
                    "puts them side by side. Combinations without a plan are rows too, with the reason. With --train they are\n"
                    "trained instead, from the same seed: loss, accuracy, speed and memory as measured. With --largest the\n"
                    "rows say how large the network can be: GNMT-L's layers, as in BaPipe's Table IV.",
-    .example = "  penstock compare --profile vgg16.json --methods uniform,pipedream --schedules gpipe,1f1b \\\n"
-               "      --workers 2,4,8 --memory 512MiB,2GiB --bandwidth 100Mbit/s,1GB/s\n"
-               "  penstock compare --train --model lenet5 --data synthetic:images --epochs 1 --workers 4 \\\n"
-               "      --methods pipedream --weights stash,latest,pipeoptim --batch 64 --micro-batches 4\n"
-               "  penstock compare --model gnmt-l --largest layers --methods data-parallel,uniform,bapipe --schedules gpipe,1f1b \\\n"
-               "      --workers 1,2,4,8 --memory 9GiB --optimizer adam --micro-batch 16 --batch-per-worker 32 --grid",
+    .example =
+        "  penstock compare --profile vgg16.json --methods uniform,pipedream --schedules gpipe,1f1b \\\n"
+        "      --workers 2,4,8 --memory 512MiB,2GiB --bandwidth 100Mbit/s,1GB/s\n"
+        "  penstock compare --train --model lenet5 --data synthetic:images --epochs 1 --workers 4 \\\n"
+        "      --methods pipedream --weights stash,latest,pipeoptim --batch 64 --micro-batches 4\n"
+        "  penstock compare --model gnmt-l --largest layers --methods data-parallel,uniform,bapipe --schedules gpipe,1f1b \\\n"
+        "      --workers 1,2,4,8 --memory 9GiB --optimizer adam --micro-batch 16 --batch-per-worker 32 --grid",
     .size = sizeof(struct compare_arguments),
     .groups = {{&group, 0},
                {&links_group, offsetof(struct compare_arguments, cluster)},

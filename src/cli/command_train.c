@@ -38,7 +38,8 @@ static const struct argument data_rows[] = {
     {.name = "data",
      .letter = 'd',
      .value = "SPEC",
-     .help = "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR or synthetic:images; a suffix @A-B takes samples A to B-1",
+     .help = "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR or synthetic:images; a suffix @A-B takes samples A "
+             "to B-1",
      .offset = OF(options.data),
      .read = argument_read_text},
     {.name = "valid",
@@ -211,11 +212,13 @@ static const struct argument lasting_rows[] = {
      .help = "go on from the newest whole checkpoint of a run; plan, workers, device and transport may be others",
      .offset = OF(options.resume),
      .read = argument_read_text,
-     .excludes = "model batch epochs steps evaluate-every checkpoint-every optimizer lr momentum dampening weight-decay betas eps "
-                 "lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"},
+     .excludes =
+         "model batch epochs steps evaluate-every checkpoint-every optimizer lr momentum dampening weight-decay betas eps "
+         "lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"},
     {.name = "restarts",
      .value = "N",
-     .help = "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; needs --out",
+     .help = "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; "
+             "needs --out",
      .offset = OF(restarts),
      .read = argument_read_integer,
      .low = 1,
@@ -272,11 +275,12 @@ const struct command command_train = {
     .name = "train",
     .summary = "trains a network by a plan",
     .usage = "(--plan FILE | --model NAME --workers P) --data SPEC [options] | --resume RUN_DIR [options]",
-    .description = "Trains by a plan, or profiles a network and plans for it first. At the end it prints loss and accuracy,\n"
-                   "and speed and memory as predicted and as measured.\n\n"
-                   "SIGTERM, SIGINT and SIGHUP end it within seconds with status 75; what was trained since the last checkpoint\n"
-                   "is lost. A second signal ends it at once. --resume then goes on, and ends with the same weights, bit for bit,\n"
-                   "as if it had never stopped.",
+    .description =
+        "Trains by a plan, or profiles a network and plans for it first. At the end it prints loss and accuracy,\n"
+        "and speed and memory as predicted and as measured.\n\n"
+        "SIGTERM, SIGINT and SIGHUP end it within seconds with status 75; what was trained since the last checkpoint\n"
+        "is lost. A second signal ends it at once. --resume then goes on, and ends with the same weights, bit for bit,\n"
+        "as if it had never stopped.",
     .example = "  penstock train --model lenet5 --workers 4 --schedule 1f1b-async --weights pipeoptim \\\n"
                "      --data idx:data/fashion_mnist --valid idx:data/fashion_mnist --batch 64 --micro-batch 16 \\\n"
                "      --optimizer adam --lr 1e-3 --epochs 1 --out runs/lenet5",

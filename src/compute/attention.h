@@ -34,9 +34,7 @@ static inline struct attention_shape attention_shape(const struct attributes *at
 }
 
 /* Scores of all samples and heads. */
-static inline int64_t attention_scores(const struct attention_shape *s) {
-    return s->samples * s->heads * s->queries * s->keys;
-}
+static inline int64_t attention_scores(const struct attention_shape *s) { return s->samples * s->heads * s->queries * s->keys; }
 
 /* Elements from the start of the part's input (attention_input) to the row of a position and head. */
 static inline int attention_input(const struct attention_shape *s, enum attention_part part) {

@@ -9,7 +9,7 @@
 #include "compute/optimizer.h"
 
 struct device_options {
-    int threads; /* that compute together; at least 1 */
+    int threads;  /* that compute together; at least 1 */
     double speed; /* of a clock: times of the profile are divided by it; 0: 1 */
 };
 

@@ -17,32 +17,32 @@ struct device;
 struct kernel_call {
     const float *input[GRAPH_INPUTS_MAX];
     float *output;
-    float *inner;               /* inner_bytes, written by the forward, read by the backward (pooling indices, batch statistics) */
+    float *inner; /* inner_bytes, written by the forward, read by the backward (pooling indices, batch statistics) */
     const float *weights[GRAPH_PARAMETERS_MAX]; /* by parameter, in the kernel's layout; statistics apart */
     float *gradients[GRAPH_PARAMETERS_MAX];     /* by parameter: backward_weight writes them */
     float *statistics[GRAPH_PARAMETERS_MAX];    /* by parameter: running statistics */
     float *input_gradient[GRAPH_INPUTS_MAX];    /* NULL where nobody needs it */
     const float *output_gradient;               /* NULL for a loss */
     void *workspace;
-    const int32_t *labels;      /* loss only: one a sample, or one a position of a sequence; -1: not counted (no loss, no hit,
+    const int32_t *labels;  /* loss only: one a sample, or one a position of a sequence; -1: not counted (no loss, no hit,
                                    gradient 0) */
-    int counted;                /* loss only: the first `counted` of the N samples count; the labels of the others are not
+    int counted;            /* loss only: the first `counted` of the N samples count; the labels of the others are not
                                    looked at */
-    float gradient_scale;       /* loss only: 1 / (counted labels of the whole mini-batch) */
-    bool training;              /* dropout and batch statistics on */
-    bool update_statistics;     /* false in a recomputation and in evaluation */
-    struct random_key key;      /* of this node, step and micro-batch; dropout keeps element i (in memory order) where
+    float gradient_scale;   /* loss only: 1 / (counted labels of the whole mini-batch) */
+    bool training;          /* dropout and batch statistics on */
+    bool update_statistics; /* false in a recomputation and in evaluation */
+    struct random_key key;  /* of this node, step and micro-batch; dropout keeps element i (in memory order) where
                                    random_uniform(key, i) >= rate, and multiplies it by 1 / (1 - rate) */
-    bool adds, apart;           /* backward_weight of a device that only takes time: its caller will add what it wrote to earlier
+    bool adds, apart;       /* backward_weight of a device that only takes time: its caller will add what it wrote to earlier
                                    gradients; the half runs apart */
-    double *loss;               /* loss only: sum over counted labels is added here */
-    int64_t *correct;           /* loss only: hits of the top guess are added here */
-    int64_t *correct5;          /* loss only: labels of which fewer than five classes are guessed higher */
+    double *loss;           /* loss only: sum over counted labels is added here */
+    int64_t *correct;       /* loss only: hits of the top guess are added here */
+    int64_t *correct5;      /* loss only: labels of which fewer than five classes are guessed higher */
 };
 
 struct kernel {
     const struct kernel_class *class;
-    int samples; /* N */
+    int samples;                                   /* N */
     int64_t parameter_bytes[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout, padding included; 4 x elements for statistics */
     int64_t inner_bytes;
     int64_t workspace_bytes; /* largest of forward, backward_input and backward_weight */

@@ -23,24 +23,24 @@ struct optimizer_ahead {
 };
 
 struct optimizer_call {
-    size_t count;               /* floats */
+    size_t count; /* floats */
     const float *weights;
-    float *updated;             /* may be == weights; unused by predict */
-    const float *gradient;      /* unused by predict */
+    float *updated;                       /* may be == weights; unused by predict */
+    const float *gradient;                /* unused by predict */
     float *moment[OPTIMIZER_MOMENTS_MAX]; /* zero before the first update */
-    float *predicted;           /* NULL: no prediction */
-    double lr;                  /* of this update */
-    int64_t step;               /* updates done, this one included (first update: 1). predict: updates done so far; with 0 the
+    float *predicted;                     /* NULL: no prediction */
+    double lr;                            /* of this update */
+    int64_t step; /* updates done, this one included (first update: 1). predict: updates done so far; with 0 the
                                    prediction is a copy */
     struct optimizer_ahead ahead;
 };
 
 struct optimizer {
     const char *name, *summary;
-    int moments;            /* blocks of state as large as the weights */
+    int moments;                                     /* blocks of state as large as the weights */
     const char *moment_names[OPTIMIZER_MOMENTS_MAX]; /* what files call them: PyTorch's names */
-    bool momentum_settings; /* takes momentum and dampening */
-    bool adam_settings;     /* takes beta1, beta2, eps */
+    bool momentum_settings;                          /* takes momentum and dampening */
+    bool adam_settings;                              /* takes beta1, beta2, eps */
     struct optimizer_settings defaults;
     /* updated = rule(weights, gradient, moments); predicted (if not NULL) = updated moved `ahead`. */
     void (*update)(const struct optimizer_settings *settings, const struct optimizer_call *call);

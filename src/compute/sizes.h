@@ -15,9 +15,9 @@ struct layer_sizes {
     int64_t value_bytes;      /* the part of output_bytes that this layer made */
     int64_t stash_bytes;      /* kept for the backward: the value made by the layer before, and its own inner values */
     int64_t tail_bytes;       /* its own output where its own backward reads it: kept even when it ends a stage */
-    int64_t delta_bytes;      /* gradients of the outputs of its nodes with weights: kept where the backward of the weights comes
+    int64_t delta_bytes;     /* gradients of the outputs of its nodes with weights: kept where the backward of the weights comes
                                  later than that of the input */
-    int64_t workspace_bytes;  /* needed only while it runs */
+    int64_t workspace_bytes; /* needed only while it runs */
 };
 
 /* A stage of layers first..last. */
@@ -35,6 +35,7 @@ struct stage_sizes {
  *   stash  = sum of stash_bytes + (input - value_bytes of the layer before) + tail_bytes of `last` - input, at least 0
  *   delta  = sum of delta_bytes
  *   workspace = largest workspace_bytes + two gradient blocks (one for two layers) of the largest inner cut */
-struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int layer_count, int64_t input_bytes, int first, int last);
+struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int layer_count, int64_t input_bytes, int first,
+                                       int last);
 
 #endif

@@ -27,7 +27,7 @@ struct stage_blocks {
     float *gradients, *statistics;
     float *input, *output; /* output NULL at the network's end */
     float *stash;
-    float *delta; /* NULL where the backward is not split */
+    float *delta;           /* NULL where the backward is not split */
     float *output_gradient; /* NULL at the network's end; a backward leaves in it what it likes */
     float *input_gradient;  /* NULL at the network's start */
     void *workspace;
@@ -35,10 +35,10 @@ struct stage_blocks {
 
 struct stage_step {
     uint64_t seed;
-    uint64_t step;   /* mini-batch number since the start of training: dropout's key */
-    int micro_batch; /* within the mini-batch */
-    const int32_t *labels;  /* last stage only: graph_labels for each sample; -1: not counted */
-    float gradient_scale;   /* 1 / counted labels of the mini-batch */
+    uint64_t step;         /* mini-batch number since the start of training: dropout's key */
+    int micro_batch;       /* within the mini-batch */
+    const int32_t *labels; /* last stage only: graph_labels for each sample; -1: not counted */
+    float gradient_scale;  /* 1 / counted labels of the mini-batch */
     bool training;
     bool update_statistics;
     bool accumulate; /* backward_weight adds to the gradients instead of writing them */
@@ -49,10 +49,10 @@ struct stage_step {
 };
 
 struct stage_result {
-    double loss;     /* sum over counted labels */
-    int64_t correct; /* top-1 hits */
+    double loss;      /* sum over counted labels */
+    int64_t correct;  /* top-1 hits */
     int64_t correct5; /* top-5 hits */
-    int64_t counted; /* labels */
+    int64_t counted;  /* labels */
 };
 
 /* `graph` stays borrowed. PS_USAGE where the device declines an operator. */
@@ -88,7 +88,7 @@ enum stage_half {
     STAGE_BOTH = STAGE_INPUT | STAGE_WEIGHTS,
     STAGE_KEEP = 4,
     STAGE_INPUT_APART = STAGE_INPUT | STAGE_KEEP, /* gradients of the input; keeps the deltas */
-    STAGE_WEIGHTS_APART = 8,                      /* then, from the deltas, those of the weights: together the bits of STAGE_BOTH */
+    STAGE_WEIGHTS_APART = 8, /* then, from the deltas, those of the weights: together the bits of STAGE_BOTH */
 };
 
 /* The backward; within a layer the gradients of the weights come right after (or before, where it runs in place) those of its
@@ -104,7 +104,7 @@ enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weigh
 int stage_parameter_count(const struct stage *stage);
 const struct parameter *stage_parameter(const struct stage *stage, int parameter);
 /* Of which kind of node it is, and where it begins in the weights (in floats; a statistic: -1). */
-const struct operator *stage_parameter_operator(const struct stage *stage, int parameter);
+const struct operator* stage_parameter_operator(const struct stage *stage, int parameter);
 int64_t stage_parameter_offset(const struct stage *stage, int parameter);
 enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
                             struct ps_error *error);

@@ -32,7 +32,7 @@ const struct parameter *stage_parameter(const struct stage *stage, int parameter
     return parameter_of(stage, node, parameter);
 }
 
-const struct operator *stage_parameter_operator(const struct stage *stage, int parameter) {
+const struct operator* stage_parameter_operator(const struct stage *stage, int parameter) {
     return operator_get(find_node(stage, &parameter)->node->id);
 }
 

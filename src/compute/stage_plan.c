@@ -154,7 +154,8 @@ static void plan_additions(struct planner *planner, struct stage_node *node, enu
 
 /* What reads the node's output gradient where it comes by. */
 static void plan_backward(struct planner *planner, action_function *run, struct stage_node *node, enum stage_half half) {
-    push(planner, &planner->stage->backward, (struct action){.run = run, .node = node, .half = half, .from = node->output_gradient});
+    push(planner, &planner->stage->backward,
+         (struct action){.run = run, .node = node, .half = half, .from = node->output_gradient});
 }
 
 /* The weight kernel: in its place among the others, and apart from them with what it reads kept. What it shares with the
@@ -188,7 +189,8 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
     bool wanted = place_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->class->real;
     enum stage_half input_half = index > planner->first_weighted ? STAGE_BOTH : STAGE_INPUT;
     bool has_weight = kernels->backward_weight != NULL, has_input = kernels->backward_input != NULL && wanted;
-    if (kernels->backward_shared != NULL && (has_weight || has_input)) plan_backward(planner, action_backward_shared, node, STAGE_BOTH);
+    if (kernels->backward_shared != NULL && (has_weight || has_input))
+        plan_backward(planner, action_backward_shared, node, STAGE_BOTH);
     if (has_weight && in_place) plan_weights(planner, node);
     if (has_input) plan_backward(planner, action_backward_input, node, input_half);
     plan_additions(planner, node, input_half, temporary);

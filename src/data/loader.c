@@ -260,8 +260,8 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
         total > SIZE_MAX / 4) {
         return error_memory(error, what, SIZE_MAX);
     }
-    TRY(memory_block_take(&loader->memory, total + memory_align(order) + memory_align(scratch) + memory_align(ignored),
-                          what, error));
+    TRY(memory_block_take(&loader->memory, total + memory_align(order) + memory_align(scratch) + memory_align(ignored), what,
+                          error));
     for (int i = 0; i < options->ahead; i++) {
         if (images) loader->slots[i].images = memory_block_carve(&loader->memory, images);
         if (labels) loader->slots[i].labels = memory_block_carve(&loader->memory, labels);

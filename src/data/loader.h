@@ -17,13 +17,14 @@ struct loader_options {
     bool shuffle;                  /* training: permuted, a last short mini-batch left out; else in order, kept and padded */
     uint64_t seed;
     /* For one of several workers that share the data: */
-    int stride;                   /* only every stride-th mini-batch is asked for (0: every one) */
-    int chunk, replica, replicas; /* of every `replicas` chunks of so many samples in a mini-batch only the images of number `replica`
+    int stride; /* only every stride-th mini-batch is asked for (0: every one) */
+    int chunk, replica,
+        replicas; /* of every `replicas` chunks of so many samples in a mini-batch only the images of number `replica`
                                      are wanted: the others are not read, their place has no meaning (replicas 0: all; labels are
                                      all read, since all are counted) */
-    int ahead;   /* mini-batches read ahead, those held by the caller included; at least 1 */
-    bool serial; /* no thread: read when asked (the one-thread environment) */
-    int threads; /* that read; 0: one, or where reading is work (several_readers) as many as there are cores, at most 4 */
+    int ahead;    /* mini-batches read ahead, those held by the caller included; at least 1 */
+    bool serial;  /* no thread: read when asked (the one-thread environment) */
+    int threads;  /* that read; 0: one, or where reading is work (several_readers) as many as there are cores, at most 4 */
 };
 
 struct loaded_batch {

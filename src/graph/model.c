@@ -14,7 +14,9 @@ enum { COMMON_KEYS = 4 };
 
 static TABLE_FIND(find_entry, model, model_table, "model")
 
-static bool reads_tokens(const struct model *entry) { return entry->defaults.vocabulary > 0; }
+    static bool reads_tokens(const struct model *entry) {
+    return entry->defaults.vocabulary > 0;
+}
 
 static enum ps_status read_sizes(const struct model *entry, struct options *options, struct model_options *sizes,
                                  struct ps_error *error) {

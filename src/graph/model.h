@@ -25,7 +25,7 @@ struct model_options {
 struct model {
     const char *name, *summary;
     struct model_options defaults;
-    bool masked; /* it is to fill in tokens that are hidden from it, and may look at all others */
+    bool masked;         /* it is to fill in tokens that are hidden from it, and may look at all others */
     const char *keys[8]; /* its own options beside input, channels, classes; NULL-terminated */
     /* Writes the nodes, loss included, into an empty graph. */
     enum ps_status (*build)(struct graph *graph, const struct model_options *sizes, struct options *options,

@@ -34,29 +34,29 @@ int64_t shape_elements(const struct shape *shape);
 
 /* One flat struct for all operators; each documents what it reads. */
 struct attributes {
-    int channels;                              /* convolution: output channels; linear, embedding: output features;
+    int channels;                               /* convolution: output channels; linear, embedding: output features;
                                                   lstm: hidden size */
     int kernel_h, kernel_w, stride_h, stride_w; /* convolution, pooling */
-    int pad_h, pad_w, groups;                  /* convolution, pooling (groups: convolution) */
-    bool bias;                                 /* convolution, linear */
-    bool count_padding;                        /* average_pool */
-    bool ceiling;                              /* pooling: a window that only begins in the image counts too */
-    int out_h, out_w;                          /* average_pool: windows of uneven sizes that give an output of this size */
-    float rate;                                /* dropout, attention: probability of zeroing */
-    float epsilon, momentum;                   /* batch_norm: PyTorch's meaning of momentum; layer_norm: epsilon */
-    float smoothing;                           /* cross_entropy: label smoothing */
-    int vocabulary;                            /* embedding: tokens there are */
-    bool padded;                               /* embedding: token `padding` has the vector 0 and no gradient */
+    int pad_h, pad_w, groups;                   /* convolution, pooling (groups: convolution) */
+    bool bias;                                  /* convolution, linear */
+    bool count_padding;                         /* average_pool */
+    bool ceiling;                               /* pooling: a window that only begins in the image counts too */
+    int out_h, out_w;                           /* average_pool: windows of uneven sizes that give an output of this size */
+    float rate;                                 /* dropout, attention: probability of zeroing */
+    float epsilon, momentum;                    /* batch_norm: PyTorch's meaning of momentum; layer_norm: epsilon */
+    float smoothing;                            /* cross_entropy: label smoothing */
+    int vocabulary;                             /* embedding: tokens there are */
+    bool padded;                                /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
-    int first, count;                          /* slice: the positions first .. first + count - 1; position_embedding: count
+    int first, count;         /* slice: the positions first .. first + count - 1; position_embedding: count
                                                   vectors */
-    bool everywhere;                           /* position_embedding: the first vector at every position */
-    bool tanh_form;                            /* gelu: the approximation by the hyperbolic tangent */
-    int heads;                                 /* attention */
-    bool causal;                               /* attention: no position sees those after it */
-    bool reverse;                              /* lstm: from the last position to the first */
-    int window;                                /* local_response_norm: channels that are added up */
-    float alpha, beta, shift;                  /* local_response_norm: PyTorch's alpha, beta, k */
+    bool everywhere;          /* position_embedding: the first vector at every position */
+    bool tanh_form;           /* gelu: the approximation by the hyperbolic tangent */
+    int heads;                /* attention */
+    bool causal;              /* attention: no position sees those after it */
+    bool reverse;             /* lstm: from the last position to the first */
+    int window;               /* local_response_norm: channels that are added up */
+    float alpha, beta, shift; /* local_response_norm: PyTorch's alpha, beta, k */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     double forward_s, backward_input_s, backward_weight_s, accumulate_s, apart_s, update_s, update_predict_s, predict_s;
     int64_t value_bytes, parameter_bytes, inner_bytes;
@@ -82,27 +82,27 @@ struct parameter {
     struct parameter_slice slice;
     struct initial initial;
     int64_t zero_row; /* 1 + a row (of the first dimension) that begins as zeros; 0: none */
-    bool statistic; /* belongs to the forward owner, is no weight version, has no gradient */
+    bool statistic;   /* belongs to the forward owner, is no weight version, has no gradient */
 };
 
 enum operator_flags {
-    OPERATOR_STARTS_LAYER = 1,  /* a node of this kind begins a new layer of the chain; the others join the one before */
-    OPERATOR_IN_PLACE = 2,      /* may write its output (and input gradient) over its input (output gradient) */
-    OPERATOR_VIEW = 4,          /* output is the input's memory; nothing is computed */
-    OPERATOR_USES_INPUT = 8,    /* backward reads the inputs */
-    OPERATOR_USES_OUTPUT = 16,  /* backward reads the output */
-    OPERATOR_KEEPS_ZEROS = 32,  /* in place over a USES_OUTPUT producer it keeps what that backward reads (the sign pattern) */
-    OPERATOR_LOSS = 64,         /* ends the network: output holds what its backward needs, and it yields loss and hits */
-    OPERATOR_RANDOM = 128,      /* reads random numbers keyed by step and micro-batch */
-    OPERATOR_MOVES = 256,       /* output elements are input elements: made of data alone, they are data, without gradient */
+    OPERATOR_STARTS_LAYER = 1, /* a node of this kind begins a new layer of the chain; the others join the one before */
+    OPERATOR_IN_PLACE = 2,     /* may write its output (and input gradient) over its input (output gradient) */
+    OPERATOR_VIEW = 4,         /* output is the input's memory; nothing is computed */
+    OPERATOR_USES_INPUT = 8,   /* backward reads the inputs */
+    OPERATOR_USES_OUTPUT = 16, /* backward reads the output */
+    OPERATOR_KEEPS_ZEROS = 32, /* in place over a USES_OUTPUT producer it keeps what that backward reads (the sign pattern) */
+    OPERATOR_LOSS = 64,        /* ends the network: output holds what its backward needs, and it yields loss and hits */
+    OPERATOR_RANDOM = 128,     /* reads random numbers keyed by step and micro-batch */
+    OPERATOR_MOVES = 256,      /* output elements are input elements: made of data alone, they are data, without gradient */
 };
 
-struct operator {
+struct operator{
     const char *name;
     unsigned flags;
     int inputs_min, inputs_max;
     /* Output shape; completes attributes (0 strides become kernels or 1, and so on). Errors name what does not fit. */
-    enum ps_status (*infer)(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
+    enum ps_status (*infer)(struct attributes * attributes, const struct shape *inputs, int input_count, struct shape *output,
                             struct ps_error *error);
     /* Parameters and statistics with PyTorch's default initial values; names without the node's name. NULL: none. */
     int (*parameters)(const struct attributes *attributes, const struct shape *inputs,
@@ -111,7 +111,7 @@ struct operator {
     double (*flops)(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
 };
 
-const struct operator *operator_get(enum operator_id id);
+const struct operator* operator_get(enum operator_id id);
 
 /* What window `index` of a pooling covers along one side (of `size` elements) of its image: elements [first, end), of which a
  * mean divides by `counted` (the product of both sides'). */

@@ -30,7 +30,8 @@ int64_t partition_memory_limit(const struct partition_problem *problem, int stag
 double partition_load_s(const struct partition_problem *problem, int stage, int first, int last) {
     struct layer_times time = stage_cost(partition_costs(problem, stage), first, last).time;
     double forward_s = problem->recompute ? 2 * time.forward_s : time.forward_s;
-    return (forward_s + time.backward_input_s + time.backward_weight_s) / problem->cluster->devices[partition_worker(problem, stage)].speed;
+    return (forward_s + time.backward_input_s + time.backward_weight_s) /
+           problem->cluster->devices[partition_worker(problem, stage)].speed;
 }
 
 double partition_transfer_s(const struct partition_problem *problem, int stage, int last) {
@@ -106,8 +107,8 @@ enum ps_status partition_check_memory(const struct partition_problem *problem, c
     char needs[32], limit[32];
     error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d, '%s' to '%s') needs %s, but worker %d has %s", worst,
               worst_first + 1, last[worst] + 1, problem->costs->layers[worst_first].name,
-              problem->costs->layers[last[worst]].name, text_bytes(worst_bytes, needs),
-              partition_worker(problem, worst), text_bytes(partition_memory_limit(problem, worst), limit));
+              problem->costs->layers[last[worst]].name, text_bytes(worst_bytes, needs), partition_worker(problem, worst),
+              text_bytes(partition_memory_limit(problem, worst), limit));
     hint_table(problem, last, error);
     return PS_NO_PLAN;
 }

@@ -11,11 +11,11 @@
 struct partition_problem {
     const struct cost_table *costs;
     const struct ps_cluster *cluster;
-    const int *worker;                /* per stage: who runs it; NULL: stage s on worker s */
-    int stages;                       /* exactly so many, each with at least one layer */
-    const struct stage_slots *slots;  /* per stage; NULL: memory does not count */
-    int moments;                      /* optimizer state, in blocks of the weights */
-    bool recompute;                   /* every stage runs its forward once more */
+    const int *worker;               /* per stage: who runs it; NULL: stage s on worker s */
+    int stages;                      /* exactly so many, each with at least one layer */
+    const struct stage_slots *slots; /* per stage; NULL: memory does not count */
+    int moments;                     /* optimizer state, in blocks of the weights */
+    bool recompute;                  /* every stage runs its forward once more */
 };
 
 struct partition {

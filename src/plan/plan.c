@@ -186,7 +186,8 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
             return error_set(error, PS_BAD_INPUT, "pattern[%d]: %d is no stage; they are 0 to %d", i, operation->stage,
                              plan->stage_count - 1);
         if (operation->shift < 0 || operation->shift > PLAN_SHIFT_MAX)
-            return error_set(error, PS_BAD_INPUT, "pattern[%d]: the shift %d is not from 0 to %d", i, operation->shift, PLAN_SHIFT_MAX);
+            return error_set(error, PS_BAD_INPUT, "pattern[%d]: the shift %d is not from 0 to %d", i, operation->shift,
+                             PLAN_SHIFT_MAX);
     }
     if (plan->order && plan->order_count != last + 1)
         return error_set(error, PS_BAD_INPUT, "order: names %d layers, but the stages have %d", plan->order_count, last + 1);
@@ -211,7 +212,7 @@ enum ps_status plan_check_order(const struct ps_plan *plan, const struct cost_ta
     for (int l = 0; l < plan->order_count; l++)
         if (l >= costs->layer_count || strcmp(plan->order[l], costs->layers[l].name) != 0)
             return error_set(error, PS_USAGE,
-                             "order[%d]: '%s' stands where the profile has '%s'; another order needs a profile with a graph",
-                             l, plan->order[l], l < costs->layer_count ? costs->layers[l].name : "nothing");
+                             "order[%d]: '%s' stands where the profile has '%s'; another order needs a profile with a graph", l,
+                             plan->order[l], l < costs->layer_count ? costs->layers[l].name : "nothing");
     return PS_OK;
 }

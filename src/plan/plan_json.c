@@ -93,8 +93,8 @@ static enum ps_status read_stage(const struct json_place *place, struct ps_plan 
     return plan_stage_workers(plan, stage, scratch, forward_count, backward_list, backward_count, error);
 }
 
-static enum ps_status read_worker(const struct json_place *place, bool simulated, double *load_s,
-                                  struct worker_memory *memory, struct ps_error *error) {
+static enum ps_status read_worker(const struct json_place *place, bool simulated, double *load_s, struct worker_memory *memory,
+                                  struct ps_error *error) {
     static const char *const fields[] = {"load_s", "memory_bytes"};
     const char *memory_names[MEMORIES];
     struct json_place split;
@@ -156,16 +156,19 @@ static enum ps_status read_pattern(const struct json_place *place, struct ps_pla
     size_t length;
     TRY(json_array_length(place, &length, error));
     if (length != 2 * (size_t)plan->stage_count)
-        return json_error(place, error, "%zu computations; %d stages have a forward and a backward each", length, plan->stage_count);
+        return json_error(place, error, "%zu computations; %d stages have a forward and a backward each", length,
+                          plan->stage_count);
     struct plan_operation *pattern = calloc(length, sizeof *pattern);
     if (!pattern) return error_memory(error, "a plan's pattern", length * sizeof *pattern);
     enum ps_status status = PS_OK;
     for (size_t i = 0; status == PS_OK && i < length; i++) {
-        const json_t *item = json_array_get(place->value, i), *stage = json_array_get(item, 1), *shift = json_array_get(item, 2);
+        const json_t *item = json_array_get(place->value, i), *stage = json_array_get(item, 1),
+                     *shift = json_array_get(item, 2);
         const char *op = json_string_value(json_array_get(item, 0));
         json_int_t s = json_integer_value(stage), h = json_integer_value(shift);
-        bool right = json_array_size(item) == 3 && op && (strcmp(op, "F") == 0 || strcmp(op, "B") == 0) && json_is_integer(stage) &&
-                     json_is_integer(shift) && s >= 0 && s < plan->stage_count && h >= 0 && h <= PLAN_SHIFT_MAX;
+        bool right = json_array_size(item) == 3 && op && (strcmp(op, "F") == 0 || strcmp(op, "B") == 0) &&
+                     json_is_integer(stage) && json_is_integer(shift) && s >= 0 && s < plan->stage_count && h >= 0 &&
+                     h <= PLAN_SHIFT_MAX;
         if (!right)
             status = json_error(place, error, "item %zu must be [\"F\" or \"B\", stage 0 to %d, shift 0 to %d]", i,
                                 plan->stage_count - 1, PLAN_SHIFT_MAX);
@@ -220,8 +223,7 @@ out:
 static enum ps_status read_document(const struct json_place *root, struct ps_plan **plan, struct ps_error *error) {
     static const char *const fields[] = {"format",        "version", "model",     "workers",    "micro_batch",
                                          "micro_batches", "method",  "optimizer", "prediction", "schedule",
-                                         "weights",       "stages",  "order",     "pattern",
-                                         "predicted"};
+                                         "weights",       "stages",  "order",     "pattern",    "predicted"};
     struct json_place stages;
     struct ps_plan *made;
     size_t stage_count;

@@ -19,7 +19,7 @@ struct planner_problem {
     bool replicate;                  /* stages may have replicas */
     const struct stage_slots *slots; /* per worker, in order; NULL: memory does not count */
     int moments;
-    bool paper_cost; /* the method's formulas as published */
+    bool paper_cost;       /* the method's formulas as published */
     double update_share;   /* of an update's time that a micro-batch takes */
     bool flush;            /* the schedule flushes: replicas share the micro-batches of each mini-batch */
     int micro_batches;     /* of a mini-batch */
@@ -59,8 +59,9 @@ struct planner {
     const char *name, *summary;
     bool yardstick;    /* shows what a paper's own program finds; never chosen by itself */
     bool own_schedule; /* plans come with their schedule: a pattern, or stages that say how much they hold (1f1b-star) */
-    bool replicates;    /* stages may have replicas */
-    bool several_types; /* plans for devices of several types, each with costs of its own; else for one type with unlike speeds */
+    bool replicates;   /* stages may have replicas */
+    bool
+        several_types; /* plans for devices of several types, each with costs of its own; else for one type with unlike speeds */
     /* PS_NO_PLAN names what is in the way. The answer is empty before and freed by planner_answer_free. */
     enum ps_status (*solve)(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error);
 };

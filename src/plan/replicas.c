@@ -23,11 +23,11 @@ struct cuts {
     enum replica_goal goal;
     int layers;
     struct stage *stages;
-    double *link_s;            /* [stage][layer]: the busiest link across the cut after the stage, for each micro-batch */
-    double *own_s;             /* without overlap, [stage][layer]: what each worker of the stage spends at least on the cut */
-    double *own_before_s;      /* behind it, and each of the stage after on the same cut */
-    double *best;              /* [stage][layer] */
-    int *first;                /* likewise */
+    double *link_s;       /* [stage][layer]: the busiest link across the cut after the stage, for each micro-batch */
+    double *own_s;        /* without overlap, [stage][layer]: what each worker of the stage spends at least on the cut */
+    double *own_before_s; /* behind it, and each of the stage after on the same cut */
+    double *best;         /* [stage][layer] */
+    int *first;           /* likewise */
 };
 
 static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }

@@ -23,9 +23,7 @@ void bench_close(struct bench *bench) {
     bench->times = NULL;
 }
 
-static size_t label_count(const struct bench *bench) {
-    return (size_t)bench->samples * (size_t)graph_labels(bench->graph);
-}
+static size_t label_count(const struct bench *bench) { return (size_t)bench->samples * (size_t)graph_labels(bench->graph); }
 
 /* What a layer keeps for itself: its pieces and their sizes, in the order in which they are carved. */
 struct layer_piece {
@@ -37,10 +35,10 @@ enum { LAYER_PIECES = 8 };
 static size_t layer_pieces(struct layer_bench *layer, struct layer_piece pieces[LAYER_PIECES]) {
     const struct stage_sizes *sizes = &layer->sizes;
     const struct layer_piece all[LAYER_PIECES] = {
-        {&layer->weights, sizes->parameter_bytes},      {&layer->gradients, sizes->parameter_bytes},
-        {&layer->moment, sizes->parameter_bytes},       {&layer->predicted, sizes->parameter_bytes},
-        {&layer->statistics, sizes->statistics_bytes},  {&layer->input, sizes->input_bytes},
-        {&layer->stash, sizes->stash_bytes},            {&layer->delta, sizes->delta_bytes},
+        {&layer->weights, sizes->parameter_bytes},     {&layer->gradients, sizes->parameter_bytes},
+        {&layer->moment, sizes->parameter_bytes},      {&layer->predicted, sizes->parameter_bytes},
+        {&layer->statistics, sizes->statistics_bytes}, {&layer->input, sizes->input_bytes},
+        {&layer->stash, sizes->stash_bytes},           {&layer->delta, sizes->delta_bytes},
     };
     size_t total = 0;
     for (int p = 0; p < LAYER_PIECES; p++) {
@@ -150,7 +148,9 @@ static struct stage_blocks layer_blocks(const struct bench *bench, int l) {
         .gradients = layer->gradients,
         .statistics = layer->statistics,
         .input = layer->input,
-        .output = last ? NULL : l == bench->layer_count - 1 ? bench->output : bench->layers[l + 1].input,
+        .output = last                          ? NULL
+                  : l == bench->layer_count - 1 ? bench->output
+                                                : bench->layers[l + 1].input,
         .stash = layer->stash,
         .delta = layer->delta,
         .output_gradient = last ? NULL : bench->gradient[(l + 1) % 2],

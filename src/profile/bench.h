@@ -10,10 +10,10 @@
 
 enum timing {
     TIME_FORWARD,
-    TIME_BACKWARD,      /* both halves together */
-    TIME_INPUT_HALF,    /* the halves apart */
+    TIME_BACKWARD,   /* both halves together */
+    TIME_INPUT_HALF, /* the halves apart */
     TIME_WEIGHTS_HALF,
-    TIME_ADDING_HALF,   /* that of the weights, added to the gradients of earlier micro-batches */
+    TIME_ADDING_HALF, /* that of the weights, added to the gradients of earlier micro-batches */
     TIME_UPDATE,
     TIME_UPDATE_PREDICT, /* with the prediction in the same pass */
     TIME_PREDICT,

@@ -227,7 +227,8 @@ static enum ps_status place_nodes(const struct costgraph *graph, const int *plac
             struct costgraph_node *reader = &nodes[graph->edges[e].to];
             if (reader->input || reader->layer >= nodes[n].layer) continue;
             if (reader->forward_s + reader->backward_s > 0)
-                return error_set(error, PS_USAGE, "order: '%s' stands before '%s', from which it reads", reader->name, nodes[n].name);
+                return error_set(error, PS_USAGE, "order: '%s' stands before '%s', from which it reads", reader->name,
+                                 nodes[n].name);
             reader->layer = nodes[n].layer;
         }
     return PS_OK;
@@ -239,8 +240,9 @@ enum ps_status costgraph_reorder(const struct costgraph *graph, const int *place
     struct costgraph placed = *graph;
     TRY(profile_create(1, graph->layer_count, &made, error));
     placed.nodes = malloc((size_t)graph->node_count * sizeof *placed.nodes);
-    enum ps_status status = placed.nodes ? place_nodes(graph, place, placed.nodes, error)
-                                         : error_memory(error, "a graph of costs", (size_t)graph->node_count * sizeof *placed.nodes);
+    enum ps_status status = placed.nodes
+                                ? place_nodes(graph, place, placed.nodes, error)
+                                : error_memory(error, "a graph of costs", (size_t)graph->node_count * sizeof *placed.nodes);
     if (status == PS_OK) {
         fill_table(&placed, &made->tables[0]);
         *profile = made;

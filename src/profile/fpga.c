@@ -48,15 +48,15 @@ static void cost(const struct modelled_device *device, const struct layer_work *
     set(weights / device->element_bytes / rate, 0, 3 * weights, board, &cost->time.update_s, &cost->spill.update_s);
 }
 
-#define MEGABITS(count) ((int64_t)((count) * 1e6 / 8))
-#define BOARD(variable, board_name, slices, on_chip_megabits, about)                                                               \
-    const struct modelled_device variable = {                                                                                      \
-        .name = board_name,                                                                                                        \
-        .summary = about,                                                                                                          \
-        .element_bytes = 2,                                                                                                        \
-        .fast_memory_bytes = MEGABITS(on_chip_megabits),                                                                           \
-        .cost = cost,                                                                                                              \
-        .data = &(const struct board){.dsp_slices = slices, .ddr_bytes_per_s = 40e9},                                              \
+#define MEGABITS(count) ((int64_t)((count)*1e6 / 8))
+#define BOARD(variable, board_name, slices, on_chip_megabits, about)                                                           \
+    const struct modelled_device variable = {                                                                                  \
+        .name = board_name,                                                                                                    \
+        .summary = about,                                                                                                      \
+        .element_bytes = 2,                                                                                                    \
+        .fast_memory_bytes = MEGABITS(on_chip_megabits),                                                                       \
+        .cost = cost,                                                                                                          \
+        .data = &(const struct board){.dsp_slices = slices, .ddr_bytes_per_s = 40e9},                                          \
     }
 
 BOARD(fpga_vcu118, "fpga:vcu118", 6840, 345.9, "Xilinx VCU118 by FPDeep's design: costs are worked out, not measured");

@@ -26,18 +26,16 @@ struct cost_field {
     bool required;
 };
 
-static const struct cost_field time_fields[] = {TIME_FIELD(forward_s, true), TIME_FIELD(backward_input_s, true),
+static const struct cost_field time_fields[] = {TIME_FIELD(forward_s, true),         TIME_FIELD(backward_input_s, true),
                                                 TIME_FIELD(backward_weight_s, true), TIME_FIELD(update_s, false),
-                                                TIME_FIELD(accumulate_s, false), TIME_FIELD(apart_s, false),
+                                                TIME_FIELD(accumulate_s, false),     TIME_FIELD(apart_s, false),
                                                 TIME_FIELD(update_predict_s, false), TIME_FIELD(predict_s, false)};
-static const struct cost_field spread_fields[] = {SPREAD_FIELD(forward_s), SPREAD_FIELD(backward_input_s),
-                                                  SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s),
-                                                  SPREAD_FIELD(accumulate_s), SPREAD_FIELD(apart_s),
-                                                  SPREAD_FIELD(update_predict_s), SPREAD_FIELD(predict_s)};
-static const struct cost_field spill_fields[] = {SPILL_FIELD(forward_s), SPILL_FIELD(backward_input_s),
-                                                 SPILL_FIELD(backward_weight_s), SPILL_FIELD(update_s),
-                                                 SPILL_FIELD(accumulate_s), SPILL_FIELD(apart_s),
-                                                 SPILL_FIELD(update_predict_s), SPILL_FIELD(predict_s)};
+static const struct cost_field spread_fields[] = {
+    SPREAD_FIELD(forward_s),    SPREAD_FIELD(backward_input_s), SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s),
+    SPREAD_FIELD(accumulate_s), SPREAD_FIELD(apart_s),          SPREAD_FIELD(update_predict_s),  SPREAD_FIELD(predict_s)};
+static const struct cost_field spill_fields[] = {
+    SPILL_FIELD(forward_s),    SPILL_FIELD(backward_input_s), SPILL_FIELD(backward_weight_s), SPILL_FIELD(update_s),
+    SPILL_FIELD(accumulate_s), SPILL_FIELD(apart_s),          SPILL_FIELD(update_predict_s),  SPILL_FIELD(predict_s)};
 static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false),
                                                 SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),
                                                 SIZE_FIELD(stash_bytes, true),     SIZE_FIELD(tail_bytes, false),
@@ -288,8 +286,8 @@ static json_t *table_json(const struct cost_table *table) {
     json_t *layers = json_array();
     bool spills = table->fast_memory_bytes > 0;
     for (int l = 0; l < table->layer_count; l++) json_array_append_new(layers, layer_json(&table->layers[l], spills));
-    json_t *object = json_pack("{s:i, s:I, s:o}", "micro_batch", table->micro_batch, "input_bytes", (json_int_t)table->input_bytes,
-                               "layers", whole(layers, table->layer_count));
+    json_t *object = json_pack("{s:i, s:I, s:o}", "micro_batch", table->micro_batch, "input_bytes",
+                               (json_int_t)table->input_bytes, "layers", whole(layers, table->layer_count));
     if (spills) json_object_set_new(object, "fast_memory_bytes", json_integer(table->fast_memory_bytes));
     return object;
 }

@@ -117,8 +117,7 @@ static enum ps_status measure_piece(struct bench *bench, int others, int warmup,
     enum ps_status ended = company_end(company, status == PS_OK ? error : NULL);
     TRY(status);
     TRY(ended);
-    for (int l = 0; l < bench->layer_count; l++)
-        summarize(&bench->layers[l], bench->repeats, &table->layers[bench->first + l]);
+    for (int l = 0; l < bench->layer_count; l++) summarize(&bench->layers[l], bench->repeats, &table->layers[bench->first + l]);
     return bench->first + bench->layer_count < bench->graph->layer_count ? pass_on(bench, input, error) : PS_OK;
 }
 
@@ -182,8 +181,8 @@ static enum ps_status open_device(const char *name, int threads, struct device *
     return PS_OK;
 }
 
-static enum ps_status measure(const struct ps_model *model, const struct ps_profile_options *options, struct ps_profile *profile,
-                              struct ps_error *error) {
+static enum ps_status measure(const struct ps_model *model, const struct ps_profile_options *options,
+                              struct ps_profile *profile, struct ps_error *error) {
     struct device *device;
     const struct optimizer *rule;
     int warmup = options->warmup ? options->warmup : DEFAULT_WARMUP;

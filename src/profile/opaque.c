@@ -28,7 +28,8 @@ static struct attributes layer_attributes(const struct cost_table *table, int la
     };
 }
 
-enum ps_status profile_graph(const struct cost_table *table, const bool *spilled, struct graph **graph, struct ps_error *error) {
+enum ps_status profile_graph(const struct cost_table *table, const bool *spilled, struct graph **graph,
+                             struct ps_error *error) {
     struct graph *made = graph_create();
     if (!made) return error_memory(error, "a graph of costs", sizeof *made);
     struct attributes data = {.value_bytes = table->input_bytes};

@@ -52,8 +52,9 @@ static enum ps_status check_alike(const struct ps_profile *one, const struct ps_
         if (strcmp(before->device, other->device) == 0)
             return error_set(error, PS_BAD_INPUT, "device: '%s' has a profile already", other->device);
     if (one->table_count != other->table_count || one->tables[0].layer_count != other->tables[0].layer_count)
-        return error_set(error, PS_BAD_INPUT, "costs: %d sizes of %d layers, but the profile on %s has %d of %d", other->table_count,
-                         other->tables[0].layer_count, one->device, one->table_count, one->tables[0].layer_count);
+        return error_set(error, PS_BAD_INPUT, "costs: %d sizes of %d layers, but the profile on %s has %d of %d",
+                         other->table_count, other->tables[0].layer_count, one->device, one->table_count,
+                         one->tables[0].layer_count);
     for (int l = 0; l < one->tables[0].layer_count; l++)
         if (strcmp(one->tables[0].layers[l].name, other->tables[0].layers[l].name) != 0)
             return error_set(error, PS_BAD_INPUT, "costs[0].layers[%d].name: '%s' is '%s' in the profile on %s", l,

@@ -35,12 +35,14 @@ struct layer_cost {
 };
 
 struct cost_table {
-    const char *device;      /* type of device that these are the costs on: its profile's; borrowed from it */
-    const struct cost_table *other_device; /* the same layers and micro-batch on another type; a list, borrowed; NULL: its end */
+    const char *device; /* type of device that these are the costs on: its profile's; borrowed from it */
+    /* The same layers and micro-batch on another type; a list, borrowed; NULL: its end. */
+    const struct cost_table *other_device;
     int micro_batch;     /* samples; 0 where the source does not say (taken as 1 micro-batch of unknown size) */
     int64_t input_bytes; /* data of one micro-batch */
-    int64_t fast_memory_bytes; /* of a device that keeps weights and gradients in a memory of their own: both of a stage fit there,
-                                  or both do not and the layers take longer by their `spill`; 0: there is no such memory */
+    /* Of a device that keeps weights and gradients in a memory of their own: both of a stage fit there, or both do not and the layers
+     * take longer by their `spill`; 0: there is no such memory. */
+    int64_t fast_memory_bytes;
     int layer_count;
     struct layer_cost *layers;
 };
@@ -48,11 +50,11 @@ struct cost_table {
 struct ps_profile {
     char model[128], device[64];
     int threads;
-    int busy; /* workers that computed side by side where it was measured; 0: not known */
+    int busy;                  /* workers that computed side by side where it was measured; 0: not known */
     struct cost_table *tables; /* by ascending micro_batch, all with the same layers */
     int table_count;
     struct ps_profile *other_device; /* the same network's on another type of device; a list; NULL: its end */
-    struct costgraph *graph; /* where the source is a graph: what the (one) table's chain was made from; else NULL */
+    struct costgraph *graph;         /* where the source is a graph: what the (one) table's chain was made from; else NULL */
 };
 
 /* Limits on what a file may claim, so that no sum of sizes overflows and no loop over layers takes hours. */

@@ -61,8 +61,7 @@ enum ps_status profile_read_chain(const char *data, size_t size, struct ps_profi
     lines_next(&lines, &line);
     rest = line;
     TRY(span_number(span_split(&rest, " "), lines.number, "layers", PROFILE_LAYERS_MAX, &layers, error));
-    if (layers < 1 || layers != (int)layers)
-        return span_error(error, lines.number, "layers", line, "is no number of layers");
+    if (layers < 1 || layers != (int)layers) return span_error(error, lines.number, "layers", line, "is no number of layers");
     TRY(profile_create(1, (int)layers, &made, error));
     enum ps_status status = read_layers(&lines, &made->tables[0], error);
     if (status == PS_OK) status = profile_check(made, error);

@@ -43,7 +43,8 @@ enum step interpreter_step(struct interpreter *interpreter, struct ps_error *err
     interpreter->waiting_slot = NO_SLOT;
     if (environment->before) environment->before(environment->context, interpreter->worker, instruction);
     enum action action = opcode_table[instruction->op].action;
-    if (environment->execute[action](environment->context, interpreter->worker, instruction, error) != PS_OK) return STEP_FAILED;
+    if (environment->execute[action](environment->context, interpreter->worker, instruction, error) != PS_OK)
+        return STEP_FAILED;
     if (environment->after) environment->after(environment->context, interpreter->worker, instruction);
     interpreter->next++;
     return STEP_DONE;

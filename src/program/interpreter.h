@@ -36,7 +36,8 @@ struct interpreter {
     int waiting_slot;
 };
 
-void interpreter_start(struct interpreter *interpreter, const struct program *program, const struct environment *environment, int worker);
+void interpreter_start(struct interpreter *interpreter, const struct program *program, const struct environment *environment,
+                       int worker);
 enum step interpreter_step(struct interpreter *interpreter, struct ps_error *error);
 
 #endif

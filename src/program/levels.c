@@ -15,7 +15,8 @@ struct leveler {
     int *next;               /* by worker: the instruction that comes next */
     int *forward, *backward; /* by stage and micro-batch: when its result is there, NOT_YET */
     int *weights;            /* by stage and micro-batch: when the weights for it left, where they come from another worker */
-    int *posted, *posted_at; /* by stage and mini-batch: replicas that offered their gradients for this update, the latest moment */
+    int *posted,
+        *posted_at; /* by stage and mini-batch: replicas that offered their gradients for this update, the latest moment */
     int micro_batches;
 };
 
@@ -90,8 +91,9 @@ static enum ps_status standstill(const struct leveler *leveler, struct ps_error 
     for (int worker = 0; worker < programs->workers; worker++) {
         if (leveler->next[worker] == programs->worker[worker].count) continue;
         char text[96];
-        return error_set(error, PS_USAGE, "schedule %s: its order cannot run: worker %d would wait for ever at %s", programs->schedule,
-                         worker, instruction_text(&programs->worker[worker].code[leveler->next[worker]], text));
+        return error_set(error, PS_USAGE, "schedule %s: its order cannot run: worker %d would wait for ever at %s",
+                         programs->schedule, worker,
+                         instruction_text(&programs->worker[worker].code[leveler->next[worker]], text));
     }
     return PS_OK;
 }
@@ -117,10 +119,15 @@ enum ps_status program_levels_count(const struct ps_programs *programs, struct p
         made.worker[worker] = calloc((size_t)programs->worker[worker].count + 1, sizeof **made.worker);
         ok = made.worker[worker] != NULL;
     }
-    struct leveler leveler = {.programs = programs, .levels = &made, .next = block, .forward = block + workers,
-                              .backward = block + workers + cells, .posted = block + workers + 2 * cells,
+    struct leveler leveler = {.programs = programs,
+                              .levels = &made,
+                              .next = block,
+                              .forward = block + workers,
+                              .backward = block + workers + cells,
+                              .posted = block + workers + 2 * cells,
                               .posted_at = block + workers + 2 * cells + updates,
-                              .weights = block + workers + 2 * cells + 2 * updates, .micro_batches = (int)micro_batches};
+                              .weights = block + workers + 2 * cells + 2 * updates,
+                              .micro_batches = (int)micro_batches};
     enum ps_status status = ok ? run(&leveler, error) : error_memory(error, "levels", (workers + 3 * cells) * sizeof *block);
     free(block);
     if (status != PS_OK) {

@@ -12,7 +12,8 @@ enum { SEGMENT_MICRO_BATCHES_MAX = 1 << 24, STAGES_MAX = 1 << 14 };
 TABLE_FIND(schedule_find, schedule, schedule_table, "schedule")
 TABLE_FIND(policy_find, weight_policy, policy_table, "weights")
 
-enum ps_status lower_check(const char *schedule_name, const char *policy_name, int stages, int micro_batches, struct ps_error *error) {
+enum ps_status lower_check(const char *schedule_name, const char *policy_name, int stages, int micro_batches,
+                           struct ps_error *error) {
     const struct schedule *schedule;
     const struct weight_policy *policy;
     TRY(schedule_find(schedule_name, &schedule, error));
@@ -22,11 +23,12 @@ enum ps_status lower_check(const char *schedule_name, const char *policy_name, i
     if (micro_batches < 1 || micro_batches > SEGMENT_MICRO_BATCHES_MAX)
         return error_set(error, PS_USAGE, "micro-batches: %d is outside 1 to %d", micro_batches, SEGMENT_MICRO_BATCHES_MAX);
     if (policy->needs_flush && !schedule->flush)
-        return error_set(error, PS_USAGE, "weights %s: schedule %s does not flush; take another policy, or a schedule that does",
-                         policy_name, schedule_name);
+        return error_set(error, PS_USAGE,
+                         "weights %s: schedule %s does not flush; take another policy, or a schedule that does", policy_name,
+                         schedule_name);
     if (policy->group_of_workers && micro_batches < stages)
-        return error_set(error, PS_USAGE, "micro-batches: weights %s needs at least as many as stages (%d), not %d", policy_name,
-                         stages, micro_batches);
+        return error_set(error, PS_USAGE, "micro-batches: weights %s needs at least as many as stages (%d), not %d",
+                         policy_name, stages, micro_batches);
     return PS_OK;
 }
 
@@ -50,10 +52,11 @@ static enum ps_status check_policy(const struct ps_programs *programs, struct ps
     TRY(policy_find(programs->policy, &policy, error));
     for (int stage = 0; stage < programs->stages && policy->group_of_workers; stage++)
         if (programs_round(programs, stage) > 1)
-            return error_set(error, PS_USAGE,
-                             "weights %s: the replicas of stage %d take whole mini-batches, which leaves no time for one version of "
-                             "delay; take another policy, or a schedule that flushes",
-                             programs->policy, stage);
+            return error_set(
+                error, PS_USAGE,
+                "weights %s: the replicas of stage %d take whole mini-batches, which leaves no time for one version of "
+                "delay; take another policy, or a schedule that flushes",
+                programs->policy, stage);
     return PS_OK;
 }
 
@@ -91,11 +94,12 @@ static enum ps_status lower(const struct lowering *lowering, struct ps_programs 
     return PS_OK;
 }
 
-enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches, bool recompute,
-                              struct ps_programs **programs, struct ps_error *error) {
+enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
+                              bool recompute, struct ps_programs **programs, struct ps_error *error) {
     const struct schedule *found;
     TRY(schedule_find(schedule, &found, error));
-    if (workers < 1 || workers > STAGES_MAX) return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", workers, STAGES_MAX);
+    if (workers < 1 || workers > STAGES_MAX)
+        return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", workers, STAGES_MAX);
     int stages = schedule_stages(found, workers), replicas = schedule_replicas(found), count = stages * replicas;
     bool *every = calloc((size_t)stages, sizeof *every);
     struct part *parts = calloc((size_t)count, sizeof *parts);
@@ -111,8 +115,15 @@ enum ps_status lower_straight(const char *schedule, const char *policy, int work
                                  .replica = replica,
                                  .replicas = replicas};
     }
-    struct lowering lowering = {.schedule = schedule, .policy = policy, .workers = workers, .stages = stages, .parts = parts,
-                                .part_count = count, .recompute = every, .micro_batches = micro_batches, .batches = batches};
+    struct lowering lowering = {.schedule = schedule,
+                                .policy = policy,
+                                .workers = workers,
+                                .stages = stages,
+                                .parts = parts,
+                                .part_count = count,
+                                .recompute = every,
+                                .micro_batches = micro_batches,
+                                .batches = batches};
     if (status == PS_OK) status = lower(&lowering, programs, error);
     free(parts);
     free(every);
@@ -127,14 +138,16 @@ static enum ps_status check_both_ways(const struct ps_plan *plan, int stage, str
                          from->forward_count);
     for (int r = 0; r < from->forward_count && from->forward_count > 1; r++)
         if (from->forward[r] != from->backward[r])
-            return error_set(error, PS_USAGE, "stages[%d].backward: worker %d is not the forward's worker %d; replicas run both", stage,
+            return error_set(error, PS_USAGE,
+                             "stages[%d].backward: worker %d is not the forward's worker %d; replicas run both", stage,
                              from->backward[r], from->forward[r]);
     return PS_OK;
 }
 
 /* Reads the plan's stages into parts (room for one per worker of a stage, two where it is split), and counts them; a plan that the
  * passes cannot lower is refused here. */
-static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts, int *count, bool *recompute, struct ps_error *error) {
+static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts, int *count, bool *recompute,
+                                  struct ps_error *error) {
     *count = 0;
     for (int stage = 0; stage < plan->stage_count; stage++) {
         const struct plan_stage *from = &plan->stages[stage];
@@ -147,7 +160,8 @@ static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts
                                               .backward = !split,
                                               .replica = r,
                                               .replicas = from->forward_count};
-        if (split) parts[(*count)++] = (struct part){.stage = stage, .worker = from->backward[0], .backward = true, .replicas = 1};
+        if (split)
+            parts[(*count)++] = (struct part){.stage = stage, .worker = from->backward[0], .backward = true, .replicas = 1};
         recompute[stage] = from->recompute;
     }
     return PS_OK;
@@ -163,9 +177,15 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
         status = error_memory(error, "stages", count * sizeof *parts);
         goto out;
     }
-    struct lowering lowering = {.plan = plan, .schedule = plan->schedule, .policy = plan->weights, .workers = plan->workers,
-                                .stages = plan->stage_count, .parts = parts, .recompute = recompute,
-                                .micro_batches = plan->micro_batches, .batches = batches};
+    struct lowering lowering = {.plan = plan,
+                                .schedule = plan->schedule,
+                                .policy = plan->weights,
+                                .workers = plan->workers,
+                                .stages = plan->stage_count,
+                                .parts = parts,
+                                .recompute = recompute,
+                                .micro_batches = plan->micro_batches,
+                                .batches = batches};
     TRY_OUT(read_stages(plan, parts, &lowering.part_count, recompute, error));
     status = lower(&lowering, programs, error);
 out:
@@ -212,7 +232,8 @@ enum ps_status lower_evaluation(const struct ps_programs *training, int micro_ba
     return PS_OK;
 }
 
-struct worker_memory programs_memory(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes, int moments) {
+struct worker_memory programs_memory(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes,
+                                     int moments) {
     struct worker_memory total = {0};
     for (int part = 0; part < programs->part_count; part++) {
         if (programs->parts[part].worker != worker) continue;

@@ -17,18 +17,18 @@
 
 /* Schedules without a placement hold one stage on each worker, stage s on worker s. */
 struct placement {
-    int usual;            /* stages per worker, where nobody says how many */
-    bool anywhere;        /* worker_of is only what is usual */
+    int usual;     /* stages per worker, where nobody says how many */
+    bool anywhere; /* worker_of is only what is usual */
     int (*worker_of)(int stage, int stages, int workers);
     bool (*accepts)(int stages, int workers);
-    const char *accepted; /* how many stages, in words, for messages */
-    int replicas;         /* that every stage has; 0: one */
+    const char *accepted;                                                   /* how many stages, in words, for messages */
+    int replicas;                                                           /* that every stage has; 0: one */
     int (*replica_worker)(int stage, int replica, int stages, int workers); /* where they are; of replica 0 as worker_of says */
 };
 
 struct schedule {
     const char *name, *summary;
-    bool flush; /* synchronous: the pipeline drains before each update, so no update falls between an F and its B */
+    bool flush;     /* synchronous: the pipeline drains before each update, so no update falls between an F and its B */
     bool replicas;  /* stages may have several workers that share the micro-batches */
     bool split;     /* the two directions of a stage may run on different workers */
     bool streaming; /* its workers send a result from its first part on: every transfer is streamed */
@@ -52,7 +52,8 @@ int schedule_replicas(const struct schedule *schedule);
 int schedule_replica_worker(const struct schedule *schedule, int stage, int replica, int stages, int workers);
 /* PS_USAGE where the schedule cannot run so many stages on so many workers, has no replicas, or places the stages otherwise than the
  * programs' parts do (workers may be renamed). */
-enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error);
+enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs,
+                                        struct ps_error *error);
 
 /* The workers behind that of a part: those whose forwards, or else whose backwards, begin with a later stage. */
 int schedule_workers_behind(const struct ps_programs *programs, int part);
@@ -80,12 +81,12 @@ struct reading {
 /* What a policy knows of one F or B. Versions are counted in the worker's program. */
 struct reading_context {
     int stage, stages;
-    int micro_batch, batch; /* batch: its mini-batch in the segment, or round of them (programs_round) */
-    int forward_version;    /* updates before the forward of this micro-batch */
-    int backward_version;   /* updates before its backward */
+    int micro_batch, batch;   /* batch: its mini-batch in the segment, or round of them (programs_round) */
+    int forward_version;      /* updates before the forward of this micro-batch */
+    int backward_version;     /* updates before its backward */
     int first_worker_version; /* updates before the backward of the micro-batch that is floor(stage/2) later: about when the first
                                  worker runs this one's backward (SpecTrain); never past the segment's end */
-    bool flush;             /* the schedule is synchronous */
+    bool flush;               /* the schedule is synchronous */
 };
 
 enum prediction_rule { PREDICT_NEVER, PREDICT_OWN_RULE, PREDICT_MOMENTUM, PREDICT_ADAM };
@@ -93,9 +94,9 @@ enum prediction_rule { PREDICT_NEVER, PREDICT_OWN_RULE, PREDICT_MOMENTUM, PREDIC
 /* A policy is two rules; slots, predictions and their liveness follow from them. */
 struct weight_policy {
     const char *name, *summary;
-    bool needs_flush;                 /* refused on schedules without */
-    enum prediction_rule prediction;  /* by which rule weights are predicted */
-    bool group_of_workers;            /* a mini-batch must have at least as many micro-batches as there are stages (2BW) */
+    bool needs_flush;                /* refused on schedules without */
+    enum prediction_rule prediction; /* by which rule weights are predicted */
+    bool group_of_workers;           /* a mini-batch must have at least as many micro-batches as there are stages (2BW) */
     struct reading (*forward)(const struct reading_context *context);
     struct reading (*backward)(const struct reading_context *context);
 };
@@ -114,8 +115,8 @@ enum ps_status lower_check(const char *schedule, const char *policy, int stages,
 
 /* A pipeline without a plan, the schedule's usual number of stages on each worker: for tests and for counting slots before layers
  * are known. */
-enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches, bool recompute,
-                              struct ps_programs **programs, struct ps_error *error);
+enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
+                              bool recompute, struct ps_programs **programs, struct ps_error *error);
 /* The plan's programs for a segment of `batches` mini-batches. */
 enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error);
 
@@ -125,7 +126,8 @@ enum ps_status lower_evaluation(const struct ps_programs *training, int micro_ba
                                 struct ps_error *error);
 
 /* What worker `worker` takes: `sizes` per stage, `moments` optimizer blocks. */
-struct worker_memory programs_memory(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes, int moments);
+struct worker_memory programs_memory(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes,
+                                     int moments);
 
 /* How many updates of its stage stand before each forward and backward, counted in the programs; by stage and micro-batch. */
 struct version_table {

@@ -28,7 +28,8 @@ static enum ps_status check_count(const struct schedule *schedule, int stages, i
 }
 
 /* Every stage has its replicas on the workers that the schedule says, if those of replica 0 bear their stage's number. */
-static enum ps_status check_mirrored(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error) {
+static enum ps_status check_mirrored(const struct schedule *schedule, const struct ps_programs *programs,
+                                     struct ps_error *error) {
     int replicas = schedule_replicas(schedule), stages = programs->stages;
     TRY(check_count(schedule, stages, stages, error));
     for (int stage = 0; stage < stages; stage++) {
@@ -39,7 +40,8 @@ static enum ps_status check_mirrored(const struct schedule *schedule, const stru
             int worker = programs->parts[programs->first_part[stage] + r].worker;
             int wanted = programs_worker(programs, schedule_replica_worker(schedule, stage, r, stages, stages));
             if (worker != wanted)
-                return error_set(error, PS_USAGE, "stages[%d].forward: replica %d on worker %d; schedule %s has it on worker %d", stage, r,
+                return error_set(error, PS_USAGE,
+                                 "stages[%d].forward: replica %d on worker %d; schedule %s has it on worker %d", stage, r,
                                  worker, schedule->name, wanted);
         }
         for (int other = 0; other < stage; other++)
@@ -59,30 +61,33 @@ static enum ps_status check_shares(const struct ps_programs *programs, struct ps
 }
 
 /* The workers that hold stages get the numbers 0, 1, ... by the first stage that the schedule would give to each. */
-static enum ps_status check_places(const struct schedule *schedule, const struct ps_programs *programs, int workers, int *holder,
-                                   struct ps_error *error) {
+static enum ps_status check_places(const struct schedule *schedule, const struct ps_programs *programs, int workers,
+                                   int *holder, struct ps_error *error) {
     for (int worker = 0; worker < workers; worker++) holder[worker] = -1;
     for (int stage = 0; stage < programs->stages; stage++) {
         int place = schedule_worker_of(schedule, stage, programs->stages, workers), worker = programs_worker(programs, stage);
         if (holder[place] < 0) holder[place] = stage;
         int first = holder[place];
         if (programs_worker(programs, first) != worker)
-            return error_set(error, PS_USAGE, "stages[%d].forward: worker %d; schedule %s runs this stage where stage %d runs, on worker %d",
+            return error_set(error, PS_USAGE,
+                             "stages[%d].forward: worker %d; schedule %s runs this stage where stage %d runs, on worker %d",
                              stage, worker, schedule->name, first, programs_worker(programs, first));
     }
     return PS_OK;
 }
 
 /* Replicas share the micro-batches of a stage; the order of the schedules that know them has one part on each worker. */
-static enum ps_status check_replicas(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error) {
+static enum ps_status check_replicas(const struct schedule *schedule, const struct ps_programs *programs,
+                                     struct ps_error *error) {
     for (int part = 0; part < programs->part_count; part++) {
         const struct part *one = &programs->parts[part];
         if (one->replicas > 1 && !schedule->replicas)
-            return error_set(error, PS_USAGE, "stages[%d].forward: %d workers; schedule %s has no replicas", one->stage, one->replicas,
-                             schedule->name);
+            return error_set(error, PS_USAGE, "stages[%d].forward: %d workers; schedule %s has no replicas", one->stage,
+                             one->replicas, schedule->name);
         for (int other = 0; other < part; other++)
             if (programs->parts[other].worker == one->worker)
-                return error_set(error, PS_USAGE, "stages[%d].forward: worker %d holds stage %d as well; schedule %s needs one on each",
+                return error_set(error, PS_USAGE,
+                                 "stages[%d].forward: worker %d holds stage %d as well; schedule %s needs one on each",
                                  one->stage, one->worker, programs->parts[other].stage, schedule->name);
     }
     return PS_OK;
@@ -95,18 +100,23 @@ static int split_stage(const struct ps_programs *programs) {
     return stage;
 }
 
-static enum ps_status check_split(const struct schedule *schedule, const struct ps_programs *programs, int split, struct ps_error *error) {
+static enum ps_status check_split(const struct schedule *schedule, const struct ps_programs *programs, int split,
+                                  struct ps_error *error) {
     if (!schedule->split)
-        return error_set(error, PS_USAGE, "stages[%d].backward: runs on another worker than the forward; schedule %s has no such stages",
-                         split, schedule->name);
+        return error_set(error, PS_USAGE,
+                         "stages[%d].backward: runs on another worker than the forward; schedule %s has no such stages", split,
+                         schedule->name);
     for (int stage = 0; stage < programs->stages; stage++)
         if (programs_replicas(programs, stage) > 1)
-            return error_set(error, PS_USAGE, "stages[%d].forward: has replicas, and stage %d runs its two directions on different workers; "
-                             "a plan may have one or the other", stage, split);
+            return error_set(error, PS_USAGE,
+                             "stages[%d].forward: has replicas, and stage %d runs its two directions on different workers; "
+                             "a plan may have one or the other",
+                             stage, split);
     return PS_OK;
 }
 
-enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs, struct ps_error *error) {
+enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs,
+                                        struct ps_error *error) {
     int split = split_stage(programs);
     if (split < programs->stages) return check_split(schedule, programs, split, error);
     if (schedule_replicas(schedule) > 1 || programs->part_count > programs->stages) {

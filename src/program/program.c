@@ -24,22 +24,25 @@ int instruction_other_stage(const struct instruction *instruction) {
 
 int instruction_handed_slot(const struct instruction *instruction) {
     switch (opcode_table[instruction->op].action) {
-    case ACTION_FORWARD: return instruction->slot;
+    case ACTION_FORWARD:
+        return instruction->slot;
     case ACTION_UPDATE:
-    case ACTION_PREDICT: return instruction->predict_to;
-    default: return NO_SLOT;
+    case ACTION_PREDICT:
+        return instruction->predict_to;
+    default:
+        return NO_SLOT;
     }
 }
 
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind) {
     const int counts[BLOCK_PLACES] = {[BLOCK_STASH] = slots->stash,
-                                     [BLOCK_DELTA] = slots->delta,
-                                     [BLOCK_INPUT] = slots->input,
-                                     [BLOCK_OUTPUT] = slots->output,
-                                     [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
-                                     [BLOCK_INPUT_GRADIENT] = slots->input_gradient,
-                                     [BLOCK_WEIGHT_GRADIENTS] = !slots->forward_only,
-                                     [BLOCK_WEIGHTS] = slots->weights};
+                                      [BLOCK_DELTA] = slots->delta,
+                                      [BLOCK_INPUT] = slots->input,
+                                      [BLOCK_OUTPUT] = slots->output,
+                                      [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
+                                      [BLOCK_INPUT_GRADIENT] = slots->input_gradient,
+                                      [BLOCK_WEIGHT_GRADIENTS] = !slots->forward_only,
+                                      [BLOCK_WEIGHTS] = slots->weights};
     return counts[kind];
 }
 

@@ -92,18 +92,18 @@ struct part {
 struct ps_programs {
     char schedule[32], policy[32];
     int workers, stages;
-    int micro_batches; /* per mini-batch */
-    int batches;       /* mini-batches in the segment */
-    bool flush;        /* the schedule is synchronous; false in evaluation, whose mini-batches are micro-batches */
+    int micro_batches;  /* per mini-batch */
+    int batches;        /* mini-batches in the segment */
+    bool flush;         /* the schedule is synchronous; false in evaluation, whose mini-batches are micro-batches */
     struct part *parts; /* by stage, then in the order of the plan's forward and backward workers; where every stage has one
                            part, part s is stage s */
     int part_count;
-    int *first_part;   /* per stage and one more at the end: its parts begin there */
+    int *first_part;            /* per stage and one more at the end: its parts begin there */
     const struct ps_plan *plan; /* borrowed, while it is lowered; else NULL */
-    bool evaluation;   /* forwards only, one block of each kind: no update, no look-ahead */
-    bool *recompute;   /* per stage */
-    struct stage_slots *slots; /* per part; filled by allocate */
-    struct program *worker;    /* per worker */
+    bool evaluation;            /* forwards only, one block of each kind: no update, no look-ahead */
+    bool *recompute;            /* per stage */
+    struct stage_slots *slots;  /* per part; filled by allocate */
+    struct program *worker;     /* per worker */
 };
 
 /* Every stage has one part, on worker 0. */
@@ -171,8 +171,12 @@ static inline int programs_worker(const struct ps_programs *programs, int stage)
 int instruction_other_stage(const struct instruction *instruction);
 
 /* Micro-batches in the segment. */
-static inline int programs_micro_batches(const struct ps_programs *programs) { return programs->micro_batches * programs->batches; }
+static inline int programs_micro_batches(const struct ps_programs *programs) {
+    return programs->micro_batches * programs->batches;
+}
 /* The mini-batch of a micro-batch. */
-static inline int programs_batch(const struct ps_programs *programs, int micro_batch) { return micro_batch / programs->micro_batches; }
+static inline int programs_batch(const struct ps_programs *programs, int micro_batch) {
+    return micro_batch / programs->micro_batches;
+}
 
 #endif

@@ -54,7 +54,8 @@ static enum ps_status add_leaving(const struct ps_programs *programs, int part, 
 enum ps_status routes_create(const struct ps_programs *programs, struct routes *out, struct ps_error *error) {
     struct routes routes = {.first = calloc((size_t)programs->part_count + 1, sizeof *routes.first)};
     int capacity = 0;
-    enum ps_status status = routes.first ? PS_OK : error_memory(error, "routes", (size_t)programs->part_count * sizeof *routes.first);
+    enum ps_status status =
+        routes.first ? PS_OK : error_memory(error, "routes", (size_t)programs->part_count * sizeof *routes.first);
     for (int part = 0; status == PS_OK && part < programs->part_count; part++) {
         for (int traffic = 0; status == PS_OK && traffic < TRAFFICS; traffic++)
             status = add_leaving(programs, part, (enum traffic)traffic, &routes, &capacity, error);
@@ -92,8 +93,8 @@ int routes_between(const struct routes *routes, int part, int other, enum block_
     return NO_ROUTE;
 }
 
-int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker, const struct instruction *instruction,
-              enum block_kind kind) {
+int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker,
+              const struct instruction *instruction, enum block_kind kind) {
     int own = programs_part(programs, worker, instruction->stage);
     int other = programs_part(programs, instruction->peer, instruction_other_stage(instruction));
     bool sends;

@@ -11,7 +11,7 @@
 /* What it is called, between which parts it goes, and the kinds of block at its two ends. */
 struct traffic_info {
     const char *name;
-    int step; /* from a stage to the one so many further */
+    int step;                      /* from a stage to the one so many further */
     bool from_forward, to_forward; /* from (to) the part that runs the forward; else the one that runs the backward */
     enum block_kind sent, received;
 };
@@ -40,7 +40,7 @@ int routes_find(const struct routes *routes, int from, int to, enum traffic traf
 /* The route over which a part sends a block of `kind` to another part, or receives one from it (`sends` says which), or NO_ROUTE. */
 int routes_between(const struct routes *routes, int part, int other, enum block_kind kind, bool *sends);
 /* The route of a block of a send or a receive of `worker`. */
-int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker, const struct instruction *instruction,
-              enum block_kind kind);
+int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker,
+              const struct instruction *instruction, enum block_kind kind);
 
 #endif

@@ -56,8 +56,8 @@ static void print_part(struct text *text, const struct ps_programs *programs, in
 
 char *ps_programs_print(const struct ps_programs *programs) {
     struct text text = {0};
-    text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d\n", programs->schedule,
-             programs->policy, programs->micro_batches, programs->batches, programs->workers);
+    text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d\n",
+             programs->schedule, programs->policy, programs->micro_batches, programs->batches, programs->workers);
     for (int part = 0; part < programs->part_count; part++) print_part(&text, programs, part);
     for (int worker = 0; worker < programs->workers; worker++) {
         text_add(&text, "worker %d:", worker);
@@ -192,7 +192,8 @@ static bool read_slot_count(const char *word, char letter, int *count) {
 /* "slots @2 s2 ...", with the word "slots" read already; leaves the first word behind them in `word`. */
 static enum ps_status read_slots(struct reader *reader, struct stage_slots *slots, char word[96]) {
     static const char letters[] = "@siogd";
-    int *counts[] = {&slots->weights, &slots->stash, &slots->input, &slots->output, &slots->output_gradient, &slots->input_gradient};
+    int *counts[] = {&slots->weights, &slots->stash,           &slots->input,
+                     &slots->output,  &slots->output_gradient, &slots->input_gradient};
     for (int i = 0; letters[i]; i++) {
         next_word(reader, word);
         if (!read_slot_count(word, letters[i], counts[i]))
@@ -268,7 +269,8 @@ static enum ps_status read_worker(struct reader *reader, struct ps_programs *pro
     TRY(expect(reader, label));
     for (next_word(reader, word); word[0]; next_word(reader, word)) {
         struct instruction instruction;
-        if (!read_instruction(word, &instruction)) return bad(reader, "instruction", word, "of the form STAGE OP MICROBATCH operands");
+        if (!read_instruction(word, &instruction))
+            return bad(reader, "instruction", word, "of the form STAGE OP MICROBATCH operands");
         TRY(program_append(&programs->worker[worker], &instruction, reader->error));
     }
     return PS_OK;

@@ -19,7 +19,8 @@ enum ps_status timeline_add(struct timeline *timeline, const struct timeline_eve
     return PS_OK;
 }
 
-enum ps_status timeline_add_transfer(struct timeline *timeline, const struct timeline_transfer *transfer, struct ps_error *error) {
+enum ps_status timeline_add_transfer(struct timeline *timeline, const struct timeline_transfer *transfer,
+                                     struct ps_error *error) {
     struct timeline_transfer *transfers =
         grow(timeline->transfers, timeline->transfer_count, &timeline->transfer_capacity, sizeof *transfers);
     if (!transfers) return error_memory(error, "timeline", (size_t)timeline->transfer_count * sizeof *transfers);

@@ -19,7 +19,7 @@ struct timeline_transfer {
 
 struct timeline {
     int workers;
-    int lanes;                 /* 2: forwards of a worker may run beside its other computations; else they follow each other */
+    int lanes;                  /* 2: forwards of a worker may run beside its other computations; else they follow each other */
     int batches, micro_batches; /* mini-batches of the segment, micro-batches in each; 0: not known */
     struct timeline_event *events; /* per worker in order of their end; workers one after the other */
     int event_count, event_capacity;
@@ -35,7 +35,8 @@ static inline int timeline_lane(const struct timeline *timeline, const struct ti
 static inline int timeline_lanes(const struct timeline *timeline) { return timeline->lanes > 1 ? timeline->lanes : 1; }
 
 enum ps_status timeline_add(struct timeline *timeline, const struct timeline_event *event, struct ps_error *error);
-enum ps_status timeline_add_transfer(struct timeline *timeline, const struct timeline_transfer *transfer, struct ps_error *error);
+enum ps_status timeline_add_transfer(struct timeline *timeline, const struct timeline_transfer *transfer,
+                                     struct ps_error *error);
 void timeline_free(struct timeline *timeline);
 
 #endif

@@ -39,11 +39,11 @@ struct channel {
 struct verified_part {
     struct weight_content *weights;
     struct block_content *blocks[BLOCK_KINDS];
-    int forwards;  /* done */
-    bool *forward; /* by micro-batch: done */
-    int newest;    /* updates done */
-    int backwards; /* done */
-    int gradients; /* backwards since the last update */
+    int forwards;         /* done */
+    bool *forward;        /* by micro-batch: done */
+    int newest;           /* updates done */
+    int backwards;        /* done */
+    int gradients;        /* backwards since the last update */
     bool summing, summed; /* those of the next update: offered to the other replicas, added up */
 };
 
@@ -110,20 +110,21 @@ static const char *check_holds(const struct verifier *verifier, int worker, cons
 
 static const char *check_empty(const struct verifier *verifier, int worker, const struct instruction *instruction,
                                enum block_kind kind) {
-    static const char *const reasons[BLOCK_KINDS] = {
-        [BLOCK_STASH] = "overwrites a stash that is still needed",
-        [BLOCK_DELTA] = "overwrites deltas that are still needed",
-        [BLOCK_INPUT] = "overwrites an input that is still needed",
-        [BLOCK_OUTPUT] = "overwrites an output that was not sent",
-        [BLOCK_OUTPUT_GRADIENT] = "overwrites an output gradient that is still needed",
-        [BLOCK_INPUT_GRADIENT] = "overwrites an input gradient that was not sent"};
+    static const char *const reasons[BLOCK_KINDS] = {[BLOCK_STASH] = "overwrites a stash that is still needed",
+                                                     [BLOCK_DELTA] = "overwrites deltas that are still needed",
+                                                     [BLOCK_INPUT] = "overwrites an input that is still needed",
+                                                     [BLOCK_OUTPUT] = "overwrites an output that was not sent",
+                                                     [BLOCK_OUTPUT_GRADIENT] =
+                                                         "overwrites an output gradient that is still needed",
+                                                     [BLOCK_INPUT_GRADIENT] = "overwrites an input gradient that was not sent"};
     int slot = instruction->block[kind];
     if (slot == NO_SLOT) return NULL;
     const struct block_content *block = &part_of(verifier, worker, instruction)->blocks[kind][slot];
     return block->micro_batch == EMPTY && !block->travels ? NULL : reasons[kind];
 }
 
-static void put(struct verifier *verifier, int worker, const struct instruction *instruction, enum block_kind kind, int micro_batch) {
+static void put(struct verifier *verifier, int worker, const struct instruction *instruction, enum block_kind kind,
+                int micro_batch) {
     int slot = instruction->block[kind];
     if (slot != NO_SLOT) part_of(verifier, worker, instruction)->blocks[kind][slot].micro_batch = micro_batch;
 }
@@ -183,7 +184,8 @@ static const char *pass_gradient(struct verifier *verifier, int worker, const st
 /* The half that adds to the gradients of the weights, after which nothing of the micro-batch is needed any more. */
 static const char *add_gradients(struct verifier *verifier, int worker, const struct instruction *instruction) {
     struct verified_part *part = part_of(verifier, worker, instruction);
-    bool in_order = !part->summing && !part->summed && part->gradients < share_of(verifier, worker, instruction, part->newest) &&
+    bool in_order = !part->summing && !part->summed &&
+                    part->gradients < share_of(verifier, worker, instruction, part->newest) &&
                     instruction->micro_batch == next_gradient(verifier, worker, instruction);
     part->gradients++;
     part->backwards++;
@@ -215,7 +217,8 @@ static enum ps_status backward_input(void *context, int worker, const struct ins
     return verdict(reason, worker, instruction, error);
 }
 
-static enum ps_status backward_weight(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+static enum ps_status backward_weight(void *context, int worker, const struct instruction *instruction,
+                                      struct ps_error *error) {
     struct verifier *verifier = context;
     const char *reason = check_holds(verifier, worker, instruction, BLOCK_DELTA);
     if (!reason) reason = check_kept(verifier, worker, instruction);
@@ -240,10 +243,14 @@ static enum ps_status update(void *context, int worker, const struct instruction
     struct verified_part *part = part_of(verifier, worker, instruction);
     const struct weight_content *from = &part->weights[instruction->slot];
     const char *reason = NULL;
-    if (instruction->micro_batch != part->newest) reason = "updates are not in the order of the mini-batches";
-    else if (part->gradients != share_of(verifier, worker, instruction, part->newest)) reason = "the mini-batch's gradients are not complete";
-    else if (!part->summed && programs_replicas(verifier->programs, instruction->stage) > 1) reason = "the gradients of the replicas are not added up";
-    else if (from->version != part->newest || from->ahead != 0) reason = "updates other weights than the newest";
+    if (instruction->micro_batch != part->newest)
+        reason = "updates are not in the order of the mini-batches";
+    else if (part->gradients != share_of(verifier, worker, instruction, part->newest))
+        reason = "the mini-batch's gradients are not complete";
+    else if (!part->summed && programs_replicas(verifier->programs, instruction->stage) > 1)
+        reason = "the gradients of the replicas are not added up";
+    else if (from->version != part->newest || from->ahead != 0)
+        reason = "updates other weights than the newest";
     part->newest++;
     part->gradients = 0;
     part->summed = false;
@@ -260,10 +267,14 @@ static enum ps_status reduce(void *context, int worker, const struct instruction
     struct verified_part *part = part_of(verifier, worker, instruction);
     int stage = instruction->stage, replicas = programs_replicas(programs, stage);
     const char *reason = NULL;
-    if (replicas == 1) reason = "the stage has no replicas";
-    else if (part->summing || part->summed) reason = "the gradients are added up a second time";
-    else if (instruction->micro_batch != part->newest) reason = "sums are not in the order of the updates";
-    else if (part->gradients != share_of(verifier, worker, instruction, part->newest)) reason = "the mini-batch's gradients are not complete";
+    if (replicas == 1)
+        reason = "the stage has no replicas";
+    else if (part->summing || part->summed)
+        reason = "the gradients are added up a second time";
+    else if (instruction->micro_batch != part->newest)
+        reason = "sums are not in the order of the updates";
+    else if (part->gradients != share_of(verifier, worker, instruction, part->newest))
+        reason = "the mini-batch's gradients are not complete";
     part->summing = true;
     if (++verifier->offered[stage] == replicas) {
         verifier->offered[stage] = 0;
@@ -294,10 +305,12 @@ static struct block_content *block_of(const struct verifier *verifier, int worke
     return slot == NO_SLOT ? NULL : &part_of(verifier, worker, instruction)->blocks[kind][slot];
 }
 
-static enum ps_status check_same(int worker, const struct instruction *one, const struct instruction *other, struct ps_error *error) {
+static enum ps_status check_same(int worker, const struct instruction *one, const struct instruction *other,
+                                 struct ps_error *error) {
     char text[96], reason[160];
     if (one->micro_batch == other->micro_batch) return PS_OK;
-    snprintf(reason, sizeof reason, "meets %s at the other end, which is of another micro-batch", instruction_text(other, text));
+    snprintf(reason, sizeof reason, "meets %s at the other end, which is of another micro-batch",
+             instruction_text(other, text));
     return verify_refuse(one, worker, error, reason);
 }
 
@@ -306,14 +319,16 @@ static enum ps_status queue(struct verifier *verifier, int worker, const struct 
                             int *at, const struct instruction **other, struct ps_error *error) {
     *at = routes_of(&verifier->routes, verifier->programs, worker, instruction, kind);
     *other = NULL;
-    if (*at == NO_ROUTE) return verify_refuse(instruction, worker, error, "names a worker that never works on the same micro-batch");
+    if (*at == NO_ROUTE)
+        return verify_refuse(instruction, worker, error, "names a worker that never works on the same micro-batch");
     struct channel *channel = &verifier->channels[*at];
     if (channel->first < channel->count && channel->waiting[channel->first]->op != instruction->op) {
         *other = channel->waiting[channel->first++];
         return check_same(worker, instruction, *other, error);
     }
     if (channel->first == channel->count) channel->first = channel->count = 0;
-    if (channel->count == channel->capacity) return verify_refuse(instruction, worker, error, "more transfers than micro-batches");
+    if (channel->count == channel->capacity)
+        return verify_refuse(instruction, worker, error, "more transfers than micro-batches");
     channel->waiting[channel->count++] = instruction;
     return PS_OK;
 }
@@ -337,7 +352,8 @@ static enum ps_status offer(struct verifier *verifier, int worker, const struct 
 }
 
 /* The same of weights: the receiver's slot then holds what the sender's holds. */
-static enum ps_status offer_weights(struct verifier *verifier, int worker, const struct instruction *instruction, struct ps_error *error) {
+static enum ps_status offer_weights(struct verifier *verifier, int worker, const struct instruction *instruction,
+                                    struct ps_error *error) {
     struct weight_content *own = &part_of(verifier, worker, instruction)->weights[instruction->slot];
     const struct instruction *other;
     int route;
@@ -352,7 +368,9 @@ static enum ps_status offer_weights(struct verifier *verifier, int worker, const
     return PS_OK;
 }
 
-static bool moves_weights(const struct instruction *instruction) { return instruction->op == OP_SW || instruction->op == OP_RW; }
+static bool moves_weights(const struct instruction *instruction) {
+    return instruction->op == OP_SW || instruction->op == OP_RW;
+}
 
 static enum ps_status send(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     if (moves_weights(instruction)) {
@@ -392,7 +410,8 @@ static const struct environment verifying = {
 
 /* ------------------------------------------------------------------- running */
 
-static enum ps_status deadlock(const struct ps_programs *programs, const struct interpreter *interpreters, struct ps_error *error) {
+static enum ps_status deadlock(const struct ps_programs *programs, const struct interpreter *interpreters,
+                               struct ps_error *error) {
     char list[800] = "", text[96];
     size_t length = 0;
     for (int worker = 0; worker < programs->workers && length < sizeof list; worker++) {
@@ -438,11 +457,12 @@ static enum ps_status check_complete(const struct verifier *verifier, struct ps_
             return error_set(error, PS_BAD_INPUT, "stage %d: makes %d updates, not %d", s, part->newest, updates);
         bool handed = programs->parts[p].forward && !programs->parts[p].backward && !programs->evaluation;
         if (handed && (part->weights[0].version != programs_updates(programs, s) || part->weights[0].ahead != 0))
-            return error_set(error, PS_BAD_INPUT, "stage %d: worker %d does not end with the newest weights", s, programs->parts[p].worker);
+            return error_set(error, PS_BAD_INPUT, "stage %d: worker %d does not end with the newest weights", s,
+                             programs->parts[p].worker);
         for (int slot = 0; slot < programs->slots[p].delta; slot++)
             if (part->blocks[BLOCK_DELTA][slot].micro_batch != EMPTY)
-                return error_set(error, PS_BAD_INPUT, "stage %d: the gradient of the weights for micro-batch %d is never made", s,
-                                 part->blocks[BLOCK_DELTA][slot].micro_batch);
+                return error_set(error, PS_BAD_INPUT, "stage %d: the gradient of the weights for micro-batch %d is never made",
+                                 s, part->blocks[BLOCK_DELTA][slot].micro_batch);
     }
     for (int route = 0; route < verifier->routes.count; route++)
         if (verifier->channels[route].first < verifier->channels[route].count)

@@ -17,15 +17,18 @@ static bool block_belongs(const struct ps_programs *programs, int stage, enum bl
 
 /* What a part does that runs both directions, only forwards, or only backwards. */
 static const char *check_role(const struct part *part, const struct instruction *instruction) {
-    bool moves_stash = instruction->op == OP_SS || instruction->op == OP_RS, moves_weights = instruction->op == OP_SW || instruction->op == OP_RW;
-    bool of_forward = instruction->op == OP_F || instruction->op == OP_SA || instruction->op == OP_RA || instruction->op == OP_SS ||
-                      instruction->op == OP_RW;
+    bool moves_stash = instruction->op == OP_SS || instruction->op == OP_RS,
+         moves_weights = instruction->op == OP_SW || instruction->op == OP_RW;
+    bool of_forward = instruction->op == OP_F || instruction->op == OP_SA || instruction->op == OP_RA ||
+                      instruction->op == OP_SS || instruction->op == OP_RW;
     if ((moves_stash || moves_weights) && part->forward && part->backward) return "hands over what stays on its worker";
     if (of_forward ? part->forward : part->backward) return NULL;
-    return of_forward ? "is on a worker that runs only the stage's backwards" : "is on a worker that runs only the stage's forwards";
+    return of_forward ? "is on a worker that runs only the stage's backwards"
+                      : "is on a worker that runs only the stage's forwards";
 }
 
-static const char *check_weights(const struct part *part, const struct stage_slots *slots, const struct instruction *instruction) {
+static const char *check_weights(const struct part *part, const struct stage_slots *slots,
+                                 const struct instruction *instruction) {
     const char *operands = opcode_table[instruction->op].operands;
     int weights = slots->weights;
     if (strchr(operands, '@') && (instruction->slot < 0 || instruction->slot >= weights))
@@ -90,7 +93,8 @@ static enum ps_status check_parts(const struct ps_programs *programs, int stage,
         forwards += part->forward;
         backwards += part->backward;
         if (part->replicas != replicas)
-            return error_set(error, PS_BAD_INPUT, "stage %d: is said to have %d replicas and %d", stage, replicas, part->replicas);
+            return error_set(error, PS_BAD_INPUT, "stage %d: is said to have %d replicas and %d", stage, replicas,
+                             part->replicas);
         for (int b = first; b < a; b++) {
             const struct part *other = &programs->parts[b];
             if (part->worker == other->worker)
@@ -101,8 +105,8 @@ static enum ps_status check_parts(const struct ps_programs *programs, int stage,
         }
     }
     if (forwards == replicas && backwards == replicas) return PS_OK;
-    return error_set(error, PS_BAD_INPUT, "stage %d: %d replicas, but parts for %d forwards and %d backwards", stage, replicas, forwards,
-                     backwards);
+    return error_set(error, PS_BAD_INPUT, "stage %d: %d replicas, but parts for %d forwards and %d backwards", stage, replicas,
+                     forwards, backwards);
 }
 
 enum ps_status verify_each(const struct ps_programs *programs, struct ps_error *error) {

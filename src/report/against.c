@@ -3,8 +3,8 @@
 
 #include "report/parts.h"
 
-static enum ps_status compare_memory(const struct ps_plan *plan, const struct timeline *measured, struct ps_simulation *simulation,
-                                     struct ps_error *error) {
+static enum ps_status compare_memory(const struct ps_plan *plan, const struct timeline *measured,
+                                     struct ps_simulation *simulation, struct ps_error *error) {
     if (!measured->memory_bytes) return PS_OK;
     int64_t *predicted = calloc((size_t)plan->workers, sizeof *predicted);
     if (!predicted) return error_memory(error, "the comparison", (size_t)plan->workers * sizeof *predicted);

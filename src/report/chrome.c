@@ -15,15 +15,9 @@
 #include "report/memory_curve.h"
 
 static const char *const categories[ACTION_COUNT] = {
-    [ACTION_FORWARD] = "forward",
-    [ACTION_BACKWARD] = "backward",
-    [ACTION_BACKWARD_INPUT] = "backward",
-    [ACTION_BACKWARD_WEIGHT] = "weights",
-    [ACTION_RECOMPUTE] = "recompute",
-    [ACTION_UPDATE] = "update",
-    [ACTION_PREDICT] = "predict",
-    [ACTION_SEND] = "send",
-    [ACTION_RECEIVE] = "receive",
+    [ACTION_FORWARD] = "forward",         [ACTION_BACKWARD] = "backward",   [ACTION_BACKWARD_INPUT] = "backward",
+    [ACTION_BACKWARD_WEIGHT] = "weights", [ACTION_RECOMPUTE] = "recompute", [ACTION_UPDATE] = "update",
+    [ACTION_PREDICT] = "predict",         [ACTION_SEND] = "send",           [ACTION_RECEIVE] = "receive",
 };
 
 /* Where the forward and the backward of each stage and micro-batch stand in the timeline; -1: nowhere. */
@@ -84,8 +78,7 @@ static void add_event(struct tracing *tracing, const struct timeline_event *even
     struct text *text = next(tracing);
     text_add(text, "{\"ph\":\"X\",\"name\":\"%s%d\",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f", info->text,
              instruction->micro_batch, categories[info->action], TRACE_WORKERS, thread_of(tracing->timeline, event),
-             microseconds(event->start_s),
-             microseconds(event->end_s - event->start_s));
+             microseconds(event->start_s), microseconds(event->end_s - event->start_s));
     text_add(text, ",\"args\":{\"op\":\"%s\",\"stage\":%d,\"micro_batch\":%d", info->text, instruction->stage,
              instruction->micro_batch);
     add_slot(text, "slot", instruction->slot);
@@ -144,13 +137,14 @@ static void add_transfer(struct tracing *tracing, int id) {
     int link = transfer->from * tracing->timeline->workers + transfer->to;
     text_add(next(tracing),
              "{\"ph\":\"X\",\"name\":\"%s %d\",\"cat\":\"transfer\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
-             traffic_table[transfer->traffic].name, transfer->micro_batch, TRACE_LINKS, link,
-             microseconds(transfer->start_s), microseconds(transfer->end_s - transfer->start_s));
+             traffic_table[transfer->traffic].name, transfer->micro_batch, TRACE_LINKS, link, microseconds(transfer->start_s),
+             microseconds(transfer->end_s - transfer->start_s));
     text_add(&tracing->text, ",\"args\":{\"stage\":%d,\"micro_batch\":%d,\"bytes\":%lld}}", transfer->stage,
              transfer->micro_batch, (long long)transfer->bytes);
     const struct traffic_info *traffic = &traffic_table[transfer->traffic];
     const int *from = computation(&tracing->computations, transfer->stage, transfer->micro_batch, !traffic->from_forward);
-    const int *to = computation(&tracing->computations, transfer->stage + traffic->step, transfer->micro_batch, !traffic->to_forward);
+    const int *to =
+        computation(&tracing->computations, transfer->stage + traffic->step, transfer->micro_batch, !traffic->to_forward);
     if (transfer->traffic == TRAFFIC_WEIGHTS) return; /* an update made them, and its mini-batch is another */
     if (!from || !to || *from < 0 || *to < 0) return;
     const struct timeline_event *maker = &tracing->timeline->events[*from], *taker = &tracing->timeline->events[*to];
@@ -198,8 +192,8 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
     struct tracing tracing = {.timeline = timeline};
     text_add(&tracing.text, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":");
     add_string(&tracing.text, caption->title);
-    text_add(&tracing.text, ",\"workers\":%d,\"batches\":%d,\"micro_batches\":%d,\"lanes\":%d", timeline->workers, timeline->batches,
-             timeline->micro_batches, timeline_lanes(timeline));
+    text_add(&tracing.text, ",\"workers\":%d,\"batches\":%d,\"micro_batches\":%d,\"lanes\":%d", timeline->workers,
+             timeline->batches, timeline->micro_batches, timeline_lanes(timeline));
     for (int w = 0; timeline->memory_bytes && w < timeline->workers; w++)
         text_add(&tracing.text, "%s%lld", w ? "," : ",\"memory_bytes\":[", (long long)timeline->memory_bytes[w]);
     text_add(&tracing.text, "%s},\"traceEvents\":[", timeline->memory_bytes ? "]" : "");

@@ -162,14 +162,17 @@ static void add_largest_row(struct text *rows, const struct ps_comparison_row *r
 static char *largest_table(const struct ps_comparison *comparison) {
     struct text rows = {0}, out = {0};
     const char *key = ps_comparison_largest(comparison);
-    text_add(&rows, "method\tschedule\tweights\tworkers\tmemory\tbandwidth\t%s\tparameters\tneeds\tperiod\tspeed-up\tnote\n", key);
+    text_add(&rows, "method\tschedule\tweights\tworkers\tmemory\tbandwidth\t%s\tparameters\tneeds\tperiod\tspeed-up\tnote\n",
+             key);
     for (int r = 0; r < ps_comparison_count(comparison); r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         add_largest_row(&rows, &row);
     }
     char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
-    text_add(&out, "%s, the largest number of %s that fits; what its fullest worker needs, a mini-batch of it, speed-up over one "
-                   "worker with memory enough\n\n%s", ps_comparison_model(comparison), key, table ? table : "");
+    text_add(&out,
+             "%s, the largest number of %s that fits; what its fullest worker needs, a mini-batch of it, speed-up over one "
+             "worker with memory enough\n\n%s",
+             ps_comparison_model(comparison), key, table ? table : "");
     if (!table) out.failed = true;
     free(source);
     free(table);
@@ -272,8 +275,7 @@ char *ps_comparison_json(const struct ps_comparison *comparison) {
     }
     bool whole = json_array_size(rows) == (size_t)ps_comparison_count(comparison);
     json_t *root = json_pack("{s:s, s:o}", "model", ps_comparison_model(comparison), "rows", rows);
-    if (ps_comparison_largest(comparison))
-        json_object_set_new(root, "largest", json_string(ps_comparison_largest(comparison)));
+    if (ps_comparison_largest(comparison)) json_object_set_new(root, "largest", json_string(ps_comparison_largest(comparison)));
     if (root && whole) return json_text(root);
     json_decref(root);
     return NULL;

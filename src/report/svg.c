@@ -244,8 +244,7 @@ static void draw_event(struct drawing *drawing, const struct timeline_event *eve
     /* Neighbours stay apart where there is room for it; marks can be seen however short they are. */
     double mark = fmin(MARK_WIDTH, 0.1 * drawing->box_width);
     double shown = style->mark ? fmax(width, mark) : width > 3 ? width - 0.6 : width;
-    text_add(text, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"", style->name, x, y, shown,
-             height);
+    text_add(text, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"", style->name, x, y, shown, height);
     double font = style->mark ? 0 : font_size(fmin(width, 2 * height), instruction->micro_batch);
     if (font == 0) {
         text_add(text, "/>\n");

@@ -16,9 +16,12 @@ static const struct look {
     const char *name, *block;
     int colour[2];
 } looks[ACTION_COUNT] = {
-    [ACTION_FORWARD] = {"forward", "▒", {75, 68}},       [ACTION_BACKWARD] = {"backward", "█", {114, 71}},
-    [ACTION_BACKWARD_INPUT] = {"backward, input", "█", {114, 71}}, [ACTION_BACKWARD_WEIGHT] = {"backward, weights", "▓", {176, 133}},
-    [ACTION_RECOMPUTE] = {"recompute", "░", {221, 179}}, [ACTION_UPDATE] = {"update", "▪", {252, 252}},
+    [ACTION_FORWARD] = {"forward", "▒", {75, 68}},
+    [ACTION_BACKWARD] = {"backward", "█", {114, 71}},
+    [ACTION_BACKWARD_INPUT] = {"backward, input", "█", {114, 71}},
+    [ACTION_BACKWARD_WEIGHT] = {"backward, weights", "▓", {176, 133}},
+    [ACTION_RECOMPUTE] = {"recompute", "░", {221, 179}},
+    [ACTION_UPDATE] = {"update", "▪", {252, 252}},
     [ACTION_PREDICT] = {"predict", "▫", {134, 134}},
 };
 

@@ -159,7 +159,8 @@ enum ps_status checkpoint_image_take(struct checkpoint_image *image, struct ps_e
         float *place = image->stages[s].weights.data;
         TRY(take_block(stage->stage, stage->weights[0], stage->statistics, &place, error));
         place = image->stages[s].moments.data;
-        for (int m = 0; m < image->moments; m++) TRY(take_block(updated->stage, updated->update.moment[m], NULL, &place, error));
+        for (int m = 0; m < image->moments; m++)
+            TRY(take_block(updated->stage, updated->update.moment[m], NULL, &place, error));
     }
     return PS_OK;
 }

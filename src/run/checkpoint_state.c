@@ -53,12 +53,13 @@ json_t *checkpoint_state_document(const struct checkpoint_state *state, const st
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)state->seed);
     json_t *busy = json_array();
     for (int w = 0; w < state->workers; w++) json_array_append_new(busy, json_real(state->busy_s[w]));
-    return json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:{s:f, s:I, s:I, s:I, s:I}, s:o, s:f, s:o, s:o}", "format", "penstock-state",
-                     "version", 1, "model", state->model, "seed", seed, "step", (json_int_t)state->step, "epoch_steps",
-                     (json_int_t)state->epoch_steps, "epoch_so_far", "loss", state->epoch.loss, "correct",
-                     (json_int_t)state->epoch.correct, "correct5", (json_int_t)state->epoch.correct5, "counted", (json_int_t)state->epoch.counted, "steps",
-                     (json_int_t)state->epoch.steps, "figures", figures_document(&state->figures), "training_s",
-                     state->training_s, "busy_s", busy, "stages", stages_document(stages, stage_count));
+    return json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:{s:f, s:I, s:I, s:I, s:I}, s:o, s:f, s:o, s:o}", "format",
+                     "penstock-state", "version", 1, "model", state->model, "seed", seed, "step", (json_int_t)state->step,
+                     "epoch_steps", (json_int_t)state->epoch_steps, "epoch_so_far", "loss", state->epoch.loss, "correct",
+                     (json_int_t)state->epoch.correct, "correct5", (json_int_t)state->epoch.correct5, "counted",
+                     (json_int_t)state->epoch.counted, "steps", (json_int_t)state->epoch.steps, "figures",
+                     figures_document(&state->figures), "training_s", state->training_s, "busy_s", busy, "stages",
+                     stages_document(stages, stage_count));
 }
 
 /* ------------------------------------------------------------------------- reading */

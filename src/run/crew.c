@@ -334,9 +334,11 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
             crew->sizes[crew->workers[number].stages[i].number] = crew->workers[number].stages[i].sizes;
     }
     if (crew->real) TRY(initialize_weights(crew, error));
-    struct transport_options options = {
-        .programs = worker->programs, .slots = worker->slots, .processes = crew->processes, .sizes = crew->sizes,
-        .emulated = worker->emulated};
+    struct transport_options options = {.programs = worker->programs,
+                                        .slots = worker->slots,
+                                        .processes = crew->processes,
+                                        .sizes = crew->sizes,
+                                        .emulated = worker->emulated};
     for (int stage = 0; stage < worker->programs->stages; stage++)
         if (programs_replicas(worker->programs, stage) > 1 && !crew->transport_class->reduce)
             return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of the %d replicas of stage %d",

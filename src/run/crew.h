@@ -50,7 +50,7 @@ struct crew {
     int worker_count;
     int first_here, end_here; /* the workers of this process */
     struct processes *processes;
-    int segment_number; /* of the one that runs, counted over training and evaluation */
+    int segment_number;        /* of the one that runs, counted over training and evaluation */
     struct stage_sizes *sizes; /* by stage, of those that run here */
     struct transport *transport;
     struct environment environment;
@@ -58,7 +58,7 @@ struct crew {
     struct segment segment;
     double segment_started_s;
     int recorded_batches, recorded_micro_batches; /* of the last training segment: mini-batches, and micro-batches in each */
-    struct replica_record *records; /* per replica of the last stage */
+    struct replica_record *records;               /* per replica of the last stage */
     int record_count, step_capacity;
 
     /* Threads; `lock` guards what follows. */

@@ -26,7 +26,8 @@ static enum ps_status hold_batch(struct worker_data *data, int64_t number, struc
 }
 
 /* Gives it back after the last of its micro-batches that the worker takes. */
-static void release_batch(const struct crew *crew, struct worker_data *data, const struct worker_stage *stage, int micro_batch) {
+static void release_batch(const struct crew *crew, struct worker_data *data, const struct worker_stage *stage,
+                          int micro_batch) {
     const struct ps_programs *programs = crew->segment.programs;
     int step = programs->flush ? programs->parts[stage->part].replicas : 1;
     if (micro_batch % programs->micro_batches + step < programs->micro_batches) return;
@@ -96,8 +97,7 @@ static void move_transfers(void *context) {
 }
 
 /* Everything that a micro-batch's forward, recomputation and backward have in common. */
-static struct stage_step step_of(struct crew *crew, const struct worker_stage *stage,
-                                 const struct instruction *instruction) {
+static struct stage_step step_of(struct crew *crew, const struct worker_stage *stage, const struct instruction *instruction) {
     int per_batch = crew->segment.programs->micro_batches;
     return (struct stage_step){
         .seed = crew->seed,
@@ -122,16 +122,16 @@ static void note_arrivals(struct crew *crew, struct worker *worker, const struct
         worker->device->class->not_before(worker->device, time);
     }
     if (programs_split(crew->segment.programs, instruction->stage) && instruction_handed_slot(instruction) != NO_SLOT)
-        worker->device->class->not_before(
-            worker->device,
-            crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHTS, instruction_handed_slot(instruction)));
+        worker->device->class->not_before(worker->device,
+                                          crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHTS,
+                                                                            instruction_handed_slot(instruction)));
 }
 
 /* The same of an update's gradients, where they were added up over replicas. */
 static void note_sum(struct crew *crew, struct worker *worker, const struct worker_stage *stage) {
     if (!worker->device->class->not_before || crew->segment.programs->parts[stage->part].replicas == 1) return;
-    worker->device->class->not_before(worker->device,
-                                      crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0));
+    worker->device->class->not_before(
+        worker->device, crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0));
 }
 
 /* Now, by the time that the worker's device keeps. */
@@ -263,7 +263,8 @@ static enum ps_status backward_input(void *context, int number, const struct ins
     return run_backward(context, number, instruction, STAGE_INPUT_APART, error);
 }
 
-static enum ps_status backward_weight(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+static enum ps_status backward_weight(void *context, int number, const struct instruction *instruction,
+                                      struct ps_error *error) {
     return run_backward(context, number, instruction, STAGE_WEIGHTS_APART, error);
 }
 
@@ -330,7 +331,8 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
-        crew->transport_class->post(crew->transport, stage->part, (enum block_kind)kind, slot, other, &stage->block[kind][slot], when);
+        crew->transport_class->post(crew->transport, stage->part, (enum block_kind)kind, slot, other, &stage->block[kind][slot],
+                                    when);
     }
     if (instruction->op == OP_SW || instruction->op == OP_RW)
         crew->transport_class->post(crew->transport, stage->part, BLOCK_WEIGHTS, instruction->slot, other,

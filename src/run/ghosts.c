@@ -41,7 +41,8 @@ static enum ps_status convert(struct worker_stage *stage, bool pack, float *weig
 
 static enum ps_status convert_all(struct worker_stage *stage, int moments, bool pack, float *block, struct ps_error *error) {
     TRY(convert(stage, pack, stage->weights[0], stage->statistics, &block, error));
-    for (int m = 0; m < moments_of(stage, moments); m++) TRY(convert(stage, pack, stage->update.moment[m], NULL, &block, error));
+    for (int m = 0; m < moments_of(stage, moments); m++)
+        TRY(convert(stage, pack, stage->update.moment[m], NULL, &block, error));
     return PS_OK;
 }
 
@@ -65,7 +66,8 @@ static enum ps_status carve(struct worker *ghost, struct worker_stage *stage, in
     if (!stage->weights) return error_memory(error, "a table of blocks", sizeof *stage->weights);
     stage->weights[0] = memory_block_carve(&ghost->memory, parameters);
     stage->statistics = memory_block_carve(&ghost->memory, memory_align((size_t)stage->sizes.statistics_bytes));
-    for (int m = 0; m < moments_of(stage, moments); m++) stage->update.moment[m] = memory_block_carve(&ghost->memory, parameters);
+    for (int m = 0; m < moments_of(stage, moments); m++)
+        stage->update.moment[m] = memory_block_carve(&ghost->memory, parameters);
     return PS_OK;
 }
 

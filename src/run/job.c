@@ -77,8 +77,7 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
                          : options->epochs < 0       ? "--epochs"
                          : options->warmup_steps < 0 ? "--warmup"
                                                      : "--evaluate-every");
-    if (!(options->clip >= 0))
-        return error_set(error, PS_USAGE, "--clip: %g is not a norm above 0", options->clip);
+    if (!(options->clip >= 0)) return error_set(error, PS_USAGE, "--clip: %g is not a norm above 0", options->clip);
     if (options->threads < 0) return error_set(error, PS_USAGE, "--threads: %d is less than 1", options->threads);
     return PS_OK;
 }
@@ -324,8 +323,9 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
         return error_set(error, PS_USAGE, "--emulate: transfers run beside computation and begin when it is over");
     for (int w = 0; w < cluster->workers && job->device->real; w++)
         if (cluster->devices[w].speed > 1)
-            return error_set(error, PS_USAGE, "--emulate: worker %d has a speed of %g; a device can be slowed down, to less than 1",
-                             w, cluster->devices[w].speed);
+            return error_set(error, PS_USAGE,
+                             "--emulate: worker %d has a speed of %g; a device can be slowed down, to less than 1", w,
+                             cluster->devices[w].speed);
     for (int s = 0; s < job->plan->stage_count; s++)
         if (job->plan->stages[s].forward_count > 1)
             return error_set(error, PS_USAGE, "--emulate: the sum over the %d replicas of stage %d cannot be emulated",

@@ -15,7 +15,7 @@ struct job {
     const struct ps_train_options *options;
     const struct device_class *device;
     const struct transport_class *transport;
-    int threads;   /* per worker */
+    int threads;                 /* per worker */
     struct processes *processes; /* of the run; where there are several, each is a worker. NULL: they have not met; borrowed */
     struct ps_plan *plan;
     struct ps_profile *profile;     /* NULL: none is at hand (a plan was given without) */

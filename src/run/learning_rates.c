@@ -121,8 +121,8 @@ const struct learning_rate_class *const learning_rate_table[] = {&constant, &ste
 
 static TABLE_FIND(find_class, learning_rate_class, learning_rate_table, WHAT)
 
-enum ps_status learning_rate_parse(const char *spec, double base, int64_t warmup, int64_t total, int64_t steps_per_epoch,
-                                   struct learning_rate *out, struct ps_error *error) {
+    enum ps_status learning_rate_parse(const char *spec, double base, int64_t warmup, int64_t total, int64_t steps_per_epoch,
+                                       struct learning_rate *out, struct ps_error *error) {
     if (!spec) spec = "constant";
     const char *colon = strchr(spec, ':');
     struct learning_rate rate = {.base = base, .warmup = warmup, .total = total, .steps_per_epoch = steps_per_epoch};

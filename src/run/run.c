@@ -45,7 +45,9 @@ enum ps_status run_add_point(struct ps_run *run, const struct ps_run_point *poin
 
 int ps_run_point_count(const struct ps_run *run) { return run->point_count; }
 
-struct ps_run_point ps_run_point(const struct ps_run *run, int point) { return run->points[point]; }
+struct ps_run_point ps_run_point(const struct ps_run *run, int point) {
+    return run->points[point];
+}
 
 void ps_run_destroy(struct ps_run *run) {
     if (!run) return;

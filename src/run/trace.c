@@ -31,16 +31,16 @@ static double window_start(const struct crew *crew, int most) {
 /* What each worker's blocks take; 0 of one that is in another process. */
 static enum ps_status note_memory(const struct crew *crew, struct timeline *timeline, struct ps_error *error) {
     timeline->memory_bytes = calloc((size_t)crew->worker_count, sizeof *timeline->memory_bytes);
-    if (!timeline->memory_bytes) return error_memory(error, "a trace", (size_t)crew->worker_count * sizeof *timeline->memory_bytes);
+    if (!timeline->memory_bytes)
+        return error_memory(error, "a trace", (size_t)crew->worker_count * sizeof *timeline->memory_bytes);
     for (int number = 0; number < crew->worker_count; number++)
         timeline->memory_bytes[number] = (int64_t)crew->workers[number].memory.used;
     return PS_OK;
 }
 
 enum ps_status trace_collect(const struct crew *crew, int most, struct timeline *out, struct ps_error *error) {
-    struct timeline timeline = {.workers = crew->worker_count,
-                                .batches = crew->recorded_batches,
-                                .micro_batches = crew->recorded_micro_batches};
+    struct timeline timeline = {
+        .workers = crew->worker_count, .batches = crew->recorded_batches, .micro_batches = crew->recorded_micro_batches};
     double start_s = window_start(crew, most);
     enum ps_status status = note_memory(crew, &timeline, error);
     for (int number = 0; number < crew->worker_count; number++) {

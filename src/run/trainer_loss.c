@@ -99,8 +99,7 @@ static char *last_instructions(const struct trainer *trainer) {
         struct process_state state = state_of(trainer, worker);
         const struct program *program = program_of(trainer, &state, worker);
         text_add(&text, "worker %d", worker);
-        if (trainer->processes->count > 1)
-            text_add(&text, " (rank %d on %s)", worker, trainer->processes->info[worker].host);
+        if (trainer->processes->count > 1) text_add(&text, " (rank %d on %s)", worker, trainer->processes->info[worker].host);
         text_add(&text, ":");
         if (program)
             add_instructions(program, &state, &text);
@@ -136,9 +135,14 @@ static void add_loss(const struct trainer *trainer, const struct process_loss *l
     text_add(text, "worker %d %s", loss->rank, loss->kind == LOSS_STALLED ? "is stalled" : "was lost");
     if (several) text_add(text, ": rank %d on %s", loss->rank, trainer->processes->info[loss->rank].host);
     switch (loss->kind) {
-    case LOSS_ENDED: text_add(text, " ended before the run did"); break;
-    case LOSS_SILENT: text_add(text, " has not answered for %.0f s", loss->seconds); break;
-    case LOSS_STALLED: text_add(text, "%s has got nowhere for %.0f s, and neither computed nor read", several ? "" : ": it", loss->seconds);
+    case LOSS_ENDED:
+        text_add(text, " ended before the run did");
+        break;
+    case LOSS_SILENT:
+        text_add(text, " has not answered for %.0f s", loss->seconds);
+        break;
+    case LOSS_STALLED:
+        text_add(text, "%s has got nowhere for %.0f s, and neither computed nor read", several ? "" : ": it", loss->seconds);
     }
 }
 

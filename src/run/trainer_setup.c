@@ -95,7 +95,7 @@ static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *erro
     trainer->rule.clip = options->clip;
     TRY(decay_exclusion_parse(options->decay_exclude, &trainer->rule.without_decay, error));
     TRY(learning_rate_parse(options->lr_schedule, trainer->rule.settings.lr, options->warmup_steps, trainer->lengths.steps,
-                               trainer->lengths.epoch, &trainer->rule.rate, error));
+                            trainer->lengths.epoch, &trainer->rule.rate, error));
     trainer->rule.rate.by_epoch = options->lr_per_epoch;
     if (options->lr_per_epoch && trainer->lengths.epoch == 0)
         return error_set(error, PS_USAGE, "--lr-per-epoch: this run has no epochs");
@@ -179,8 +179,8 @@ static enum ps_status check_memory(const struct trainer *trainer, struct ps_erro
 }
 
 /* Replicas share the data as they share the micro-batches. */
-static enum ps_status give_loader(const struct trainer *trainer, const struct samples *samples, const struct part *part, int kind,
-                                  bool images, struct ps_error *error) {
+static enum ps_status give_loader(const struct trainer *trainer, const struct samples *samples, const struct part *part,
+                                  int kind, bool images, struct ps_error *error) {
     const struct dataset_shape *shape = &samples->dataset->shape;
     bool training = kind == WORKER_DATA_TRAIN, whole = !training || !trainer->programs.entries[0].programs->flush;
     struct worker *worker = &trainer->crew->workers[part->worker];
@@ -213,7 +213,8 @@ static enum ps_status give_data(struct trainer *trainer, struct ps_error *error)
         for (int images = 0; images < 2; images++) {
             if (part->stage != (images ? 0 : programs->stages - 1) || (images && !part->forward)) continue;
             TRY(give_loader(trainer, &trainer->data, part, WORKER_DATA_TRAIN, images, error));
-            if (trainer->valid.dataset && part->forward) TRY(give_loader(trainer, &trainer->valid, part, WORKER_DATA_VALID, images, error));
+            if (trainer->valid.dataset && part->forward)
+                TRY(give_loader(trainer, &trainer->valid, part, WORKER_DATA_VALID, images, error));
         }
     }
     return PS_OK;
@@ -336,7 +337,8 @@ enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
     trainer->started_s = clock_now() - trainer->figures.elapsed_s;
     TRY(trainer_checkpoints_start(trainer, error));
     if (!trainer->directory.path) return PS_OK;
-    return config_write(trainer->directory.path, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption, error);
+    return config_write(trainer->directory.path, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
+                        error);
 }
 
 void trainer_free(struct trainer *trainer) {

@@ -17,7 +17,7 @@
 #include "run/bleu.h"
 
 struct translation_options {
-    struct stage *stage; /* the whole network */
+    struct stage *stage;       /* the whole network */
     const struct graph *graph; /* the same */
     struct stage_blocks blocks;
     int rows; /* samples that the stage computes; at least `beam` */

@@ -24,7 +24,8 @@ struct transport_options {
     /* Where workers are processes: those of the run, and what blocks take, per stage of those that run here; NULL: all are here. */
     struct processes *processes;
     const struct stage_sizes *sizes;
-    const struct ps_cluster *emulated; /* whose links are emulated, and then `sizes` is needed; NULL: transfers take what they take */
+    /* Whose links are emulated, and then `sizes` is needed; NULL: transfers take what they take. */
+    const struct ps_cluster *emulated;
 };
 
 /* What one replica brings to a sum. */

@@ -22,8 +22,8 @@ struct update_rule {
     int moments;               /* blocks: the optimizer's, then a predictor's beside it */
     bool paper_prediction;
     struct learning_rate rate;
-    double clip;               /* greatest norm of a mini-batch's gradient over the whole network; 0: any */
-    unsigned without_decay;    /* enum decay_exclusion */
+    double clip;            /* greatest norm of a mini-batch's gradient over the whole network; 0: any */
+    unsigned without_decay; /* enum decay_exclusion */
 };
 
 /* What weight decay leaves alone. */
@@ -41,13 +41,13 @@ struct update_span {
 struct update_state {
     size_t count; /* floats in each block */
     float *moment[UPDATE_MOMENTS_MAX];
-    int64_t done;   /* updates since training began */
-    int64_t step;   /* mini-batches trained before the next update: its learning rate is that of this step */
-    int round;      /* mini-batches that an update takes together */
+    int64_t done;                    /* updates since training began */
+    int64_t step;                    /* mini-batches trained before the next update: its learning rate is that of this step */
+    int round;                       /* mini-batches that an update takes together */
     struct stage_update_times times; /* on a clock device */
-    struct update_span *spans; /* from the first float on, owned; NULL: all decay */
+    struct update_span *spans;       /* from the first float on, owned; NULL: all decay */
     int span_count;
-    double share;   /* of the network's parameters that the stage has: its part of the squared norm that is allowed; 0: all */
+    double share; /* of the network's parameters that the stage has: its part of the squared norm that is allowed; 0: all */
     struct prediction_watch watch;
 };
 

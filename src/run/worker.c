@@ -146,11 +146,12 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     int64_t parameter_bytes = stage->sizes.parameter_bytes;
     TRY(carve_table(memory, stage->slots.weights, parameter_bytes, &stage->weights, error));
     if (!stage->slots.forward_only) stage->gradients = memory_block_carve(memory, (size_t)parameter_bytes);
-    for (int i = 0; i < options->moments && !stage->slots.forward_only; i++) stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
+    for (int i = 0; i < options->moments && !stage->slots.forward_only; i++)
+        stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind), worker_block_bytes(&stage->sizes, (enum block_kind)kind),
-                        &stage->block[kind], error));
+        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind),
+                        worker_block_bytes(&stage->sizes, (enum block_kind)kind), &stage->block[kind], error));
     size_t labels = (size_t)options->samples * (size_t)graph_labels(options->graph);
     if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, labels, error));
     return PS_OK;

@@ -79,9 +79,9 @@ struct worker_options {
     const struct stage_slots *slots;    /* per part: the most that any program of the run uses */
     const struct ps_programs *programs; /* one of the run's: what parts there are */
     int moments;
-    int record; /* computations to remember; 0: none */
+    int record;                        /* computations to remember; 0: none */
     const struct ps_cluster *emulated; /* whose speeds are emulated; NULL: none are */
-    unsigned without_decay;             /* enum decay_exclusion */
+    unsigned without_decay;            /* enum decay_exclusion */
 };
 
 /* Opens the device and makes the stages, without their memory. */

@@ -24,11 +24,11 @@ struct trial {
     struct ps_programs *programs;
     struct partition_problem problem;
     struct simulation_work work;
-    struct stage_cost *costs; /* of the partition looked at */
-    int *last;                /* likewise: its last layers */
-    int *worker;              /* per stage: who holds it, or its first replica */
+    struct stage_cost *costs;  /* of the partition looked at */
+    int *last;                 /* likewise: its last layers */
+    int *worker;               /* per stage: who holds it, or its first replica */
     struct stage_slots *slots; /* per stage, likewise */
-    double lower_bound_s;     /* of the methods tried; 0: none yet */
+    double lower_bound_s;      /* of the methods tried; 0: none yet */
 };
 
 int search_replicas(const struct search_best *best) { return schedule_replicas(best->chosen.choice.schedule); }
@@ -147,14 +147,15 @@ static enum ps_status check_memory(const struct trial *trial, const struct ps_si
         int64_t needed = worker_memory_total(&simulation->memory[w]), limit = trial->search->cluster->devices[w].memory_bytes;
         char needs[32], has[32];
         if (limit > 0 && needed > limit)
-            return error_set(error, PS_NO_PLAN, "worker %d needs %s to keep the period, but has %s", w, text_bytes(needed, needs),
-                             text_bytes(limit, has));
+            return error_set(error, PS_NO_PLAN, "worker %d needs %s to keep the period, but has %s", w,
+                             text_bytes(needed, needs), text_bytes(limit, has));
     }
     return PS_OK;
 }
 
 /* The programs of a cut, for schedules that read more from the plan than places. */
-static enum ps_status lower_cut(const struct trial *trial, const int *last, struct ps_programs **programs, struct ps_error *error) {
+static enum ps_status lower_cut(const struct trial *trial, const int *last, struct ps_programs **programs,
+                                struct ps_error *error) {
     const struct search_choice *choice = &trial->tried->choice;
     struct ps_plan *plan;
     TRY(plan_create(trial->tried->workers, trial->problem.stages, &plan, error));
@@ -246,7 +247,8 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     trial->costs = calloc(stages, sizeof *trial->costs);
     trial->worker = calloc(stages, sizeof *trial->worker);
     trial->slots = calloc(stages, sizeof *trial->slots);
-    if (!trial->last || !trial->costs || !trial->worker || !trial->slots) return error_memory(error, "a search", stages * sizeof *trial->costs);
+    if (!trial->last || !trial->costs || !trial->worker || !trial->slots)
+        return error_memory(error, "a search", stages * sizeof *trial->costs);
     for (int s = 0; s < trial->programs->stages; s++) {
         trial->worker[s] = programs_worker(trial->programs, s);
         trial->slots[s] = trial->programs->slots[trial->programs->first_part[s]];

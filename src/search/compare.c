@@ -18,8 +18,9 @@ enum { ROWS_MAX = 100000 };
 /* The options with every list filled in. */
 struct grid {
     struct ps_compare_options lists;
-    const char **runnable; /* "auto", the partitioners and the planners with schedules of their own, where no methods are named */
-    int workers;           /* of the cluster file, or as the options say */
+    const char *
+        *runnable; /* "auto", the partitioners and the planners with schedules of their own, where no methods are named */
+    int workers;   /* of the cluster file, or as the options say */
 };
 
 static enum ps_status check_names(const struct ps_compare_options *lists, struct ps_error *error) {
@@ -112,7 +113,8 @@ enum ps_status comparison_fill(const struct ps_plan *plan, const struct ps_profi
 }
 
 /* The first workers of a cluster file, with what is listed in place of what it says. */
-static enum ps_status take_workers(const struct ps_cluster_options *machines, struct ps_cluster *cluster, struct ps_error *error) {
+static enum ps_status take_workers(const struct ps_cluster_options *machines, struct ps_cluster *cluster,
+                                   struct ps_error *error) {
     if (machines->workers > cluster->workers)
         return error_set(error, PS_USAGE, "the cluster has %d workers, not %d", cluster->workers, machines->workers);
     cluster->workers = machines->workers;
@@ -173,7 +175,8 @@ static enum ps_status set_batch(const struct ps_compare_options *lists, int work
     options->batch = lists->batch_per_worker * workers;
     if (options->micro_batch == 0) return PS_OK;
     if (options->batch % options->micro_batch != 0)
-        return error_set(error, PS_USAGE, "--batch-per-worker: %d samples on %d workers are no whole number of micro-batches of %d",
+        return error_set(error, PS_USAGE,
+                         "--batch-per-worker: %d samples on %d workers are no whole number of micro-batches of %d",
                          lists->batch_per_worker, workers, options->micro_batch);
     options->micro_batches = options->batch / options->micro_batch;
     options->batch = 0;

@@ -22,8 +22,8 @@ struct shares {
 static void describe(const struct shares *shares, const char *memory, const char *layers, bool flush, char *text, size_t size) {
     char busiest[96] = "";
     if (shares->most_link > 0)
-        snprintf(busiest, sizeof busiest, "; the link between workers %d and %d is busy most, %.0f %%", shares->from, shares->to,
-                 100 * shares->most_link);
+        snprintf(busiest, sizeof busiest, "; the link between workers %d and %d is busy most, %.0f %%", shares->from,
+                 shares->to, 100 * shares->most_link);
     if (shares->most_link > shares->most && shares->most_link >= LIMITING)
         snprintf(text, size, "%sthe link between workers %d and %d, which is busy %.0f %% of the time", memory, shares->from,
                  shares->to, 100 * shares->most_link);

@@ -26,7 +26,7 @@ struct network {
 struct largest {
     const char *model, *key, *cluster_path;
     struct ps_profile_options profile;
-    int first, step; /* of the values */
+    int first, step;          /* of the values */
     struct network *networks; /* those tried */
     int count, room;
 };
@@ -58,7 +58,8 @@ static enum ps_status find_values(struct largest *largest, struct ps_error *erro
     }
     if (largest->step > 0) return PS_OK;
     if (refusal.status == PS_OK || largest->first > 0)
-        return error_set(error, PS_USAGE, "--largest: %s of %s has no two values up to %d", largest->key, largest->model, FIRST_MAX);
+        return error_set(error, PS_USAGE, "--largest: %s of %s has no two values up to %d", largest->key, largest->model,
+                         FIRST_MAX);
     error_prefix(&refusal, "--largest");
     if (error) *error = refusal;
     return PS_USAGE;

@@ -31,8 +31,8 @@ enum ps_status periodic_set_pattern(const struct periodic_operation *operations,
     for (int o = 0; status == PS_OK && o < operation_count; o++) {
         const struct periodic_operation *from = &operations[o];
         if (from->kind != PERIODIC_FORWARD && from->kind != PERIODIC_BACKWARD) continue;
-        moments[count++] = (struct moment){
-            from->start_ns % period_ns, {from->kind == PERIODIC_BACKWARD, from->stage, (int)(from->start_ns / period_ns)}};
+        moments[count++] = (struct moment){from->start_ns % period_ns,
+                                           {from->kind == PERIODIC_BACKWARD, from->stage, (int)(from->start_ns / period_ns)}};
     }
     if (status == PS_OK) qsort(moments, (size_t)count, sizeof *moments, compare_moments);
     for (int m = 0; m < count; m++) pattern[m] = moments[m].operation;

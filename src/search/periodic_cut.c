@@ -94,7 +94,8 @@ static int64_t run_ready(const struct cut *cut, int begin, int end) {
         int count = list_arrivals(cut, c, arrivals);
         for (int a = 0; a < count; a++) {
             const struct computation *from = &cut->computations[arrivals[a].from];
-            int64_t at = from->start_ns + from->length_ns + transfer_ns(cut, &arrivals[a], cut->computations[c].worker) - offset;
+            int64_t at =
+                from->start_ns + from->length_ns + transfer_ns(cut, &arrivals[a], cut->computations[c].worker) - offset;
             if (arrivals[a].from < begin && at > ready) ready = at;
         }
         offset += cut->computations[c].length_ns;
@@ -143,8 +144,9 @@ static void fill_computations(struct cut *cut, const struct cost_table *costs, d
         int worker = backward ? stage->backward[0] : stage->forward[0];
         const struct cluster_device *device = &cut->cluster->devices[worker];
         struct stage_cost cost = stage_cost(cost_table_on(costs, device->type), stage->first, stage->last);
-        double length_s = backward ? cost.time.backward_input_s + cost.time.backward_weight_s + update_share * cost.time.update_s
-                                   : cost.time.forward_s;
+        double length_s = backward
+                              ? cost.time.backward_input_s + cost.time.backward_weight_s + update_share * cost.time.update_s
+                              : cost.time.forward_s;
         *computation = (struct computation){worker, s, backward, nanoseconds(length_s / device->speed), 0};
         if (!backward) cut->costs[s] = cost;
     }

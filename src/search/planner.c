@@ -22,10 +22,11 @@ static enum ps_status check_options(const struct search *search, const struct pl
         return error_set(error, PS_USAGE, "--batch: method %s plans for one micro-batch size; give --micro-batch",
                          planner->name);
     if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
-        return error_set(error, PS_USAGE, "--schedule %s: method %s makes a schedule of its own; leave it out", options->schedule,
-                         planner->name);
+        return error_set(error, PS_USAGE, "--schedule %s: method %s makes a schedule of its own; leave it out",
+                         options->schedule, planner->name);
     if (options->replicate && !planner->replicates)
-        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream, pipedream-paper and data-parallel have",
+        return error_set(error, PS_USAGE,
+                         "--replicate: method %s has no replicas; pipedream, pipedream-paper and data-parallel have",
                          planner->name);
     return PS_OK;
 }
@@ -341,8 +342,9 @@ static void name_need(const struct planner_problem *problem, struct ps_error *er
     }
     snprintf(said, sizeof said, "%s", error->message);
     if (most > limit)
-        snprintf(error->message, sizeof error->message, "%.600s: layer %d ('%s') alone needs %s, but no worker has more than %s", said,
-                 layer + 1, problem->costs->layers[layer].name, text_bytes(most, needs), text_bytes(limit, has));
+        snprintf(error->message, sizeof error->message,
+                 "%.600s: layer %d ('%s') alone needs %s, but no worker has more than %s", said, layer + 1,
+                 problem->costs->layers[layer].name, text_bytes(most, needs), text_bytes(limit, has));
     else
         snprintf(error->message, sizeof error->message, "%.600s: its layers need some %s, and all workers have %s", said,
                  text_bytes(needed, needs), text_bytes(all, has));
@@ -350,8 +352,8 @@ static void name_need(const struct planner_problem *problem, struct ps_error *er
 
 /* Sweeps over all replicas at once where workers are alike; otherwise, or where what they find does not fit, one choice of
  * replicas after the other. */
-static enum ps_status solve_replicas(const struct search *search, struct planner_problem *problem, const struct search_choice *choice,
-                                     struct ps_plan **plan, struct ps_error *error) {
+static enum ps_status solve_replicas(const struct search *search, struct planner_problem *problem,
+                                     const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
     const struct ps_cluster *cluster = search->cluster;
     bool alike = cluster_one_type(cluster, problem->costs) && cluster->link_count < 2;
     for (int w = 1; w < problem->workers; w++) alike = alike && cluster->devices[w].speed == cluster->devices[0].speed;
@@ -385,7 +387,8 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     TRY(profile_table(search->profile, options->micro_batch, &problem.costs, error));
     bool one_type = cluster_one_type(search->cluster, problem.costs);
     if (!one_type && !planner->several_types)
-        return error_set(error, PS_USAGE, "--method %s: takes all devices to be of one type with a speed each, and the cluster has several",
+        return error_set(error, PS_USAGE,
+                         "--method %s: takes all devices to be of one type with a speed each, and the cluster has several",
                          planner->name);
     if (one_type) problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
     TRY(search_choose(options, workers, &choice, error));
@@ -399,7 +402,8 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     }
     problem.flush = choice.schedule->flush;
     problem.micro_batches = choice.micro_batches;
-    problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? PROFILE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
+    problem.update_share =
+        (choice.policy->prediction != PREDICT_NEVER ? PROFILE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
     status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, plan, error)
                                            : solve(search, planner, &problem, &choice, plan, error);
     if (status == PS_OK && planner->own_schedule && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)

@@ -65,7 +65,8 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
     TRY(search_sizes(search, sizes, &count, error));
     for (int s = 0; s < count && search->options->replicate; s++) TRY(try_replicas(search, &sizes[s], plan, error));
     for (int p = 0; planner_table[p] && search_is_free(search->options); p++)
-        for (int s = 0; s < count && !planner_table[p]->yardstick; s++) TRY(try_planner(search, planner_table[p], &sizes[s], search->options->weights, plan, error));
+        for (int s = 0; s < count && !planner_table[p]->yardstick; s++)
+            TRY(try_planner(search, planner_table[p], &sizes[s], search->options->weights, plan, error));
     if (*plan) (*plan)->predicted.solve_s = clock_now() - search->start_s;
     return PS_OK;
 }

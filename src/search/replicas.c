@@ -104,8 +104,8 @@ static enum ps_status list_shapes(struct choices *shapes, struct ps_error *error
 
 /* ------------------------------------------------------------------- what they hold */
 
-static enum ps_status lower_shape(const struct choices *shapes, const struct replica_choice *shape, struct ps_programs **programs,
-                                  struct ps_error *error) {
+static enum ps_status lower_shape(const struct choices *shapes, const struct replica_choice *shape,
+                                  struct ps_programs **programs, struct ps_error *error) {
     struct ps_plan *plan;
     int *workers = shapes->last; /* scratch */
     TRY(plan_create(shapes->problem->workers, shape->stages, &plan, error));
@@ -125,7 +125,8 @@ static enum ps_status lower_shape(const struct choices *shapes, const struct rep
 }
 
 /* Fills the shape's slots; *runs is false where the schedule or the policy has no programs for it. */
-static enum ps_status find_slots(const struct choices *shapes, struct replica_choice *shape, bool *runs, struct ps_error *error) {
+static enum ps_status find_slots(const struct choices *shapes, struct replica_choice *shape, bool *runs,
+                                 struct ps_error *error) {
     struct ps_programs *programs;
     struct ps_error refusal = {0};
     *runs = true;
@@ -144,8 +145,8 @@ static enum ps_status find_slots(const struct choices *shapes, struct replica_ch
 }
 
 /* The best shape for a goal; NULL: none has a cut. */
-static enum ps_status find_best(struct choices *shapes, enum replica_goal goal, const struct replica_choice **best, double *value,
-                                struct ps_error *error) {
+static enum ps_status find_best(struct choices *shapes, enum replica_goal goal, const struct replica_choice **best,
+                                double *value, struct ps_error *error) {
     *best = NULL;
     *value = INFINITY;
     for (int s = 0; s < shapes->count; s++) {
@@ -167,8 +168,8 @@ static enum ps_status find_best(struct choices *shapes, enum replica_goal goal, 
 
 /* ------------------------------------------------------------------- the answer */
 
-static enum ps_status write_answer(const struct choices *shapes, const struct replica_choice *best, struct planner_answer *answer,
-                                   struct ps_error *error) {
+static enum ps_status write_answer(const struct choices *shapes, const struct replica_choice *best,
+                                   struct planner_answer *answer, struct ps_error *error) {
     answer->stages = calloc((size_t)best->stages, sizeof *answer->stages);
     if (!answer->stages) return error_memory(error, "a plan", (size_t)best->stages * sizeof *answer->stages);
     for (int worker = 0; answer->stage_count < best->stages; answer->stage_count++) {
@@ -209,13 +210,15 @@ static enum ps_status refuse(struct choices *shapes, struct ps_error *error) {
     int first = worst_stage > 0 ? shapes->best_last[worst_stage - 1] : -1, last = shapes->best_last[worst_stage];
     int replicas = shapes->replicas[best->first + worst_stage];
     if (replicas > 1) snprintf(more, sizeof more, " with %d replicas", replicas);
-    return error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d, '%s' to '%s')%s needs %s, but worker %d has %s", worst_stage,
-                     first + 2, last + 1, problem->costs->layers[first + 1].name, problem->costs->layers[last].name, more,
-                     text_bytes(needed, needs), worst, text_bytes(problem->cluster->devices[worst].memory_bytes, has));
+    return error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d, '%s' to '%s')%s needs %s, but worker %d has %s",
+                     worst_stage, first + 2, last + 1, problem->costs->layers[first + 1].name,
+                     problem->costs->layers[last].name, more, text_bytes(needed, needs), worst,
+                     text_bytes(problem->cluster->devices[worst].memory_bytes, has));
 }
 
 enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,
-                                     const struct search_choice *choice, struct planner_answer *answer, struct ps_error *error) {
+                                     const struct search_choice *choice, struct planner_answer *answer,
+                                     struct ps_error *error) {
     size_t workers = (size_t)problem->workers;
     struct choices *shapes = calloc(1, sizeof *shapes);
     int *scratch = calloc((SHAPES_MAX + 2) * workers, sizeof *scratch);
@@ -227,11 +230,11 @@ enum ps_status search_replica_shapes(const struct search *search, const struct p
         goto out;
     }
     *shapes = (struct choices){.search = search,
-                              .problem = problem,
-                              .choice = choice,
-                              .last = scratch,
-                              .best_last = scratch + workers,
-                              .replicas = scratch + 2 * workers};
+                               .problem = problem,
+                               .choice = choice,
+                               .last = scratch,
+                               .best_last = scratch + workers,
+                               .replicas = scratch + 2 * workers};
     TRY_OUT(list_shapes(shapes, error));
     TRY_OUT(find_best(shapes, REPLICAS_LEAST_TIME, &best, &value, error));
     if (!best) {

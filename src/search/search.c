@@ -103,7 +103,7 @@ static enum ps_status try_recomputing(const struct search *search, struct search
     enum ps_status status = try_all(search, true, &other, error);
     if (status == PS_OK) status = search_case_relax(search, &other, error);
     if (status == PS_OK && (!best->simulation || other.simulation->info.throughput_samples_per_s >
-                                                    best->simulation->info.throughput_samples_per_s)) {
+                                                     best->simulation->info.throughput_samples_per_s)) {
         log_info("memory: stages recompute their forward");
         search_best_free(best);
         *best = other;

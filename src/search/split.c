@@ -11,8 +11,8 @@
 #include "graph/model.h"
 #include "plan/bapipe_splits.h"
 
-static enum ps_status find_splits(const struct ps_model *model, const struct cost_table *costs, int workers, struct text *splits,
-                                  struct ps_error *error) {
+static enum ps_status find_splits(const struct ps_model *model, const struct cost_table *costs, int workers,
+                                  struct text *splits, struct ps_error *error) {
     struct ps_cluster *cluster;
     TRY(ps_cluster_uniform(&(struct ps_cluster_options){.workers = workers}, &cluster, error));
     struct partition_problem problem = {.costs = costs, .cluster = cluster, .stages = workers};
@@ -44,8 +44,7 @@ enum ps_status ps_profile_measure_split(const struct ps_model *model, const stru
     struct ps_profile *whole;
     struct text splits = {0};
     const char *name = ps_model_info(model).name;
-    if (strstr(name, "split="))
-        return error_set(error, PS_USAGE, "--split-for: %s says its splits already", name);
+    if (strstr(name, "split=")) return error_set(error, PS_USAGE, "--split-for: %s says its splits already", name);
     if (first.micro_batch_count > 1) first.micro_batch_count = 1;
     TRY(ps_profile_measure(model, &first, &whole, error));
     enum ps_status status = find_splits(model, &whole->tables[0], workers, &splits, error);

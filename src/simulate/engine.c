@@ -161,8 +161,8 @@ static enum ps_status check_finished(const struct engine *engine, struct ps_erro
         if (interpreter->next == interpreter->program->count) continue;
         char text[96];
         instruction_text(&interpreter->program->code[interpreter->next], text);
-        return error_set(error, PS_FAILED, "the programs come to a standstill: worker %d waits at %s for %s block %d", engine_owner(engine, w), text,
-                         block_names[interpreter->waiting_kind], interpreter->waiting_slot);
+        return error_set(error, PS_FAILED, "the programs come to a standstill: worker %d waits at %s for %s block %d",
+                         engine_owner(engine, w), text, block_names[interpreter->waiting_kind], interpreter->waiting_slot);
     }
     return PS_OK;
 }

@@ -25,8 +25,8 @@ struct engine_worker {
     bool running;                        /* it has a core */
     double left;                         /* with lanes: what was left of the duration at `rated` */
     int64_t rated;
-    bool transferring;                   /* without overlap: a transfer takes its time */
-    int waiting;                         /* block; NOBODY */
+    bool transferring; /* without overlap: a transfer takes its time */
+    int waiting;       /* block; NOBODY */
     int64_t waiting_since;
     /* Where it stands in its mini-batch (with flush) or segment: forwards and backwards begun of `window`. */
     int window, forwards, backwards;
@@ -36,7 +36,7 @@ struct engine_worker {
 
 /* One slot of one kind of one part. */
 struct engine_block {
-    int worker; /* of the programs */
+    int worker;  /* of the programs */
     bool moving; /* a transfer was started on it that is not over */
     int partner; /* block at the other end, once it has come; NOBODY before */
     int channel, micro_batch;
@@ -68,9 +68,9 @@ struct engine_part {
     int64_t duration[ACTION_COUNT], update_and_predict; /* ticks */
     int64_t accumulate;                                 /* what adding to gradients takes */
     bool accumulating;                                  /* there are some of this mini-batch */
-    int first_block[BLOCK_PLACES]; /* into engine.blocks */
-    int slots[BLOCK_PLACES];       /* of the kinds that travel; 0 of the others */
-    int sum_block; /* NOBODY: the stage has no replicas */
+    int first_block[BLOCK_PLACES];                      /* into engine.blocks */
+    int slots[BLOCK_PLACES];                            /* of the kinds that travel; 0 of the others */
+    int sum_block;                                      /* NOBODY: the stage has no replicas */
 };
 
 struct engine {
@@ -78,8 +78,8 @@ struct engine {
     double tick_s;
     int64_t now;
     bool flush, streaming;
-    int lanes;        /* of a worker; a worker here is one lane of one of the programs': see lanes.c */
-    int worker_count; /* workers of the programs x lanes */
+    int lanes;              /* of a worker; a worker here is one lane of one of the programs': see lanes.c */
+    int worker_count;       /* workers of the programs x lanes */
     struct event_heap heap; /* subjects: workers, then (as worker_count + block) receiving blocks whose transfer ends */
     struct engine_worker *workers;
     struct engine_part *parts;
@@ -87,7 +87,7 @@ struct engine {
     struct engine_channel *channels;
     int channel_count;
     struct engine_ring *rings; /* per stage */
-    int64_t *link_free;              /* per link: when it has done with what is on it */
+    int64_t *link_free;        /* per link: when it has done with what is on it */
     struct engine_block *blocks;
     int block_count;
     int free_cores;

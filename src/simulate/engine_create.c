@@ -19,7 +19,8 @@ struct stage_seconds {
 };
 
 static struct stage_seconds part_seconds(const struct simulation_work *work, const struct part *part) {
-    const struct stage_cost *costs = work->part_costs ? &work->part_costs[part - work->programs->parts] : &work->costs[part->stage];
+    const struct stage_cost *costs =
+        work->part_costs ? &work->part_costs[part - work->programs->parts] : &work->costs[part->stage];
     const struct layer_times *time = &costs->time;
     double speed = work->cluster->devices[part->worker].speed;
     struct stage_seconds seconds = {
@@ -67,7 +68,8 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
         int *slots = engine_part_of(engine, index * engine->lanes, instruction->stage)->slots;
-        for (int kind = programs_split(work->programs, instruction->stage) ? BLOCK_STASH : BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
+        for (int kind = programs_split(work->programs, instruction->stage) ? BLOCK_STASH : BLOCK_INPUT; kind < BLOCK_KINDS;
+             kind++)
             if (instruction->block[kind] >= slots[kind]) slots[kind] = instruction->block[kind] + 1;
         if (programs_split(work->programs, instruction->stage) && instruction->slot >= slots[BLOCK_WEIGHTS])
             slots[BLOCK_WEIGHTS] = instruction->slot + 1;
@@ -118,8 +120,10 @@ static void add_ring(struct engine *engine, int stage) {
     int64_t bytes = (size->parameter_bytes + size->statistics_bytes + replicas - 1) / replicas;
     for (int part = programs->first_part[stage]; replicas > 1 && part < programs->first_part[stage + 1]; part++) {
         if (!programs->parts[part].backward) continue;
-        if (before == NOBODY) first = part;
-        else add_channel(engine, programs->parts[before].worker, programs->parts[part].worker, bytes);
+        if (before == NOBODY)
+            first = part;
+        else
+            add_channel(engine, programs->parts[before].worker, programs->parts[part].worker, bytes);
         before = part;
     }
     if (replicas > 1) add_channel(engine, programs->parts[before].worker, programs->parts[first].worker, bytes);
@@ -146,7 +150,8 @@ static double longest_run(const struct engine *engine, const struct survey *surv
     double computation = 0, transfer = 0, sum = 0;
     for (int p = 0; p < programs->part_count; p++) {
         struct stage_seconds seconds = part_seconds(engine->work, &programs->parts[p]);
-        for (int action = 0; action < ACTION_COUNT; action++) computation = fmax(computation, seconds.action[action] + seconds.accumulate);
+        for (int action = 0; action < ACTION_COUNT; action++)
+            computation = fmax(computation, seconds.action[action] + seconds.accumulate);
         computation = fmax(computation, seconds.update_and_predict);
     }
     for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, channel_seconds(engine, &engine->channels[c]));
@@ -202,7 +207,8 @@ static bool take_fixed(struct engine *engine) {
     engine->link_free = take(channels, sizeof *engine->link_free);
     engine->queue = take(workers, sizeof *engine->queue);
     engine->completed = take(programs->batches, sizeof *engine->completed);
-    return engine->workers && engine->parts && engine->rings && engine->channels && engine->link_free && engine->queue && engine->completed;
+    return engine->workers && engine->parts && engine->rings && engine->channels && engine->link_free && engine->queue &&
+           engine->completed;
 }
 
 static bool take_windows(struct engine *engine) {
@@ -255,7 +261,8 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     for (int p = 0; p < programs->part_count; p++) lay_out_part(engine, p);
     for (int c = 0; c < engine->channel_count; c++)
         engine->channels[c].duration = ticks(engine, channel_seconds(engine, &engine->channels[c]));
-    for (int stage = 0; stage < programs->stages; stage++) engine->rings[stage].duration = ticks(engine, ring_seconds(engine, stage));
+    for (int stage = 0; stage < programs->stages; stage++)
+        engine->rings[stage].duration = ticks(engine, ring_seconds(engine, stage));
     if (!take_surveyed(engine, &survey)) {
         size_t bytes = (size_t)survey.events * sizeof *engine->timeline.events;
         return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);

@@ -191,7 +191,8 @@ static struct instruction unfold(const struct folded *folded, int worker, struct
     const struct stage_slots *slots = &folded->programs->slots[programs_part(folded->programs, worker, from.stage)];
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         if (from.operands & (1 << kind))
-            instruction.block[kind] = (int16_t)((number + (kind == BLOCK_OUTPUT ? from.spare : 0)) % stage_slots_of(slots, (enum block_kind)kind));
+            instruction.block[kind] =
+                (int16_t)((number + (kind == BLOCK_OUTPUT ? from.spare : 0)) % stage_slots_of(slots, (enum block_kind)kind));
     if (from.operands & FOLDED_PREDICTS) instruction.predict_to = 0;
     enum action action = opcode_table[from.op].action;
     if (action == ACTION_SEND || action == ACTION_RECEIVE)

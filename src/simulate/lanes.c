@@ -50,7 +50,8 @@ static int needed(const struct program *list, int index, const int *position, in
     return known;
 }
 
-static enum ps_status split(struct engine *engine, const struct program *list, int first, int *position, struct ps_error *error) {
+static enum ps_status split(struct engine *engine, const struct program *list, int first, int *position,
+                            struct ps_error *error) {
     int known[LANES] = {0};
     for (int lane = 0; lane < LANES; lane++) {
         struct engine_worker *worker = &engine->workers[first + lane];

@@ -7,7 +7,8 @@
 #include "simulate/simulate.h"
 
 /* Where each layer of the table stands in the plan's order. */
-static enum ps_status find_places(const struct ps_plan *plan, const struct cost_table *table, int *place, struct ps_error *error) {
+static enum ps_status find_places(const struct ps_plan *plan, const struct cost_table *table, int *place,
+                                  struct ps_error *error) {
     if (plan->order_count != table->layer_count)
         return error_set(error, PS_USAGE, "order: names %d layers, the profile has %d", plan->order_count, table->layer_count);
     for (int l = 0; l < table->layer_count; l++) place[l] = -1;

@@ -230,8 +230,8 @@ static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowe
 }
 
 /* What a stage costs on a worker's type of device. */
-static struct stage_cost cost_on(const struct ps_plan *plan, const struct cost_table *table, const struct ps_cluster *cluster, int stage,
-                                 int worker) {
+static struct stage_cost cost_on(const struct ps_plan *plan, const struct cost_table *table, const struct ps_cluster *cluster,
+                                 int stage, int worker) {
     return stage_cost(cost_table_on(table, cluster->devices[worker].type), plan->stages[stage].first, plan->stages[stage].last);
 }
 

@@ -84,7 +84,8 @@ struct simulation_work {
     const struct ps_programs *programs;
     const struct folded *folded;    /* where the programs' code is; NULL: in `programs` */
     const struct stage_cost *costs; /* per stage, for one micro-batch at speed 1 */
-    const struct stage_cost *part_costs; /* likewise per part, where workers of one stage are of unlike types; NULL: its stage's */
+    /* Likewise per part, where workers of one stage are of unlike types; NULL: its stage's. */
+    const struct stage_cost *part_costs;
     const struct ps_cluster *cluster;
     int samples;       /* of a micro-batch */
     int moments;       /* optimizer state in blocks of the weights (program/moments.h) */

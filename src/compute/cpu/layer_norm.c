@@ -18,8 +18,7 @@ struct norm {
 static struct norm norm_of(const struct kernel *kernel, const struct kernel_call *call) {
     const struct node *node = plain_of(kernel)->node;
     size_t rows = shape_rows(&node->shape, kernel->samples);
-    return (struct norm){call,        (size_t)node->shape.dim[0], rows, node->attributes.epsilon,
-                         call->inner, call->inner + rows};
+    return (struct norm){call, (size_t)node->shape.dim[0], rows, node->attributes.epsilon, call->inner, call->inner + rows};
 }
 
 static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
@@ -62,8 +61,7 @@ static VECTOR_CLONES void weigh(size_t count, float *g, const float *gamma, cons
     for (size_t i = 0; i < count; i++) g[i] = gamma[i] * dy[i];
 }
 
-static VECTOR_CLONES void finish(size_t count, float *dx, const float *x, float mean, float inverse, float shift,
-                                 float slope) {
+static VECTOR_CLONES void finish(size_t count, float *dx, const float *x, float mean, float inverse, float shift, float slope) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) dx[i] = inverse * (dx[i] - shift - (x[i] - mean) * slope);
 }

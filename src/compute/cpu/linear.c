@@ -143,17 +143,13 @@ static enum ps_status import(struct kernel *kernel, int parameter, const float *
 }
 
 static enum ps_status export(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error) {
-    struct linear *linear = (struct linear *)kernel;
-    if (parameter != 0) {
-        copy_bias(linear, own, canonical);
-        return PS_OK;
-    }
-    float *rows;
-    TRY(take_rows(linear, &rows, error));
-    enum ps_status status = layout_convert(linear->device, &linear->own, own, &linear->plain, rows, error);
-    if (status == PS_OK) change_order(linear, rows, canonical, false);
-    free(rows);
-    return status;
+    struct linear *linear = (struct linear *)kernel; if (parameter != 0){copy_bias(linear, own, canonical); return PS_OK;}
+float *rows;
+TRY(take_rows(linear, &rows, error));
+enum ps_status status = layout_convert(linear->device, &linear->own, own, &linear->plain, rows, error);
+if (status == PS_OK) change_order(linear, rows, canonical, false);
+free(rows);
+return status;
 }
 
 const struct kernel_class cpu_linear = {

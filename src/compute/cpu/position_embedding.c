@@ -13,8 +13,11 @@ struct table {
 
 static struct table table_of(const struct kernel *kernel, const struct kernel_call *call) {
     const struct node *node = plain_of(kernel)->node;
-    return (struct table){call, (size_t)node->shape.dim[0], (size_t)node->shape.dim[1],
-                          shape_rows(&node->shape, kernel->samples), (size_t)node->attributes.count,
+    return (struct table){call,
+                          (size_t)node->shape.dim[0],
+                          (size_t)node->shape.dim[1],
+                          shape_rows(&node->shape, kernel->samples),
+                          (size_t)node->attributes.count,
                           node->attributes.everywhere};
 }
 

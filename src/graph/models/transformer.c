@@ -24,8 +24,7 @@ int transformer_initial(struct transformer *t, int node, float deviation) {
 int transformer_linear(struct transformer *t, int input, const char *name, int features, bool bias, float deviation) {
     struct attributes attributes = {.channels = features, .bias = bias};
     struct builder *b = &t->builder;
-    int node = transformer_initial(
-        t, graph_add(b->graph, OPERATOR_LINEAR, name, &attributes, &input, 1, b->error), deviation);
+    int node = transformer_initial(t, graph_add(b->graph, OPERATOR_LINEAR, name, &attributes, &input, 1, b->error), deviation);
     if (node >= 0 && bias) graph_set_initial(b->graph, node, 1, (struct initial){INITIAL_CONSTANT, 0});
     return node;
 }

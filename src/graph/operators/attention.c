@@ -20,8 +20,10 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     for (int i = 0; i < input_count; i++) TRY(require_sequence(&inputs[i], error));
     const struct shape *query = &inputs[0], *key = packed(input_count) ? query : &inputs[1];
     if (!packed(input_count) && (query->dim[0] != key->dim[0] || !shape_equal(key, &inputs[2]))) {
-        return error_set(error, PS_USAGE, "queries of %s, keys of %s and values of %s: features must be the same, and the "
-                         "positions of keys and values", shape_text(query, a), shape_text(key, b), shape_text(&inputs[2], c));
+        return error_set(error, PS_USAGE,
+                         "queries of %s, keys of %s and values of %s: features must be the same, and the "
+                         "positions of keys and values",
+                         shape_text(query, a), shape_text(key, b), shape_text(&inputs[2], c));
     }
     if (tokens) TRY(require_tokens_of(key, &inputs[input_count - 1], error));
     int64_t features = packed(input_count) ? query->dim[0] / 3 : query->dim[0];

@@ -41,7 +41,8 @@ static double memory_share(const struct partition_problem *problem, int stage, c
 
 static double walk_load_s(const struct partition_problem *problem, int stage, const struct layer_times *time) {
     double forward_s = problem->recompute ? 2 * time->forward_s : time->forward_s;
-    return (forward_s + time->backward_input_s + time->backward_weight_s) / problem->cluster->devices[partition_worker(problem, stage)].speed;
+    return (forward_s + time->backward_input_s + time->backward_weight_s) /
+           problem->cluster->devices[partition_worker(problem, stage)].speed;
 }
 
 /* Tries the walk's layers as stage `stage`; false where stages that begin still earlier cannot be better. */

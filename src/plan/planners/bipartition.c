@@ -163,7 +163,8 @@ static void find_far(struct search *search) {
     for (int k = 0; k < data->workers; k++) {
         const struct stage_slots *slots = &data->problem->slots[k];
         int64_t limit = data->problem->cluster->devices[k].memory_bytes;
-        int64_t stash = slots->stash < slots->input ? slots->stash : slots->input, copies = slots->weights + 1 + data->problem->moments;
+        int64_t stash = slots->stash < slots->input ? slots->stash : slots->input,
+                copies = slots->weights + 1 + data->problem->moments;
         search->far[k] = far;
         int begin = far;
         while (far < data->layers && (limit == 0 || copies * (data->parameter_bytes[far + 1] - data->parameter_bytes[begin]) +
@@ -294,11 +295,12 @@ static enum ps_status no_plan(const struct bipartition *data, struct ps_error *e
         int64_t bytes = bipartition_memory(data, last, l, l + 1, l, l + 1, false);
         if (bytes > most) most = bytes, worst = l;
     }
-    return error_set(error, PS_NO_PLAN,
-                     "no bi-partition of %d layers over %d workers fits their memory; the largest layer, %d ('%s'), needs %s by "
-                     "itself, and worker %d has %s",
-                     data->layers, data->workers, worst + 1, data->problem->costs->layers[worst].name, text_bytes(most, needs), last,
-                     text_bytes(data->problem->cluster->devices[last].memory_bytes, limit));
+    return error_set(
+        error, PS_NO_PLAN,
+        "no bi-partition of %d layers over %d workers fits their memory; the largest layer, %d ('%s'), needs %s by "
+        "itself, and worker %d has %s",
+        data->layers, data->workers, worst + 1, data->problem->costs->layers[worst].name, text_bytes(most, needs), last,
+        text_bytes(data->problem->cluster->devices[last].memory_bytes, limit));
 }
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {

@@ -15,7 +15,7 @@ extern const struct planner planner_bipartition;
 struct orders {
     const struct planner_problem *problem;
     struct planner_answer *best;
-    int *kind;  /* per worker: the first worker like it */
+    int *kind;   /* per worker: the first worker like it */
     int *chosen; /* per place: a worker */
     bool *used;
     int tried;
@@ -33,8 +33,8 @@ static enum ps_status try_order(struct orders *orders, struct cluster_device *de
     struct planner_answer answer = {0};
     struct ps_error said = {0};
     if (++orders->tried > ORDERS_MAX)
-        return error_set(error, PS_USAGE, "bipartition-order: more than %d orders of the workers; it is for few kinds of devices",
-                         ORDERS_MAX);
+        return error_set(error, PS_USAGE,
+                         "bipartition-order: more than %d orders of the workers; it is for few kinds of devices", ORDERS_MAX);
     for (int k = 0; k < problem.workers; k++) devices[k] = problem.cluster->devices[orders->chosen[k]];
     cluster.devices = devices;
     problem.cluster = &cluster;

@@ -27,7 +27,8 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     answer->stages[0] = (struct planned_stage){.last = problem->costs->layer_count - 1, .replicas = problem->workers};
     answer->stage_count = 1;
     for (int w = 0; w < problem->workers; w++) answer->objective_s = fmax(answer->objective_s, worker_s(problem, w));
-    answer->objective_s += planner_updates(problem, problem->workers) * cluster_ring_s(problem->cluster, 0, problem->workers, bytes);
+    answer->objective_s +=
+        planner_updates(problem, problem->workers) * cluster_ring_s(problem->cluster, 0, problem->workers, bytes);
     answer->lower_bound_s = answer->objective_s;
     return PS_OK;
 }

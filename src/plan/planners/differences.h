@@ -18,7 +18,7 @@ struct differences {
     struct difference_change {
         int32_t place;
         int64_t old;
-    } *trail; /* what was overwritten, to be put back */
+    } * trail; /* what was overwritten, to be put back */
     size_t trail_count, trail_capacity;
     int *longer; /* scratch: one per time */
     bool failed; /* there was no memory for the trail: what is known is incomplete */

@@ -22,13 +22,13 @@ struct madpipe {
     int64_t *transfer_ns; /* across the cut after i layers, both ways; 0 at both ends */
     int64_t limit_bytes;  /* of a worker; INT64_MAX: none */
     bool one_link;        /* both directions of a link take turns; else each has its own */
-    bool fixed;           /* a stage has as many blocks for activations as it ever holds, for good, as programs do; else only what the
+    bool fixed;     /* a stage has as many blocks for activations as it ever holds, for good, as programs do; else only what the
                              special worker holds at a moment counts */
-    int caution;          /* 0 to CAUTION_MAX, what share of its stages the special worker is taken to hold g activations of at
+    int caution;    /* 0 to CAUTION_MAX, what share of its stages the special worker is taken to hold g activations of at
                              once, not g - 1; 0 (and one stage): a bound; more: plans that are easier to schedule */
-    int64_t budget;       /* comparisons of labels that one test of the special class may take */
-    int64_t tolerance_ns; /* how far from the least period a search may end */
-    const bool *cuts;     /* [layers + 1]: where stages of the special class may begin; NULL: anywhere */
+    int64_t budget; /* comparisons of labels that one test of the special class may take */
+    int64_t tolerance_ns;             /* how far from the least period a search may end */
+    const bool *cuts;                 /* [layers + 1]: where stages of the special class may begin; NULL: anywhere */
     int64_t *base_bytes, *copy_bytes; /* [first][last]: memory of a stage is base + g copy; NULL where it does not count */
 };
 
@@ -74,7 +74,8 @@ struct madpipe_rest {
     int64_t period, width;
     struct madpipe_rest_cell *cells;
 };
-enum ps_status madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest, struct ps_error *error);
+enum ps_status madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest,
+                                 struct ps_error *error);
 void madpipe_rest_close(struct madpipe_rest *rest);
 /* Can the first `first` layers still be placed, for all this bound knows: on so many normal workers and the special one, with a
  * stage behind that is special or not, a delay there, and what the special worker has already (bytes: on average, or fixed)? */

@@ -51,7 +51,8 @@ static enum ps_status try_plan(struct climb *climb, int count, struct ps_error *
     TRY(madpipe_schedule(climb->data, climb->tried, count, period, &nodes, climb->operations, &operation_count, &found, error));
     climb->nodes -= given - nodes > 0 ? given - nodes : 1;
     if (!found) return PS_OK;
-    TRY(madpipe_schedule_least(climb->data, climb->tried, count, climb->bound - 1, NODES, &climb->nodes, climb->operations, best, error));
+    TRY(madpipe_schedule_least(climb->data, climb->tried, count, climb->bound - 1, NODES, &climb->nodes, climb->operations,
+                               best, error));
     climb->moved = best->period_ns < known;
     return PS_OK;
 }

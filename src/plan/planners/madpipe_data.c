@@ -111,8 +111,8 @@ static enum ps_status no_plan(const struct madpipe *data, struct ps_error *error
     return error_set(
         error, PS_NO_PLAN,
         "no plan for %d workers fits their memory of %s; the largest layer, %d ('%s'), needs %s by itself with one activation",
-        data->workers, text_bytes(data->limit_bytes + data->problem->reserve_bytes, limit), worst + 1, data->problem->costs->layers[worst].name,
-        text_bytes(madpipe_memory(data, worst, worst + 1, 1), needs));
+        data->workers, text_bytes(data->limit_bytes + data->problem->reserve_bytes, limit), worst + 1,
+        data->problem->costs->layers[worst].name, text_bytes(madpipe_memory(data, worst, worst + 1, 1), needs));
 }
 
 /* With all of the work in one period nothing more is gained by a longer one, so the search ends there. */

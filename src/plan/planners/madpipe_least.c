@@ -6,8 +6,8 @@
 #include "plan/planners/madpipe_schedule.h"
 
 enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t low,
-                                      int nodes_per_test, int *nodes_left, struct periodic_operation *operations, struct madpipe_found *best,
-                                      struct ps_error *error) {
+                                      int nodes_per_test, int *nodes_left, struct periodic_operation *operations,
+                                      struct madpipe_found *best, struct ps_error *error) {
     int64_t step = (best->period_ns - low) / 64 + 1;
     bool galloping = true, found;
     while (*nodes_left > 0 && best->period_ns - low > 1 && best->period_ns - low > low / 100000) {

@@ -83,14 +83,15 @@ static enum ps_status schedule_plan(struct walk *walk, const struct madpipe_stag
     walk->plans++;
     int given = effort->nodes_per_plan < effort->nodes ? effort->nodes_per_plan : effort->nodes, nodes = given, operation_count;
     bool found;
-    TRY(madpipe_schedule(walk->data, stages, count, walk->rest.period, &nodes, walk->operations, &operation_count, &found, error));
+    TRY(madpipe_schedule(walk->data, stages, count, walk->rest.period, &nodes, walk->operations, &operation_count, &found,
+                         error));
     effort->nodes -= given - nodes > 0 ? given - nodes : 1;
     if (!found) {
         walk->decided &= nodes > 0;
         return PS_OK;
     }
-    TRY(madpipe_schedule_least(walk->data, stages, count, effort->bound - 1, effort->nodes_per_plan, &effort->nodes, walk->operations,
-                               walk->best, error));
+    TRY(madpipe_schedule_least(walk->data, stages, count, effort->bound - 1, effort->nodes_per_plan, &effort->nodes,
+                               walk->operations, walk->best, error));
     walk->improved = true;
     return PS_OK;
 }
@@ -118,7 +119,8 @@ static enum ps_status place(struct walk *walk, const struct placed *placed, int 
     next.first = first;
     next.delay = madpipe_cross(data, madpipe_lengthen(placed->delay, time, period), first, period);
     next.count++;
-    if (!madpipe_rest_fits(&walk->rest, first, next.workers, special, next.delay, next.load, data->fixed ? next.memory : next.average))
+    if (!madpipe_rest_fits(&walk->rest, first, next.workers, special, next.delay, next.load,
+                           data->fixed ? next.memory : next.average))
         return PS_OK;
     walk->stages[data->layers - next.count] = (struct madpipe_stage){first, end, special};
     return place_all(walk, &next, error);

@@ -67,11 +67,11 @@ static void fill(struct madpipe_rest *rest, int end) {
     for (; cells < behind; cells++)
         for (int k = 0; k < MADPIPE_RESTS; k++) cells->least[k] = end > 0 ? INFINITY : 0;
     for (int first = end - 1; first >= 0 && madpipe_time_ns(data, first, end) <= rest->period; first--)
-        if (madpipe_link_ns(data, first) <= rest->period && (!data->cuts || data->cuts[first]))
-            try_stage(rest, first, end);
+        if (madpipe_link_ns(data, first) <= rest->period && (!data->cuts || data->cuts[first])) try_stage(rest, first, end);
 }
 
-enum ps_status madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest, struct ps_error *error) {
+enum ps_status madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest,
+                                 struct ps_error *error) {
     size_t size = ((size_t)data->layers + 1) * BUCKETS * 2 * (size_t)data->workers * sizeof *rest->cells;
     *rest = (struct madpipe_rest){.data = data, .period = period_ns, .width = period_ns / PARTS + 1};
     if (data->limit_bytes == INT64_MAX) return PS_OK;
@@ -89,7 +89,8 @@ bool madpipe_rest_fits(const struct madpipe_rest *rest, int first, int workers, 
     const struct madpipe *data = rest->data;
     if (data->time_ns[first] > (workers + 1) * rest->period - load) return false;
     if (!rest->cells) return true;
-    const struct madpipe_rest_cell *cell = cells_of(rest, first, bucket_of(rest, first, delay)) + special * data->workers + workers;
+    const struct madpipe_rest_cell *cell =
+        cells_of(rest, first, bucket_of(rest, first, delay)) + special * data->workers + workers;
     double time_left = 1 - (double)load / (double)rest->period, memory_left = 1 - (double)held / (double)data->limit_bytes;
     for (int k = 0; k < MADPIPE_RESTS; k++)
         if (cell->least[k] > 1e-5 + weights[0].least[k] * time_left + weights[1].least[k] * memory_left) return false;

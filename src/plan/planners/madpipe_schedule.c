@@ -77,7 +77,8 @@ static bool write_operations(struct problem *p) {
     for (int s = 0; s < p->stage_count; s++) {
         int first = p->stages[s].first, end = p->stages[s].end;
         p->forward[s] = p->operation_count;
-        possible &= add_operation(p, PERIODIC_FORWARD, s, data->forward_ns[end] - data->forward_ns[first], worker_of(p->stages, s));
+        possible &=
+            add_operation(p, PERIODIC_FORWARD, s, data->forward_ns[end] - data->forward_ns[first], worker_of(p->stages, s));
         if (s + 1 < p->stage_count)
             possible &= add_operation(p, PERIODIC_SEND, s, data->transfer_ns[end] / 2, link_of(p, s, s + 1));
     }
@@ -346,7 +347,8 @@ enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe
             for (int o = 0; o < p.operation_count; o++) p.operations[o].start_ns = time_of(&p, o);
         }
         *operation_count = p.operation_count;
-        if (p.apart.failed) status = error_memory(error, "the bounds of a schedule", p.apart.trail_capacity * sizeof *p.apart.trail);
+        if (p.apart.failed)
+            status = error_memory(error, "the bounds of a schedule", p.apart.trail_capacity * sizeof *p.apart.trail);
     }
     differences_close(&p.apart);
     free(places);

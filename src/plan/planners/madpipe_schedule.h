@@ -30,8 +30,8 @@ struct madpipe_found {
 /* Searches the least period above `low` and below best->period_ns for which the given stages can be scheduled, to 0.001%, and
  * puts what it finds (verified) into `best`. Takes no more than `nodes`, which falls. `operations` is scratch. */
 enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t low,
-                                      int nodes_per_test, int *nodes, struct periodic_operation *operations, struct madpipe_found *best,
-                                      struct ps_error *error);
+                                      int nodes_per_test, int *nodes, struct periodic_operation *operations,
+                                      struct madpipe_found *best, struct ps_error *error);
 
 /* Improves `best` (a plan; without operations: contiguous stages under 1F1B*) by small changes of its stages, until none helps, the
  * period is `bound`, or the scheduler has taken `nodes`. `operations` is scratch: room for 4 per layer, and 4 more. */
@@ -53,7 +53,8 @@ enum ps_status madpipe_refute(const struct madpipe *data, int64_t period_ns, str
                               struct ps_error *error);
 
 /* Normal stages get the workers from 1 on in order, the special ones worker 0; without special stages the first is 0. */
-enum ps_status madpipe_answer(const struct madpipe *data, const struct madpipe_found *best, struct planner_answer *answer, struct ps_error *error);
+enum ps_status madpipe_answer(const struct madpipe *data, const struct madpipe_found *best, struct planner_answer *answer,
+                              struct ps_error *error);
 
 /* Is it valid? Dependencies, no overlap on any worker or link, and memory at every moment; counted from the times alone. */
 bool madpipe_schedule_valid(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period_ns,

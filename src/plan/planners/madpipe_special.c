@@ -87,8 +87,8 @@ static bool dominated(struct labels *labels, const struct label *label) {
 
 static bool rest_fits(const struct labels *labels, const struct label *label) {
     int64_t held = labels->data->fixed ? label->memory : label->average;
-    return madpipe_rest_fits(&labels->rest, label->first, label->workers, label->pending == PENDING_SPECIAL, label->delay, label->load,
-                             held);
+    return madpipe_rest_fits(&labels->rest, label->first, label->workers, label->pending == PENDING_SPECIAL, label->delay,
+                             label->load, held);
 }
 
 static enum ps_status add(struct labels *labels, const struct label *label, struct ps_error *error) {
@@ -128,7 +128,8 @@ static enum ps_status extend(struct labels *labels, int parent, int first, bool 
         int64_t behind = label.pending;
         label.load += time;
         madpipe_special_memory(data, first, end, label.delay + time, period, &label.memory, &label.copy, &label.average);
-        if (label.load > period || label.memory + label.copy > data->limit_bytes || label.average > data->limit_bytes) return PS_OK;
+        if (label.load > period || label.memory + label.copy > data->limit_bytes || label.average > data->limit_bytes)
+            return PS_OK;
         if (behind > 0 && behind + madpipe_link_ns(data, end) > period) return PS_OK;
         label.pending = PENDING_SPECIAL;
     } else {

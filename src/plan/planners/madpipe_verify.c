@@ -87,7 +87,8 @@ static bool memory_holds(const struct madpipe *data, const struct madpipe_stage 
             if (s != r && !(stages[s].special && stages[r].special)) continue;
             const struct periodic_operation *forward = find(operations, count, PERIODIC_FORWARD, s);
             const struct periodic_operation *backward = find(operations, count, PERIODIC_BACKWARD, s);
-            int64_t moment = data->fixed ? forward->start_ns + (latest / period + 2) * period : now; /* fixed: its own fullest */
+            int64_t moment =
+                data->fixed ? forward->start_ns + (latest / period + 2) * period : now; /* fixed: its own fullest */
             int64_t batches = held(forward, backward, moment, period);
             bytes += madpipe_memory(data, stages[s].first, stages[s].end, batches);
         }

@@ -30,27 +30,28 @@ enum { IDEALS_MAX = 500000 };
 #define STATES_MAX ((size_t)1 << 27)
 
 struct step {
-    int from;                    /* the stage's lower ideal */
+    int from;                        /* the stage's lower ideal */
     short replicas, replicas_before; /* of the stage, of the one before (0: it is the first) */
 };
 
 struct search {
     const struct planner_problem *problem;
     const struct ideals *ideals;
-    bool graph;  /* the ideals are of the problem's graph, else of the chain */
+    bool graph;    /* the ideals are of the problem's graph, else of the chain */
     double serial; /* the share of transfers that is the workers' own time; 0: they run beside computation */
     int workers, replicas_max;
     double *work_s, *update_s, *weight_bytes; /* per ideal, of what is in it: one micro-batch, one update, to be added up */
-    double *cut_s;                            /* per ideal: a transfer in its slower direction on the slowest link; without overlap
+    double *cut_s;      /* per ideal: a transfer in its slower direction on the slowest link; without overlap
                                                  both directions */
-    bool *reached;                            /* [workers used][replicas of the last stage][ideal] */
-    struct step *steps;                       /* likewise */
-    double *best_key;                         /* per ideal, of the lower ends inside it */
+    bool *reached;      /* [workers used][replicas of the last stage][ideal] */
+    struct step *steps; /* likewise */
+    double *best_key;   /* per ideal, of the lower ends inside it */
     struct step *best_step;
 };
 
 static size_t place(const struct search *search, int used, int replicas, int ideal) {
-    return ((size_t)used * (size_t)(search->replicas_max + 1) + (size_t)replicas) * (size_t)search->ideals->count + (size_t)ideal;
+    return ((size_t)used * (size_t)(search->replicas_max + 1) + (size_t)replicas) * (size_t)search->ideals->count +
+           (size_t)ideal;
 }
 
 static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
@@ -80,8 +81,8 @@ static struct pace pace_of(const struct search *search, int first, int replicas)
 
 /* What an ideal counts as a stage's upper and lower end: the stage takes the difference, and what is fixed. */
 static double upper_key(const struct search *search, const struct pace *pace, int ideal) {
-    return pace->work * search->work_s[ideal] + pace->update * search->update_s[ideal] + pace->byte * search->weight_bytes[ideal] +
-           pace->transfer * search->cut_s[ideal];
+    return pace->work * search->work_s[ideal] + pace->update * search->update_s[ideal] +
+           pace->byte * search->weight_bytes[ideal] + pace->transfer * search->cut_s[ideal];
 }
 
 static double lower_key(const struct search *search, const struct pace *pace, int ideal) {
@@ -118,7 +119,8 @@ static void sweep(struct search *search, int used, int replicas, double period_s
         }
         double own = lower_key(search, &pace, i);
         for (int before = 0; before <= search->replicas_max && before <= first && own > best; before++) {
-            if (!search->reached[place(search, first, before, i)] || boundary_s(search, i, before, replicas) > period_s) continue;
+            if (!search->reached[place(search, first, before, i)] || boundary_s(search, i, before, replicas) > period_s)
+                continue;
             best = own;
             step = (struct step){.from = i, .replicas = (short)replicas, .replicas_before = (short)before};
         }
@@ -217,7 +219,8 @@ static void count_cuts(struct search *search, double serial) {
 static enum ps_status open_search(struct search *search, struct ps_error *error) {
     size_t ideals = (size_t)search->ideals->count, states = place(search, search->workers + 1, 0, 0);
     if (states > STATES_MAX)
-        return error_set(error, PS_NO_PLAN, "%zu cuts on %d workers with replicas are too many to plan", ideals, search->workers);
+        return error_set(error, PS_NO_PLAN, "%zu cuts on %d workers with replicas are too many to plan", ideals,
+                         search->workers);
     search->work_s = calloc(4 * ideals, sizeof *search->work_s);
     search->reached = malloc(states * sizeof *search->reached);
     search->steps = malloc(states * sizeof *search->steps);
@@ -271,8 +274,11 @@ static enum ps_status write_answer(const struct search *search, int used, int re
 static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals, bool graph,
                                    struct planner_answer *answer, struct ps_error *error) {
     int most = problem->replicas_max > 0 && problem->replicas_max < problem->workers ? problem->replicas_max : problem->workers;
-    struct search search = {
-        .problem = problem, .ideals = ideals, .graph = graph, .workers = problem->workers, .replicas_max = problem->replicate ? most : 1};
+    struct search search = {.problem = problem,
+                            .ideals = ideals,
+                            .graph = graph,
+                            .workers = problem->workers,
+                            .replicas_max = problem->replicate ? most : 1};
     int used, replicas;
     enum ps_status status = open_search(&search, error);
     if (status == PS_OK) {

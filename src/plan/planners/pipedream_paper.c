@@ -51,8 +51,7 @@ static void fill_keys(struct search *search) {
         search->boundary[i] = search->bandwidth > 0 ? 2.0 * (double)ideals->cut_bytes[i] / search->bandwidth : 0;
         for (int r = 1; r <= search->replicas_max; r++) {
             double key = (double)ideals->time_ns[i];
-            if (search->bandwidth > 0)
-                key += 4.0 * (r - 1) / (search->bandwidth * r) * (double)ideals->weight_bytes[i];
+            if (search->bandwidth > 0) key += 4.0 * (r - 1) / (search->bandwidth * r) * (double)ideals->weight_bytes[i];
             search->keys[(size_t)(r - 1) * (size_t)ideals->count + (size_t)i] = key;
         }
     }
@@ -64,7 +63,8 @@ static int best_last(const struct search *search, int replicas, double period_ns
     const double *keys = &search->keys[(size_t)(replicas - 1) * (size_t)search->ideals->count];
     int best = -1;
     for (int i = 0; i < search->ideals->count - 1; i++)
-        if (before[i] && (best < 0 || keys[i] > keys[best]) && (i == 0 || boundary_ns(search, i, replicas) <= period_ns)) best = i;
+        if (before[i] && (best < 0 || keys[i] > keys[best]) && (i == 0 || boundary_ns(search, i, replicas) <= period_ns))
+            best = i;
     return best;
 }
 

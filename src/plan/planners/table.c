@@ -5,6 +5,6 @@ extern const struct planner planner_bipartition, planner_bipartition_order, plan
     planner_madpipe_paper, planner_pipedream_paper, planner_data_parallel;
 
 const struct planner *const planner_table[] = {
-    &planner_bipartition,       &planner_bipartition_order, &planner_madpipe, &planner_pipedream_paper,
+    &planner_bipartition,       &planner_bipartition_order, &planner_madpipe,       &planner_pipedream_paper,
     &planner_bipartition_paper, &planner_madpipe_paper,     &planner_data_parallel, NULL,
 };

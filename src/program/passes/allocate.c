@@ -42,7 +42,8 @@ static enum ps_status take(struct block_pool *pool, int micro_batch, struct inst
         pool->capacity = capacity;
     }
     if (slot > INT16_MAX)
-        return error_set(error, PS_USAGE, "micro-batches: stage %d would hold more than %d blocks at once", instruction->stage, INT16_MAX);
+        return error_set(error, PS_USAGE, "micro-batches: stage %d would hold more than %d blocks at once", instruction->stage,
+                         INT16_MAX);
     if (slot == pool->used) pool->used++;
     pool->holder[slot] = micro_batch;
     instruction->block[kind] = (int16_t)slot;
@@ -110,8 +111,8 @@ static enum ps_status backward(const struct ps_programs *programs, struct block_
 }
 
 /* The input goes with the stash, and goes alone where the stash will be made again. */
-static enum ps_status move_stash(const struct ps_programs *programs, struct block_pool pools[BLOCK_KINDS], struct instruction *instruction,
-                                 struct ps_error *error) {
+static enum ps_status move_stash(const struct ps_programs *programs, struct block_pool pools[BLOCK_KINDS],
+                                 struct instruction *instruction, struct ps_error *error) {
     static const enum block_kind moved[] = {BLOCK_STASH, BLOCK_INPUT};
     for (int i = programs->recompute[instruction->stage]; i < 2; i++) {
         struct block_pool *pool = &pools[moved[i]];
@@ -132,10 +133,14 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     struct block_pool *pools = pass->pools[programs_part(programs, worker, instruction.stage)];
     int k = instruction.micro_batch;
     switch ((enum opcode)instruction.op) {
-    case OP_F: TRY(forward(programs, pools, &instruction, error)); break;
+    case OP_F:
+        TRY(forward(programs, pools, &instruction, error));
+        break;
     case OP_B:
     case OP_I:
-    case OP_W: TRY(backward(programs, pools, &instruction, error)); break;
+    case OP_W:
+        TRY(backward(programs, pools, &instruction, error));
+        break;
     case OP_R:
         use(&pools[BLOCK_INPUT], &instruction, BLOCK_INPUT);
         TRY(take(&pools[BLOCK_STASH], k, &instruction, BLOCK_STASH, error));
@@ -143,24 +148,32 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
         TRY(take(&pools[BLOCK_OUTPUT], k, &instruction, BLOCK_OUTPUT, error));
         drop(&pools[BLOCK_OUTPUT], instruction.block[BLOCK_OUTPUT]);
         break;
-    case OP_RA: TRY(take(&pools[BLOCK_INPUT], k, &instruction, BLOCK_INPUT, error)); break;
-    case OP_RG: TRY(take(&pools[BLOCK_OUTPUT_GRADIENT], k, &instruction, BLOCK_OUTPUT_GRADIENT, error)); break;
+    case OP_RA:
+        TRY(take(&pools[BLOCK_INPUT], k, &instruction, BLOCK_INPUT, error));
+        break;
+    case OP_RG:
+        TRY(take(&pools[BLOCK_OUTPUT_GRADIENT], k, &instruction, BLOCK_OUTPUT_GRADIENT, error));
+        break;
     case OP_SA:
         use(&pools[BLOCK_OUTPUT], &instruction, BLOCK_OUTPUT);
         sent(&pools[BLOCK_OUTPUT], instruction.block[BLOCK_OUTPUT], programs->evaluation || instruction.peer == worker);
         break;
     case OP_SG:
         use(&pools[BLOCK_INPUT_GRADIENT], &instruction, BLOCK_INPUT_GRADIENT);
-        sent(&pools[BLOCK_INPUT_GRADIENT], instruction.block[BLOCK_INPUT_GRADIENT], programs->evaluation || instruction.peer == worker);
+        sent(&pools[BLOCK_INPUT_GRADIENT], instruction.block[BLOCK_INPUT_GRADIENT],
+             programs->evaluation || instruction.peer == worker);
         break;
     case OP_SS:
-    case OP_RS: TRY(move_stash(programs, pools, &instruction, error)); break;
+    case OP_RS:
+        TRY(move_stash(programs, pools, &instruction, error));
+        break;
     case OP_U:
     case OP_AR:
     case OP_P:
     case OP_SW:
     case OP_RW:
-    case OPCODE_COUNT: break;
+    case OPCODE_COUNT:
+        break;
     }
     return program_append(out, &instruction, error);
 }

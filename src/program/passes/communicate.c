@@ -98,7 +98,8 @@ static int written_again(const struct communicate_pass *pass, const struct ps_pr
     for (int i = begin + 1; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
         if (instruction->stage != stage) continue;
-        if (gradient ? instruction_takes_gradient(instruction) : makes_output(instruction)) return pass->levels.worker[worker][i];
+        if (gradient ? instruction_takes_gradient(instruction) : makes_output(instruction))
+            return pass->levels.worker[worker][i];
     }
     return INT_MAX;
 }
@@ -137,11 +138,13 @@ static void add_post(struct communicate_pass *pass, int worker, int index, const
 
 /* Who makes what the stage receives for a micro-batch; who takes what it sends. */
 static int maker_of(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
-    return gradient ? programs_backward_part(programs, stage + 1, micro_batch) : programs_forward_part(programs, stage - 1, micro_batch);
+    return gradient ? programs_backward_part(programs, stage + 1, micro_batch)
+                    : programs_forward_part(programs, stage - 1, micro_batch);
 }
 
 static int taker_of(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
-    return gradient ? programs_backward_part(programs, stage - 1, micro_batch) : programs_forward_part(programs, stage + 1, micro_batch);
+    return gradient ? programs_backward_part(programs, stage - 1, micro_batch)
+                    : programs_forward_part(programs, stage + 1, micro_batch);
 }
 
 static struct instruction receive(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
@@ -169,7 +172,8 @@ static void plan_receives(struct communicate_pass *pass, const struct ps_program
 
 static struct instruction move_stash(const struct ps_programs *programs, enum opcode op, int stage, int micro_batch) {
     struct instruction instruction = instruction_make(op, stage, micro_batch);
-    int peer = op == OP_SS ? programs_backward_part(programs, stage, micro_batch) : programs_forward_part(programs, stage, micro_batch);
+    int peer = op == OP_SS ? programs_backward_part(programs, stage, micro_batch)
+                           : programs_forward_part(programs, stage, micro_batch);
     instruction.peer = (int16_t)programs->parts[peer].worker;
     return instruction;
 }
@@ -183,7 +187,8 @@ static void plan_stashes(struct communicate_pass *pass, const struct ps_programs
     find_row(programs, sender, false, &scratch->forwards);
     find_row(programs, part, true, &scratch->row);
     for (int j = scratch->row.count - 1; j >= 0; j--) {
-        scratch->at[j] = program_levels_first(&pass->levels, programs, worker, pass->levels.worker[from][scratch->forwards.index[j]]);
+        scratch->at[j] =
+            program_levels_first(&pass->levels, programs, worker, pass->levels.worker[from][scratch->forwards.index[j]]);
         int needed = scratch->row.index[programs_has_pattern(programs) && j > 0 ? j - 1 : j];
         if (needed < scratch->at[j]) scratch->at[j] = needed;
         if (j + 1 < scratch->row.count && scratch->at[j + 1] < scratch->at[j]) scratch->at[j] = scratch->at[j + 1];
@@ -213,7 +218,8 @@ static bool posted_before(const struct program *program, int index) {
 }
 
 /* What follows the forward of a part that runs no backwards. */
-static enum ps_status hand_away(const struct ps_programs *programs, int worker, int index, struct program *out, struct ps_error *error) {
+static enum ps_status hand_away(const struct ps_programs *programs, int worker, int index, struct program *out,
+                                struct ps_error *error) {
     const struct instruction *forward = &programs->worker[worker].code[index];
     struct instruction stash = move_stash(programs, OP_SS, forward->stage, forward->micro_batch);
     TRY(program_append(out, &stash, error));

@@ -65,7 +65,8 @@ static enum ps_status place(const struct ps_programs *programs, const struct pro
         if (instruction->op != OP_F || instruction->stage != stage) continue;
         int batch = programs_batch(programs, instruction->micro_batch), needed = programs->flush ? batch : 0;
         if (!programs->flush) begun = program_levels_first(levels, programs, to, levels->worker[from][i] - slack);
-        if (!programs->flush && !programs_has_pattern(programs)) needed = updates_in_turn(programs, stage, instruction->micro_batch);
+        if (!programs->flush && !programs_has_pattern(programs))
+            needed = updates_in_turn(programs, stage, instruction->micro_batch);
         if (policy->group_of_workers && needed < batch - 1) needed = batch - 1;
         updated = behind_update(backwards, stage, needed, updated, &updates);
         split->before[instruction->micro_batch] = begun > updated ? begun : updated;
@@ -114,12 +115,14 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
 }
 
 /* What stands behind the last instruction of each worker. */
-static enum ps_status mark_end(const struct hand_over *pass, struct ps_programs *programs, const int *counts, struct ps_error *error) {
+static enum ps_status mark_end(const struct hand_over *pass, struct ps_programs *programs, const int *counts,
+                               struct ps_error *error) {
     for (int worker = 0; worker < programs->workers; worker++) {
         struct program *out = &programs->worker[worker];
         TRY(mark_leaving(pass, programs, worker, counts[worker], out, error));
         for (int stage = 0; stage < programs->stages; stage++) {
-            bool receives = pass->stages[stage].before && programs->parts[programs_forward_part(programs, stage, 0)].worker == worker;
+            bool receives =
+                pass->stages[stage].before && programs->parts[programs_forward_part(programs, stage, 0)].worker == worker;
             if (receives) TRY(mark(OP_RW, programs, stage, programs_micro_batches(programs), out, error));
         }
     }
@@ -144,8 +147,9 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     if (!any) return PS_OK;
     struct hand_over pass = {.stages = calloc((size_t)programs->stages, sizeof *pass.stages)};
     int *counts = calloc((size_t)programs->workers, sizeof *counts);
-    enum ps_status status = pass.stages && counts ? hand_over(programs, &pass, counts, error)
-                                                  : error_memory(error, "hand-over pass", (size_t)programs->stages * sizeof *pass.stages);
+    enum ps_status status = pass.stages && counts
+                                ? hand_over(programs, &pass, counts, error)
+                                : error_memory(error, "hand-over pass", (size_t)programs->stages * sizeof *pass.stages);
     for (int stage = 0; pass.stages && stage < programs->stages; stage++) free(pass.stages[stage].before);
     free(pass.stages);
     free(counts);

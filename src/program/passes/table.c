@@ -3,7 +3,8 @@
 
 #include "program/passes/passes.h"
 
-extern const struct pass pass_schedule, pass_updates, pass_hand_over, pass_weights, pass_recompute, pass_communicate, pass_allocate;
+extern const struct pass pass_schedule, pass_updates, pass_hand_over, pass_weights, pass_recompute, pass_communicate,
+    pass_allocate;
 
 const struct pass *const pass_table[] = {
     &pass_schedule, &pass_updates, &pass_hand_over, &pass_weights, &pass_recompute, &pass_communicate, &pass_allocate, NULL,

@@ -23,8 +23,8 @@ static bool alone(const struct ps_programs *programs, int part) {
     return true;
 }
 
-static enum ps_status append_update(struct updates_pass *pass, const struct ps_programs *programs, int part, struct program *out,
-                                    struct ps_error *error) {
+static enum ps_status append_update(struct updates_pass *pass, const struct ps_programs *programs, int part,
+                                    struct program *out, struct ps_error *error) {
     int stage = programs->parts[part].stage, update = pass->made[part]++;
     struct instruction sum = instruction_make(OP_AR, stage, update), step = instruction_make(OP_U, stage, update);
     pass->done[part] = 0;
@@ -48,8 +48,8 @@ static enum ps_status append_due(struct updates_pass *pass, const struct ps_prog
 }
 
 /* Updates of the worker's parts that none of their backwards belongs to. */
-static enum ps_status append_rest(struct updates_pass *pass, const struct ps_programs *programs, int worker, struct program *out,
-                                  struct ps_error *error) {
+static enum ps_status append_rest(struct updates_pass *pass, const struct ps_programs *programs, int worker,
+                                  struct program *out, struct ps_error *error) {
     for (int part = 0; part < programs->part_count; part++) {
         if (programs->parts[part].worker != worker || !programs->parts[part].backward) continue;
         while (pass->made[part] < programs_updates(programs, programs->parts[part].stage))

@@ -16,10 +16,10 @@
 /* One part's weight slots while its program is walked. */
 struct part_weights {
     int newest, newest_slot;
-    int *version_slot; /* by version, NO_SLOT where it has none */
-    int *last_reader;  /* by version: position in the program of its last reader, -1: none */
-    int handed_slot[2]; /* that weights travel from, in turn; NO_SLOT: none yet */
-    int handed;         /* times that they did */
+    int *version_slot;        /* by version, NO_SLOT where it has none */
+    int *last_reader;         /* by version: position in the program of its last reader, -1: none */
+    int handed_slot[2];       /* that weights travel from, in turn; NO_SLOT: none yet */
+    int handed;               /* times that they did */
     struct reading predicted; /* what the prediction slot holds */
     int predicted_slot;
     bool *used; /* by slot */
@@ -112,8 +112,8 @@ static enum ps_status predict(struct part_weights *weights, struct reading wante
 }
 
 /* The slot that the instruction reads; what it reads is made before. */
-static enum ps_status find_slot(struct part_weights *weights, struct reading reading, const struct instruction *reader, int *slot,
-                                struct program *out, struct ps_error *error) {
+static enum ps_status find_slot(struct part_weights *weights, struct reading reading, const struct instruction *reader,
+                                int *slot, struct program *out, struct ps_error *error) {
     if (reader->op == OP_SW) {
         int *handed = &weights->handed_slot[weights->handed++ % 2];
         if (*handed == NO_SLOT) *handed = take_slot(weights);
@@ -144,7 +144,8 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
 }
 
 /* The updates that are done when the instruction runs. */
-static int newest_of(const struct weights_pass *pass, const struct ps_programs *programs, const struct instruction *instruction) {
+static int newest_of(const struct weights_pass *pass, const struct ps_programs *programs,
+                     const struct instruction *instruction) {
     if (instruction->micro_batch == programs_micro_batches(programs)) return programs_updates(programs, instruction->stage);
     struct reading_context now =
         version_table_context(&pass->versions, programs, instruction->stage, instruction->micro_batch, pass->flush);

@@ -8,11 +8,13 @@
 #include "program/lower.h"
 
 static struct reading forward(const struct reading_context *context) {
-    return (struct reading){.version = context->forward_version, .ahead = context->first_worker_version - context->forward_version};
+    return (struct reading){.version = context->forward_version,
+                            .ahead = context->first_worker_version - context->forward_version};
 }
 
 static struct reading backward(const struct reading_context *context) {
-    return (struct reading){.version = context->backward_version, .ahead = context->first_worker_version - context->backward_version};
+    return (struct reading){.version = context->backward_version,
+                            .ahead = context->first_worker_version - context->backward_version};
 }
 
 const struct weight_policy policy_spectrain = {

@@ -22,9 +22,9 @@ struct greedy {
     struct ps_programs *programs;
     const struct greedy_rules *rules;
     int micro_batches;
-    int *done[PARTS];      /* by stage: computations begun */
-    int *ready_at[PARTS];  /* by stage and micro-batch: when its result is there, INT_MAX: not begun */
-    int *free_at;          /* by worker */
+    int *done[PARTS];     /* by stage: computations begun */
+    int *ready_at[PARTS]; /* by stage and micro-batch: when its result is there, INT_MAX: not begun */
+    int *free_at;         /* by worker */
 };
 
 struct choice {
@@ -39,7 +39,8 @@ static bool there(const struct greedy *greedy, int part, int stage, int micro_ba
 static bool can_begin(const struct greedy *greedy, int stage, int part, int now) {
     int k = greedy->done[part][stage], last = greedy->programs->stages - 1;
     if (k == greedy->micro_batches) return false;
-    if (part == BACKWARD) return there(greedy, FORWARD, stage, k, now) && (stage == last || there(greedy, BACKWARD, stage + 1, k, now));
+    if (part == BACKWARD)
+        return there(greedy, FORWARD, stage, k, now) && (stage == last || there(greedy, BACKWARD, stage + 1, k, now));
     if (stage == 0) return k - greedy->done[BACKWARD][0] < greedy->rules->under_way;
     return there(greedy, FORWARD, stage - 1, k, now);
 }
@@ -57,7 +58,8 @@ static enum ps_status begin(struct greedy *greedy, int worker, const struct choi
     greedy->done[choice->part][choice->stage]++;
     greedy->ready_at[choice->part][(size_t)choice->stage * (size_t)greedy->micro_batches + (size_t)choice->micro_batch] = end;
     greedy->free_at[worker] = end;
-    struct instruction instruction = instruction_make(choice->part == FORWARD ? OP_F : OP_B, choice->stage, choice->micro_batch);
+    struct instruction instruction =
+        instruction_make(choice->part == FORWARD ? OP_F : OP_B, choice->stage, choice->micro_batch);
     return program_append(&greedy->programs->worker[worker], &instruction, error);
 }
 

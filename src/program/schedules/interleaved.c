@@ -25,7 +25,8 @@ struct walk {
     int first, micro_batches;
 };
 
-static enum ps_status append(const struct walk *walk, enum opcode op, int number, struct program *program, struct ps_error *error) {
+static enum ps_status append(const struct walk *walk, enum opcode op, int number, struct program *program,
+                             struct ps_error *error) {
     int round = walk->workers * walk->per_worker, turn = number % round / walk->workers;
     int k = number / round * walk->workers + number % walk->workers;
     if (k >= walk->micro_batches) return PS_OK;
@@ -43,8 +44,11 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
     int ahead = 2 * (workers - 1 - place) + (per_worker - 1) * workers;
     if (ahead > total) ahead = total;
     for (int batch = 0; batch < programs->batches; batch++) {
-        struct walk walk = {.workers = workers, .per_worker = per_worker, .place = place,
-                            .first = batch * programs->micro_batches, .micro_batches = programs->micro_batches};
+        struct walk walk = {.workers = workers,
+                            .per_worker = per_worker,
+                            .place = place,
+                            .first = batch * programs->micro_batches,
+                            .micro_batches = programs->micro_batches};
         for (int i = 0; i < total + ahead; i++) {
             if (i < total) TRY(append(&walk, OP_F, i, program, error));
             if (i >= ahead) TRY(append(&walk, OP_B, i - ahead, program, error));

@@ -26,8 +26,8 @@ static enum ps_status check(const struct ps_plan *plan, struct ps_error *error) 
     for (int i = 0; i < plan->pattern_count; i++)
         for (int j = 0; j < i; j++)
             if (plan->pattern[i].stage == plan->pattern[j].stage && plan->pattern[i].backward == plan->pattern[j].backward)
-                return error_set(error, PS_USAGE, "pattern[%d]: stage %d has a %s already, pattern[%d]", i, plan->pattern[i].stage,
-                                 plan->pattern[i].backward ? "backward" : "forward", j);
+                return error_set(error, PS_USAGE, "pattern[%d]: stage %d has a %s already, pattern[%d]", i,
+                                 plan->pattern[i].stage, plan->pattern[i].backward ? "backward" : "forward", j);
     if (plan->pattern_count == 2 * plan->stage_count) return PS_OK;
     return error_set(error, PS_USAGE, "pattern: has %d computations; %d stages have a forward and a backward each, %d",
                      plan->pattern_count, plan->stage_count, 2 * plan->stage_count);
@@ -54,8 +54,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
         bool split = programs->part_count > programs->stages;
         if (!split && programs->stages > programs->workers)
             return error_set(error, PS_USAGE, "pattern: the plan has none, and several stages on a worker need one");
-        return straight_one_forward_one_backward(programs, part, program, 0, count, straight_ahead(programs, part),
-                                                 error);
+        return straight_one_forward_one_backward(programs, part, program, 0, count, straight_ahead(programs, part), error);
     }
     TRY(check(programs->plan, error));
     for (int i = 0; i < programs->plan->pattern_count; i++)

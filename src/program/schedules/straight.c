@@ -54,8 +54,8 @@ enum ps_status straight_compute(struct program *program, enum opcode op, int sta
     return program_append(program, &instruction, error);
 }
 
-enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int part, struct program *program, int first,
-                                                 int count, int warm_up, struct ps_error *error) {
+enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int part, struct program *program,
+                                                 int first, int count, int warm_up, struct ps_error *error) {
     if (warm_up > count) warm_up = count;
     for (int n = 0; n < count + warm_up; n++) {
         if (n < count) TRY(straight_append(programs, part, OP_F, first + n, program, error));
@@ -74,8 +74,8 @@ enum ps_status straight_write_drained(const struct ps_programs *programs, int wo
     return PS_OK;
 }
 
-enum ps_status straight_split_backward(const struct ps_programs *programs, int part, struct program *program, int first, int count,
-                                       int warm_up, int lag, struct ps_error *error) {
+enum ps_status straight_split_backward(const struct ps_programs *programs, int part, struct program *program, int first,
+                                       int count, int warm_up, int lag, struct ps_error *error) {
     if (warm_up > count) warm_up = count;
     for (int n = 0; n < count + warm_up + lag; n++) {
         int input = n - warm_up, weights = input - lag;

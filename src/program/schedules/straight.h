@@ -18,16 +18,16 @@ enum ps_status straight_append(const struct ps_programs *programs, int part, enu
                                struct ps_error *error);
 /* `warm_up` forwards, then one forward and one backward in turn, then the remaining backwards, over the part's micro-batches
  * first .. first + count - 1, counted through those it takes. */
-enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int part, struct program *program, int first,
-                                                 int count, int warm_up, struct ps_error *error);
+enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int part, struct program *program,
+                                                 int first, int count, int warm_up, struct ps_error *error);
 /* All of a worker's mini-batches in that way, drained after each. The micro-batches that it holds are those of 1F1B, straight_ahead
  * + 1, so many `times`. */
 enum ps_status straight_write_drained(const struct ps_programs *programs, int worker, int times, struct program *program,
                                       struct ps_error *error);
 /* One mini-batch with the backward split: `warm_up` as above; behind each I, from the `lag`-th on, the W of the micro-batch `lag`
  * before, and the others' at the end. */
-enum ps_status straight_split_backward(const struct ps_programs *programs, int part, struct program *program, int first, int count,
-                                       int warm_up, int lag, struct ps_error *error);
+enum ps_status straight_split_backward(const struct ps_programs *programs, int part, struct program *program, int first,
+                                       int count, int warm_up, int lag, struct ps_error *error);
 /* The smallest power of two that is at least twice the workers: it divides the usual batch sizes. 1 for one worker. */
 int straight_micro_batches(int workers);
 

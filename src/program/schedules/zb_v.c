@@ -18,7 +18,8 @@
 
 static bool accepts(int stages, int workers) { return stages == 2 * workers; }
 
-static const struct placement vee = {.usual = 2, .worker_of = wave_worker, .accepts = accepts, .accepted = "two on each worker"};
+static const struct placement vee = {
+    .usual = 2, .worker_of = wave_worker, .accepts = accepts, .accepted = "two on each worker"};
 
 /* Writing one mini-batch of one worker. */
 struct pen {
@@ -76,8 +77,7 @@ static void keep_real(struct program *program, int begin, int first, int micro_b
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int workers = programs->stages / 2, m = programs->micro_batches, stage = straight_stage(programs, worker);
     for (int batch = 0; stage >= 0 && batch < programs->batches; batch++) {
-        struct pen pen = {
-            .program = program, .down = stage, .back = programs->stages - 1 - stage, .weights = program->count};
+        struct pen pen = {.program = program, .down = stage, .back = programs->stages - 1 - stage, .weights = program->count};
         int begin = program->count;
         TRY(write_batch(&pen, workers, m < 2 * workers ? 2 * workers : m, error));
         keep_real(program, begin, batch * m, m);

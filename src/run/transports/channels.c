@@ -18,8 +18,9 @@ enum { SENDER, RECEIVER };
 
 /* One slot of one kind of one part. */
 struct place {
-    struct channel *channel; /* it was last posted to; NULL: never. Its owner's alone; the rest is guarded by the channel's lock */
-    float **block;           /* the poster's table entry */
+    /* It was last posted to; NULL: never. Its owner's alone; the rest is guarded by the channel's lock. */
+    struct channel *channel;
+    float **block; /* the poster's table entry */
     bool pending;
     double when; /* it was posted; once settled, the later of both ends', or when its emulated transfer is over */
 };
@@ -58,11 +59,11 @@ struct channels {
     struct transport transport;
     struct routes routes;
     struct emulation *emulation; /* NULL: none */
-    struct channel *channel; /* per route */
-    int started;             /* channels whose lock and condition exist */
+    struct channel *channel;     /* per route */
+    int started;                 /* channels whose lock and condition exist */
     int part_count;
     struct place *(*places)[BLOCK_PLACES]; /* by part, kind and slot */
-    struct meeting *meetings;             /* per stage */
+    struct meeting *meetings;              /* per stage */
     int stages;
     struct attendance *attendances; /* per part */
 };
@@ -180,7 +181,8 @@ static void hand_over(struct channels *channels, struct channel *channel, struct
     pthread_cond_broadcast(&channel->changed);
 }
 
-void channels_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when) {
+void channels_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block,
+                   double when) {
     struct channels *channels = (struct channels *)transport;
     bool sends = false;
     int route = routes_between(&channels->routes, part, other, kind, &sends), end = sends ? SENDER : RECEIVER;

@@ -8,7 +8,8 @@
 enum ps_status channels_create(const struct transport_class *class, const struct transport_options *options,
                                struct transport **transport, struct ps_error *error);
 void channels_destroy(struct transport *transport);
-void channels_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when);
+void channels_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block,
+                   double when);
 void channels_reduce(struct transport *transport, int part, const struct transport_share *share, double when);
 bool channels_settled(struct transport *transport, int part, enum block_kind kind, int slot);
 double channels_settled_at(struct transport *transport, int part, enum block_kind kind, int slot);

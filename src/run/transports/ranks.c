@@ -44,8 +44,8 @@ struct ranks {
     int *part_worker;
     int part_count;
     struct place *(*places)[BLOCK_PLACES]; /* by part, kind and slot; NULL of parts that are elsewhere */
-    struct place *pending;                /* all whose messages are under way */
-    struct emulation *emulation;          /* of the links that come here; NULL: none */
+    struct place *pending;                 /* all whose messages are under way */
+    struct emulation *emulation;           /* of the links that come here; NULL: none */
     struct rank_sums *sums;
     atomic_bool stopped;
     double progressed_at;
@@ -77,7 +77,8 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
     for (int part = 0; part < ranks->part_count; part++) {
         ranks->part_worker[part] = options->programs->parts[part].worker;
         for (int kind = 0; kind < BLOCK_PLACES && ranks->part_worker[part] == ranks->processes->rank; kind++)
-            if (kind != BLOCK_WEIGHT_GRADIENTS && (kind != BLOCK_WEIGHTS || programs_split(options->programs, options->programs->parts[part].stage)))
+            if (kind != BLOCK_WEIGHT_GRADIENTS &&
+                (kind != BLOCK_WEIGHTS || programs_split(options->programs, options->programs->parts[part].stage)))
                 TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
     }
     TRY(rank_sums_create(ranks->transport.class->processes, options, &ranks->sums, error));

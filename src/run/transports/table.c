@@ -26,9 +26,10 @@ static enum ps_status transport_choose(const struct transport_class **transport,
 
 static TABLE_FIND(find_named, transport_class, transport_table, "--transport")
 
-enum ps_status transport_find(const char *name, const struct transport_class **transport, struct ps_error *error) {
+    enum ps_status transport_find(const char *name, const struct transport_class **transport, struct ps_error *error) {
     if (!name) return transport_choose(transport, error);
     enum ps_status status = find_named(name, transport, error);
-    if (status != PS_OK && strcmp(name, "mpi") == 0) error_set(error, status, "--transport: this program was built without MPI");
+    if (status != PS_OK && strcmp(name, "mpi") == 0)
+        error_set(error, status, "--transport: this program was built without MPI");
     return status;
 }
