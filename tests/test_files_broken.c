@@ -100,7 +100,7 @@ static size_t mutate(char *text, size_t size, struct random_key key, uint64_t *n
     case 2:
         return insert(text, size, at, 0, &byte, 1);
     case 3:
-        return insert(text, size, at, 1, NULL, 0);
+        return insert(text, size, at, 1, "", 0);
     case 4:
         return repeat_line(text, size, key, n);
     default:
