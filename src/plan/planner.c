@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/ideals.h"
+
 const struct planner *planner_find(const char *name) {
     for (int p = 0; planner_table[p]; p++)
         if (strcmp(planner_table[p]->name, name) == 0) return planner_table[p];
@@ -16,6 +18,16 @@ void planner_answer_free(struct planner_answer *answer) {
     free(answer->order);
     free(answer->pattern);
     *answer = (struct planner_answer){0};
+}
+
+void planner_add_stage(struct planner_answer *answer, const struct ideals *ideals, int lower, int upper, int replicas) {
+    const struct planned_stage *before = answer->stage_count > 0 ? &answer->stages[answer->stage_count - 1] : NULL;
+    int worker = before ? before->forward + before->replicas : 0, first = answer->order_count;
+    for (int n = 0; n < ideals->node_count; n++)
+        if (ideal_holds(ideals, upper, n) && !ideal_holds(ideals, lower, n))
+            answer->order[answer->order_count++] = ideals->nodes[n];
+    answer->stages[answer->stage_count++] = (struct planned_stage){
+        .first = first, .last = answer->order_count - 1, .forward = worker, .backward = worker, .replicas = replicas};
 }
 
 double planner_updates(const struct planner_problem *problem, int replicas) {

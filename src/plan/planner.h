@@ -11,6 +11,8 @@
 #include "plan/memory.h"
 #include "profile/costgraph.h"
 
+struct ideals; /* plan/ideals.h */
+
 struct planner_problem {
     const struct cost_table *costs;
     const struct costgraph *graph; /* what the costs' chain was made from, or NULL */
@@ -75,6 +77,9 @@ extern const struct planner planner_pipedream;
 const struct planner *planner_find(const char *name);
 
 void planner_answer_free(struct planner_answer *answer);
+
+/* Adds the stage of the nodes between two ideals, on the workers behind those of the stage before. There is room for it. */
+void planner_add_stage(struct planner_answer *answer, const struct ideals *ideals, int lower, int upper, int replicas);
 
 /* Updates of a stage with so many replicas for each micro-batch: one a mini-batch, or without a flush one a round of mini-batches. */
 double planner_updates(const struct planner_problem *problem, int replicas);

@@ -235,13 +235,6 @@ static enum ps_status open_search(struct search *search, struct ps_error *error)
     return PS_OK;
 }
 
-/* The nodes between two ideals, appended to the order. */
-static void append_nodes(const struct ideals *ideals, int lower, int upper, struct planner_answer *answer) {
-    for (int n = 0; n < ideals->node_count; n++)
-        if (ideal_holds(ideals, upper, n) && !ideal_holds(ideals, lower, n))
-            answer->order[answer->order_count++] = ideals->nodes[n];
-}
-
 static enum ps_status write_answer(const struct search *search, int used, int replicas, struct planner_answer *answer,
                                    struct ps_error *error) {
     const struct ideals *ideals = search->ideals;
@@ -257,15 +250,7 @@ static enum ps_status write_answer(const struct search *search, int used, int re
         used -= replicas;
         replicas = steps[count].replicas_before;
     }
-    for (int worker = 0; count > 0; answer->stage_count++) {
-        count--;
-        struct planned_stage *stage = &answer->stages[answer->stage_count];
-        *stage = (struct planned_stage){
-            .first = answer->order_count, .forward = worker, .backward = worker, .replicas = steps[count].replicas};
-        append_nodes(ideals, steps[count].from, uppers[count], answer);
-        stage->last = answer->order_count - 1;
-        worker += stage->replicas;
-    }
+    while (count-- > 0) planner_add_stage(answer, ideals, steps[count].from, uppers[count], steps[count].replicas);
     free(steps);
     free(uppers);
     return enough ? PS_OK : error_memory(error, "a plan", (size_t)ideals->node_count * sizeof *answer->order);
