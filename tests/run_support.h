@@ -182,15 +182,21 @@ static inline struct trained trained_read(const char *model_name, const char *ru
     return trained;
 }
 
+/* Options for the complete case that leave no files, with its plan in a new directory. */
+static inline struct ps_train_options run_case_planned(const struct run_case *wanted, char directory[4096],
+                                                       char plan_path[4096]) {
+    test_directory_make(directory);
+    struct ps_plan *plan = run_case_plan(wanted);
+    assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
+    ps_plan_destroy(plan);
+    return run_case_options(wanted, plan_path, NULL);
+}
+
 /* Trains the case without leaving files and returns its weights. */
 static inline struct trained run_case_weights(struct run_case wanted) {
     char directory[4096], plan_path[4096];
     wanted = run_case_complete(wanted);
-    test_directory_make(directory);
-    struct ps_plan *plan = run_case_plan(&wanted);
-    assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
-    ps_plan_destroy(plan);
-    struct ps_train_options options = run_case_options(&wanted, plan_path, NULL);
+    struct ps_train_options options = run_case_planned(&wanted, directory, plan_path);
     struct trainer trainer = {.wishes = &options};
     assert_ok(trainer_train(&trainer, &test_error));
     struct trained trained = trained_make(trainer.job.graph);

@@ -118,11 +118,7 @@ static void test_slow_layers(void **state) {
     char directory[4096], plan_path[4096];
     struct run_case wanted = run_case_complete((struct run_case){
         .model = "vgg16,input=32,classes=4", .workers = 2, .micro_batch = 4, .steps = 1, .data = "synthetic:images,samples=4"});
-    test_directory_make(directory);
-    struct ps_plan *plan = run_case_plan(&wanted);
-    assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
-    ps_plan_destroy(plan);
-    struct ps_train_options options = run_case_options(&wanted, plan_path, NULL);
+    struct ps_train_options options = run_case_planned(&wanted, directory, plan_path);
     struct trainer trainer = {.wishes = &options};
     assert_ok(trainer_setup(&trainer, &test_error));
     trainer.crew->watchdog.patience_s = 0.1;

@@ -15,8 +15,8 @@ struct leveler {
     int *next;               /* by worker: the instruction that comes next */
     int *forward, *backward; /* by stage and micro-batch: when its result is there, NOT_YET */
     int *weights;            /* by stage and micro-batch: when the weights for it left, where they come from another worker */
-    int *posted,
-        *posted_at; /* by stage and mini-batch: replicas that offered their gradients for this update, the latest moment */
+    /* By stage and mini-batch: replicas that offered their gradients for this update, the latest moment. */
+    int *posted, *posted_at;
     int micro_batches;
 };
 
