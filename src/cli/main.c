@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/output.h"
@@ -99,6 +101,18 @@ static enum ps_status run(int argc, char **argv, struct ps_error *error) {
     return status;
 }
 
+/*
+ * Launchers end all processes as soon as one ends badly, and do not always pass on what it said last: so it stays until the launcher
+ * has read that, and a moment longer.
+ */
+static void wait_for_launcher(void) {
+    const struct timespec moment = {.tv_nsec = 20000000};
+    enum { MOMENTS_MAX = 250, MOMENTS_AFTER = 10 };
+    int unread;
+    for (int i = 0; i < MOMENTS_MAX && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; i++) nanosleep(&moment, NULL);
+    for (int i = 0; i < MOMENTS_AFTER; i++) nanosleep(&moment, NULL);
+}
+
 int main(int argc, char **argv) {
     struct ps_error error = {0};
     output_prepare();
@@ -108,8 +122,9 @@ int main(int argc, char **argv) {
     if (ps_process_rank() == 0 || (status == PS_WORKER_LOST && error.message[0] != '\0')) {
         /* An empty one was shown by the process that was supervised. */
         if (error.message[0] != '\0') message_print(&error);
+        if (ps_process_count() > 1) wait_for_launcher();
     } else {
-        /* Launchers end all processes as soon as one ends badly: the one that speaks goes first. */
+        /* The one that speaks goes first. */
         struct timespec moment = {.tv_sec = 8};
         nanosleep(&moment, NULL);
     }
