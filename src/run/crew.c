@@ -338,7 +338,8 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
                                         .slots = worker->slots,
                                         .processes = crew->processes,
                                         .sizes = crew->sizes,
-                                        .emulated = worker->emulated};
+                                        .emulated = worker->emulated,
+                                        .cluster = worker->cluster};
     for (int stage = 0; stage < worker->programs->stages; stage++)
         if (programs_replicas(worker->programs, stage) > 1 && !crew->transport_class->reduce)
             return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of the %d replicas of stage %d",

@@ -26,6 +26,8 @@ struct transport_options {
     const struct stage_sizes *sizes;
     /* Whose links are emulated, and then `sizes` is needed; NULL: transfers take what they take. */
     const struct ps_cluster *emulated;
+    /* As it is, where somebody has described it: over links that share a medium blocks go one after the other. NULL: nobody has. */
+    const struct ps_cluster *cluster;
 };
 
 /* What one replica brings to a sum. */

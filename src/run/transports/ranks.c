@@ -3,6 +3,11 @@
  * it is over moves all messages along. The n-th block of one end meets the n-th of the other because messages of one route keep
  * their order. Nothing changes places: contents are copied into the receiver's block.
  *
+ * Where the cluster's description names a medium that several links share, say the one cable of a host, a worker sends over it one block
+ * at a time, as the simulator has it: the first arrives early and the second no later than if both had shared the cable. Their receivers
+ * first say, by a word, that they are ready. A block that waited on the cable for its receiver could keep back the very one that the
+ * receiver waits for.
+ *
  * A route between two parts of one worker has both ends here and is the channels' matter.
  */
 #include "run/transports/ranks.h"
@@ -25,13 +30,20 @@
 #define LOOK_MOST_S 5e-4
 /* Between operators, messages are moved along no more often than this. */
 #define PROGRESS_S 2e-4
+/* The words' tags: a route's number behind this. */
+enum { WORD_TAG = 10000 };
 
 /* One slot of one kind of one part of this process's worker; used by its thread alone. */
 struct place {
     struct message *message;
-    bool travels;       /* it was last posted to another process */
-    bool pending;       /* its message is under way */
-    int route;          /* that an incoming block takes; NO_ROUTE: it leaves */
+    struct message *word; /* that the receiver is ready, where turns are taken; NULL: they never are */
+    bool travels;         /* it was last posted to another process */
+    bool pending;         /* its message is under way, or waits for its turn */
+    bool waits;           /* for its turn */
+    bool outgoing;
+    int route, peer;
+    char said; /* by the word; it does not matter */
+    float *block;
     double when;        /* the message was over, or would be by the emulated link */
     struct place *next; /* of those that are pending */
 };
@@ -44,7 +56,9 @@ struct ranks {
     int *part_worker;
     int part_count;
     struct place *(*places)[BLOCK_PLACES]; /* by part, kind and slot; NULL of parts that are elsewhere */
-    struct place *pending;                 /* all whose messages are under way */
+    struct place *pending;                 /* all whose messages are not over, as they were posted */
+    int *medium;                           /* per route: the first that shares its medium; NO_ROUTE: it has its own */
+    struct place **sending;                /* per route: what is on that medium from here; NULL: nothing */
     struct emulation *emulation;           /* of the links that come here; NULL: none */
     struct rank_sums *sums;
     atomic_bool stopped;
@@ -63,8 +77,32 @@ static enum ps_status make_places(struct ranks *ranks, const struct transport_op
     struct place *places = calloc((size_t)slots + 1, sizeof *places);
     if (!places) return error_memory(error, "transport", (size_t)slots * sizeof *places);
     ranks->places[part][kind] = places;
-    for (int slot = 0; slot < slots; slot++)
+    for (int slot = 0; slot < slots; slot++) {
         TRY(ranks->transport.class->processes->message_create((size_t)bytes, &places[slot].message, error));
+        if (options->cluster) TRY(ranks->transport.class->processes->message_create(1, &places[slot].word, error));
+    }
+    return PS_OK;
+}
+
+/* Which routes share a medium with others of the same sender. */
+static enum ps_status find_media(struct ranks *ranks, const struct ps_cluster *cluster, struct ps_error *error) {
+    const struct routes *routes = &ranks->routes;
+    size_t count = (size_t)routes->count + 1;
+    ranks->medium = malloc(count * sizeof *ranks->medium);
+    ranks->sending = calloc(count, sizeof(*ranks->sending));
+    if (!ranks->medium || !ranks->sending) return error_memory(error, "transport", count * sizeof(*ranks->sending));
+    for (int route = 0; route < routes->count; route++) {
+        int from = ranks->part_worker[routes->list[route].from], to = ranks->part_worker[routes->list[route].to];
+        const struct cluster_link *link = cluster ? cluster_link_between(cluster, from, to) : NULL;
+        int *medium = &ranks->medium[route];
+        *medium = link && link->medium[0] ? route : NO_ROUTE;
+        for (int other = 0; *medium == route && other < route; other++) {
+            int other_from = ranks->part_worker[routes->list[other].from],
+                other_to = ranks->part_worker[routes->list[other].to];
+            if (other_from == from && cluster_share_link(cluster, from, to, other_from, other_to))
+                *medium = ranks->medium[other];
+        }
+    }
     return PS_OK;
 }
 
@@ -74,13 +112,13 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
     ranks->part_worker = calloc(parts + 1, sizeof *ranks->part_worker);
     ranks->places = calloc(parts + 1, sizeof *ranks->places);
     if (!ranks->part_worker || !ranks->places) return error_memory(error, "transport", parts * sizeof *ranks->places);
-    for (int part = 0; part < ranks->part_count; part++) {
-        ranks->part_worker[part] = options->programs->parts[part].worker;
+    for (int part = 0; part < ranks->part_count; part++) ranks->part_worker[part] = options->programs->parts[part].worker;
+    TRY(find_media(ranks, options->cluster, error));
+    for (int part = 0; part < ranks->part_count; part++)
         for (int kind = 0; kind < BLOCK_PLACES && ranks->part_worker[part] == ranks->processes->rank; kind++)
             if (kind != BLOCK_WEIGHT_GRADIENTS &&
                 (kind != BLOCK_WEIGHTS || programs_split(options->programs, options->programs->parts[part].stage)))
                 TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
-    }
     TRY(rank_sums_create(ranks->transport.class->processes, options, &ranks->sums, error));
     if (!options->emulated) return PS_OK;
     return emulation_create(options->emulated, options->programs, &ranks->routes, options->sizes, &ranks->emulation, error);
@@ -103,7 +141,10 @@ enum ps_status ranks_create(const struct transport_class *class, const struct tr
 }
 
 static void free_places(const struct transport_class *class, struct place *places) {
-    for (struct place *place = places; places && place->message; place++) class->processes->message_destroy(place->message);
+    for (struct place *place = places; places && place->message; place++) {
+        class->processes->message_destroy(place->message);
+        class->processes->message_destroy(place->word);
+    }
     free(places);
 }
 
@@ -115,10 +156,23 @@ void ranks_destroy(struct transport *transport) {
         for (int kind = 0; kind < BLOCK_PLACES; kind++) free_places(transport->class, ranks->places[part][kind]);
     free(ranks->places);
     free(ranks->part_worker);
+    free(ranks->medium);
+    free(ranks->sending);
     emulation_destroy(ranks->emulation);
     rank_sums_destroy(ranks->sums);
     routes_free(&ranks->routes);
     free(ranks);
+}
+
+/* Starts those whose turn it is: the first posted of those whose receivers are ready. */
+static void begin_next(struct ranks *ranks) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    for (struct place *place = ranks->pending; place; place = place->next) {
+        if (!place->waits || ranks->sending[ranks->medium[place->route]] || !processes->message_done(place->word)) continue;
+        place->waits = false;
+        ranks->sending[ranks->medium[place->route]] = place;
+        processes->message_start(place->message, place->peer, place->route, true, place->block);
+    }
 }
 
 void ranks_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when) {
@@ -131,16 +185,32 @@ void ranks_post(struct transport *transport, int part, enum block_kind kind, int
         return;
     }
     assert(!place->pending);
+    const struct processes_class *processes = transport->class->processes;
     bool outgoing = false;
     int route = routes_between(&ranks->routes, part, other, kind, &outgoing);
     assert(route != NO_ROUTE);
+    bool turns = ranks->medium[route] != NO_ROUTE;
     *place = (struct place){.message = place->message,
+                            .word = place->word,
                             .travels = true,
                             .pending = true,
-                            .route = outgoing ? NO_ROUTE : route,
-                            .next = ranks->pending};
-    ranks->pending = place;
-    transport->class->processes->message_start(place->message, peer, route, outgoing, *block);
+                            .waits = turns && outgoing,
+                            .outgoing = outgoing,
+                            .route = route,
+                            .peer = peer,
+                            .block = *block};
+    struct place **last = &ranks->pending;
+    while (*last) last = &(*last)->next;
+    *last = place;
+    if (!place->waits) processes->message_start(place->message, peer, route, outgoing, *block);
+    if (turns) processes->message_start(place->word, peer, WORD_TAG + route, !outgoing, &place->said);
+    begin_next(ranks);
+}
+
+static bool is_over(const struct ranks *ranks, const struct place *place) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    if (place->waits || !processes->message_done(place->message)) return false;
+    return ranks->medium[place->route] == NO_ROUTE || processes->message_done(place->word);
 }
 
 /* Notes which messages are over, and when that was seen. */
@@ -148,15 +218,17 @@ static void look(struct ranks *ranks) {
     if (ranks->sums) rank_sums_look(ranks->sums);
     for (struct place **next = &ranks->pending; *next;) {
         struct place *place = *next;
-        if (!ranks->transport.class->processes->message_done(place->message)) {
+        if (!is_over(ranks, place)) {
             next = &place->next;
             continue;
         }
         *next = place->next;
         place->pending = false;
         place->when = clock_now();
-        if (place->route != NO_ROUTE) place->when = emulation_carry(ranks->emulation, place->route, place->when);
+        if (!place->outgoing) place->when = emulation_carry(ranks->emulation, place->route, place->when);
+        if (place->outgoing && ranks->medium[place->route] != NO_ROUTE) ranks->sending[ranks->medium[place->route]] = NULL;
     }
+    begin_next(ranks);
 }
 
 void ranks_reduce(struct transport *transport, int part, const struct transport_share *share, double when) {
