@@ -122,6 +122,10 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
 enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct planner_answer *answer, struct ps_error *error);
 
+/* Where a method only says that nothing fits: the layer that is furthest above every worker's memory, a stage with its worker, or else
+ * what all workers would need; with the limit. */
+void search_name_need(const struct planner_problem *problem, struct ps_error *error);
+
 /* The plan of a planner, simulated where that is possible. */
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);

@@ -304,23 +304,6 @@ static enum ps_status search_open(struct search *search, struct ps_error *error)
     return error_memory(error, "the tables of the planner", side * side * sizeof *search->next_state);
 }
 
-/* The last worker holds the fewest micro-batches. */
-static enum ps_status no_plan(const struct bipartition *data, struct ps_error *error) {
-    char needs[32], limit[32];
-    int last = data->workers - 1, worst = 0;
-    int64_t most = 0;
-    for (int l = 0; l < data->layers; l++) {
-        int64_t bytes = bipartition_memory(data, last, l, l + 1, l, l + 1, false);
-        if (bytes > most) most = bytes, worst = l;
-    }
-    return error_set(
-        error, PS_NO_PLAN,
-        "no bi-partition of %d layers over %d workers fits their memory; the largest layer, %d ('%s'), needs %s by "
-        "itself, and worker %d has %s",
-        data->layers, data->workers, worst + 1, data->problem->costs->layers[worst].name, text_bytes(most, needs), last,
-        text_bytes(data->problem->cluster->devices[last].memory_bytes, limit));
-}
-
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
     struct search search = {0};
     int *cuts = NULL;
@@ -335,7 +318,9 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     }
     int *i = cuts, *j = cuts + problem->workers + 1;
     status = find_least(&search, i, j, &period_ns, error);
-    if (status == PS_NO_PLAN) no_plan(&search.data, error);
+    if (status == PS_NO_PLAN)
+        error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", search.data.layers,
+                  problem->workers);
     if (status != PS_OK) goto out;
     TRY_OUT(bipartition_answer(&search.data, i, j, answer, error));
     answer->lower_bound_s = answer->objective_s;
