@@ -65,7 +65,7 @@ static struct costgraph *random_graph(uint64_t number) {
         nodes[v].activation_bytes = (int64_t)random_below(key, n++, 3000);
         nodes[v].parameter_bytes = 1 + (int64_t)random_below(key, n++, 3000);
         for (int u = 0; u < v; u++)
-            if (random_below(key, n++, 3) == 0) edges[edge_count++] = (struct costgraph_edge){u, v};
+            if (random_below(key, n++, 3) == 0) edges[edge_count++] = (struct costgraph_edge){.from = u, .to = v};
     }
     nodes[0].forward_s += 1e-6;
     struct costgraph *graph;

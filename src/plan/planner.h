@@ -27,6 +27,7 @@ struct planner_problem {
     int micro_batches;     /* of a mini-batch */
     int replicas_max;      /* of a stage; 0: all workers */
     double caution;        /* cut as if so large a share of transfers were the workers' own time (planners/pipedream.c) */
+    double bound_s;        /* no plan of the class has a smaller objective; 0: not known yet */
     int64_t reserve_bytes; /* of each worker's memory, to be left free */
 };
 
@@ -59,7 +60,7 @@ struct planner_answer {
 
 struct planner {
     const char *name, *summary;
-    bool yardstick;    /* shows what a paper's own program finds; never chosen by itself */
+    bool yardstick;    /* shows what a paper's own program finds; chosen by itself only with replicas */
     bool own_schedule; /* plans come with their schedule: a pattern, or stages that say how much they hold (1f1b-star) */
     bool replicates;   /* stages may have replicas */
     bool

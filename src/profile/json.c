@@ -135,7 +135,7 @@ static enum ps_status read_edge(const struct json_place *place, int nodes, struc
     json_int_t a = json_is_integer(from) ? json_integer_value(from) : -1, b = json_is_integer(to) ? json_integer_value(to) : -1;
     if (length != 2 || a < 0 || a >= nodes || b < 0 || b >= nodes)
         return json_error(place, error, "must be two of the nodes 0 to %d", nodes - 1);
-    *edge = (struct costgraph_edge){(int)a, (int)b};
+    *edge = (struct costgraph_edge){.from = (int)a, .to = (int)b};
     return PS_OK;
 }
 
@@ -242,7 +242,7 @@ enum ps_status profile_read_json(const char *path, struct ps_profile **profile, 
     struct json_place root = json_root(document, path);
     enum ps_status status = read_document(&root, profile, error);
     json_decref(document);
-    return status;
+    return json_tell_line(path, status, error);
 }
 
 enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **profile, struct ps_error *error) {

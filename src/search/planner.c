@@ -304,8 +304,7 @@ static enum ps_status solve(const struct search *search, const struct planner *p
 }
 
 /* The planners that make schedules reckon with a prediction in every update. Not all stages predict: the bound is what remains true
- * without, which no load exceeds by more than the layer whose update weighs most. Where the programs turn out to take less memory than was
- * reckoned and beat the bound all the same, only that all work has to be done remains. */
+ * without, which no load exceeds by more than the layer whose update weighs most. */
 static void free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan) {
     double least = 1, plain = 1.0 / problem->micro_batches;
     for (int l = 0; l < problem->costs->layer_count; l++) {
@@ -316,38 +315,17 @@ static void free_bound_of_predictions(const struct planner_problem *problem, str
     }
     struct plan_prediction *predicted = &plan->predicted;
     predicted->lower_bound_s *= least;
-    if (predicted->simulated && predicted->period_s < plan->micro_batches * predicted->lower_bound_s)
-        predicted->lower_bound_s = least_period_s(problem);
     predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
 }
 
-/* Where the method only says that nothing fits: the layer that is furthest above every worker's memory, or else all workers'. */
-static void name_need(const struct planner_problem *problem, struct ps_error *error) {
-    const struct ps_cluster *cluster = problem->cluster;
-    int64_t limit = 0, most = 0, needed = 0, all = 0;
-    int layer = 0;
-    char needs[32], has[32], said[sizeof error->message];
-    if (!error || !problem->slots || strstr(error->message, "needs ")) return;
-    for (int w = 0; w < problem->workers; w++) {
-        if (cluster->devices[w].memory_bytes == 0) return;
-        if (cluster->devices[w].memory_bytes > limit) limit = cluster->devices[w].memory_bytes;
-        all += cluster->devices[w].memory_bytes;
-    }
-    for (int l = 0; l < problem->costs->layer_count; l++) {
-        struct stage_cost cost = stage_cost(problem->costs, l, l);
-        struct worker_memory memory = stage_memory(&cost.size, &problem->slots[problem->workers - 1], problem->moments);
-        int64_t total = worker_memory_total(&memory);
-        if (total > most) most = total, layer = l;
-        needed += total;
-    }
-    snprintf(said, sizeof said, "%s", error->message);
-    if (most > limit)
-        snprintf(error->message, sizeof error->message,
-                 "%.600s: layer %d ('%s') alone needs %s, but no worker has more than %s", said, layer + 1,
-                 problem->costs->layers[layer].name, text_bytes(most, needs), text_bytes(limit, has));
-    else
-        snprintf(error->message, sizeof error->message, "%.600s: its layers need some %s, and all workers have %s", said,
-                 text_bytes(needed, needs), text_bytes(all, has));
+/* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the method counts
+ * one after the other, or the programs take less memory than was reckoned. That all work has to be done remains. */
+void search_free_beaten_bound(double least_s, struct ps_plan *plan) {
+    struct plan_prediction *predicted = &plan->predicted;
+    double micro_batch_s = predicted->period_s / plan->micro_batches;
+    if (!predicted->simulated || micro_batch_s >= predicted->lower_bound_s * (1 - 1e-9)) return;
+    predicted->lower_bound_s = fmin(least_s, micro_batch_s);
+    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
 }
 
 /* Sweeps over all replicas at once where workers are alike; otherwise, or where what they find does not fit, one choice of
@@ -380,6 +358,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                       .replicate = options->replicate,
                                       .replicas_max = search->replicas_max,
                                       .caution = search->caution,
+                                      .bound_s = search->bound_s,
                                       .paper_cost = options->paper_cost};
     struct ps_programs *programs = NULL;
     struct search_choice choice;
@@ -408,7 +387,9 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                            : solve(search, planner, &problem, &choice, plan, error);
     if (status == PS_OK && planner->own_schedule && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)
         free_bound_of_predictions(&problem, *plan);
-    if (status == PS_NO_PLAN) name_need(&problem, error);
+    if (status == PS_OK && !planner->yardstick && !problem.paper_cost)
+        search_free_beaten_bound(least_period_s(&problem), *plan);
+    if (status == PS_NO_PLAN) search_name_need(&problem, error);
 out:
     ps_programs_destroy(programs);
     return status;
