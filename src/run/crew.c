@@ -335,6 +335,10 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
             crew->sizes[crew->workers[number].stages[i].number] = crew->workers[number].stages[i].sizes;
     }
     if (crew->real) TRY(initialize_weights(crew, error));
+    /* Page faults belong to no step of training. Only now, so that what the weights' making took for a while and gave back does not
+     * come on top of the plan. A clock's blocks, of any size, are never read or written. */
+    for (int number = crew->first_here; crew->real && number < crew->end_here; number++)
+        memory_block_touch(&crew->workers[number].memory);
     struct transport_options options = {.programs = worker->programs,
                                         .slots = worker->slots,
                                         .processes = crew->processes,

@@ -196,8 +196,6 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
     snprintf(what, sizeof what, "worker %d", worker->number);
     take_shared(worker, options, what);
     TRY(memory_block_take(&worker->memory, (size_t)bytes - worker->shared.memory.size, what, error));
-    /* Page faults belong to no step of training. A clock's blocks, of any size, are never read or written. */
-    if (options->device->real) memory_block_touch(&worker->memory);
     for (int i = 0; i < worker->stage_count; i++) TRY(carve_stage(worker, &worker->stages[i], options, error));
     worker->workspace = memory_block_carve(&worker->memory, (size_t)needed.workspace);
     assert(worker_memory_taken(worker) == bytes);
