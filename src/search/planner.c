@@ -359,6 +359,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                       .replicas_max = search->replicas_max,
                                       .caution = search->caution,
                                       .bound_s = search->bound_s,
+                                      .ideals_max = search->ideals_max,
                                       .paper_cost = options->paper_cost};
     struct ps_programs *programs = NULL;
     struct search_choice choice;

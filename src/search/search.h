@@ -68,6 +68,7 @@ struct search {
     int replicas_max; /* of a stage; 0: all workers */
     double caution;   /* planner_problem.caution */
     double bound_s;   /* planner_problem.bound_s */
+    int ideals_max;   /* planner_problem.ideals_max */
     bool sweeps_only; /* of replicas: no plan where only search_replica_shapes would find one */
 };
 
