@@ -2,7 +2,7 @@
 # Training over MPI: under every schedule and weight policy the weights are those of the threads transport, bit for bit; what goes
 # wrong anywhere ends all ranks with one line and the right status. PENSTOCK is the program, PENSTOCK_MPIS lists MPIRUN=PROGRAM
 # for each MPI library to be tested. With PENSTOCK_TEST_ALL every schedule meets every policy on every library; else a few do that
-# stand for them.
+# stand for them. PENSTOCK_REFUSER is tests/refuser.c, to be preloaded.
 set -u
 
 : "${PENSTOCK:?the path of the program}"
@@ -26,11 +26,13 @@ complain() {
     failures=$((failures + 1))
 }
 
-# over RANKS ARGUMENT...: the program under mpirun; its status is in $status.
+# over RANKS ARGUMENT...: the program under mpirun, behind $prefix; its status is in $status.
+prefix=
 over() {
     ranks=$1
     shift
-    timeout 120 "$mpirun" -n "$ranks" "$program" "$@" >out 2>err
+    # shellcheck disable=SC2086
+    timeout 120 "$mpirun" -n "$ranks" $prefix "$program" "$@" >out 2>err
     status=$?
 }
 
@@ -89,12 +91,15 @@ plan() {
     cmp -s "$1-serial.safetensors" "$1-threads.safetensors" || complain "$1: threads make other weights than one thread"
 }
 
-same() { # RANKS SCHEDULE WEIGHTS [-replicated]
+# same RANKS SCHEDULE WEIGHTS [-replicated]: by $transport, with the options in $options; what it says is in `said`
+transport=mpi options=-q
+same() {
     name=$2-$3-$1${4:-}
     plan "$name" "$1" "$2" "$3"
     rm -rf run
     # shellcheck disable=SC2086
-    over "$1" train --plan "$name.json" $data --epochs 2 --out run -q
+    over "$1" train --plan "$name.json" $data --epochs 2 --out run --transport $transport $options
+    cp err said
     [ $status -eq 0 ] || complain "$mpirun $name: status $status"
     "$PENSTOCK" export --run run -o run.safetensors -q >/dev/null 2>err || complain "$mpirun $name: no weights"
     cmp -s run.safetensors "$name-threads.safetensors" || complain "$mpirun $name: other weights than with threads"
@@ -164,6 +169,28 @@ for pair in $PENSTOCK_MPIS; do
         done
     fi
     first=0
+
+    # Ranks that share no memory, or of which one cannot: blocks are messages. MPICH can play two hosts, of the ranks that are even and
+    # odd: then some blocks are, and others change places.
+    transport=mpi-messages
+    same 4 1f1b-async stash -replicated
+    transport=mpi
+    if [ -n "${PENSTOCK_REFUSER:-}" ]; then
+        options=
+        prefix="env LD_PRELOAD=$PENSTOCK_REFUSER REFUSER_RANK=1"
+        same 3 1f1b sync
+        grep -q 'worker 1: no shared memory .* go by messages' said || complain "$mpirun: does not say that memory cannot be shared"
+        ! grep -q 'share memory' said || complain "$mpirun: shares memory that cannot be shared"
+        prefix= options=-q
+    fi
+    if "$mpirun" --version | grep -q HYDRA; then
+        options=
+        export MPIR_CVAR_ODD_EVEN_CLIQUES=1
+        same 4 1f1b-async stash -replicated
+        [ "$(grep -c 'share memory' said)" -eq 2 ] || complain "$mpirun: two hosts do not share memory apart"
+        unset MPIR_CVAR_ODD_EVEN_CLIQUES
+        options=-q
+    fi
     [ -z "${PENSTOCK_TEST_ALL:-}" ] || all
 
     # Stage 1 forwards on worker 1 and backwards on worker 2.
@@ -178,6 +205,11 @@ for pair in $PENSTOCK_MPIS; do
     [ $status -eq 0 ] || complain "$mpirun split: status $status"
     for run in split run; do "$PENSTOCK" export --run $run -o $run.safetensors -q >/dev/null 2>err || complain "no weights of $run"; done
     cmp -s split.safetensors run.safetensors || complain "$mpirun split: other weights than with threads"
+    rm -rf run
+    # shellcheck disable=SC2086
+    over 3 train --plan split.json $data --epochs 2 --out run --transport mpi-messages -q
+    "$PENSTOCK" export --run run -o run.safetensors -q >/dev/null 2>err && cmp -s split.safetensors run.safetensors ||
+        complain "$mpirun split: other weights by messages"
 
     over 2 train --model $model --data synthetic:images,samples=96 --batch 8 --steps 4 --device reference --out profiled --json -q
     [ $status -eq 0 ] && [ "$(head -c 1 out)" = "{" ] && grep -q '"transport": "mpi"' out || complain "$mpirun: train --model"
@@ -196,6 +228,7 @@ for pair in $PENSTOCK_MPIS; do
         [ $status -eq 0 ] || complain "$mpirun: --emulate, status $status"
         [ "$(grep -ac 'profiling .* on cpu' err)" -eq 2 ] && [ -s "slow-$slow/profile-cpu-rank1.json" ] ||
             complain "$mpirun: costs of each type of device"
+        grep -q 'the ranks of .* share memory' err || complain "$mpirun: ranks of one host do not share memory"
     done
     cut() { awk '/"layers"/ { getline; getline; print $1 + 0; exit }' "$1/plan.json"; }
     [ "$(cut slow-0)" -lt "$(cut slow-1)" ] || complain "$mpirun: a slow worker has no less to do ($(cut slow-0), $(cut slow-1))"
