@@ -1,7 +1,8 @@
 #!/bin/sh
-# How large a batch fits four P100 of 16 GB under each method (PipeOptim's Table V): the largest micro-batch for which there is a plan
-# whose programs, with recomputation as in the paper, stay within the memory of every worker. Four stages by PipeDream's partition;
-# costs are worked out (gpu:p100), and decide the cut alone.
+# How large a batch fits four P100 of 16 GB under each method (PipeOptim's Table V): the largest micro-batch, to the sample, with
+# which no worker of the plan takes more, with recomputation as in the paper. The cut is the paper's: PipeDream's four stages, which
+# balance time and do not look at memory, the same for all methods. Costs are worked out (gpu:p100), and decide the cut alone.
+#   CUT=memory: as Penstock plans otherwise, with a cut for each method that looks at memory.
 #   largest_batch.sh [NETWORK...]
 set -eu
 cd "$(dirname "$0")/.."
@@ -23,41 +24,71 @@ SpecTrain 1f1b-async spectrain 1
 XPipe 1f1b-async xpipe 1
 PipeOptim 1f1b-async pipeoptim 1'
 
+limit=16000000000
+[ "${CUT:-pipedream}" = pipedream ] && limited= || limited="--memory 16GB"
+
+# What the fullest worker of a plan takes.
+fullest() {
+    awk -F'[:,]' '/"memory_bytes"/ { sum = 0; inside = 1; next } inside && /}/ { inside = 0; if (sum > most) most = sum }
+        inside { sum += $2 } END { printf "%.0f", most }' "$1"
+}
+
 # fits SAMPLES SCHEDULE WEIGHTS MICRO_BATCHES: is there a plan for micro-batches of so many samples?
 fits() {
     costs=$work/$name.$1.json
     [ -e "$costs" ] || "$penstock" profile --model "$network" --device gpu:p100 --micro-batch "$1" -o "$costs" --quiet >"$work/log" 2>&1
     status=0
-    "$penstock" plan --profile "$costs" --workers 4 --memory 16GB --bandwidth 10GB/s --method pipedream --recompute \
-        --schedule "$2" --weights "$3" --micro-batches "$4" --optimizer "$optimizer" --quiet >"$work/log" 2>&1 || status=$?
+    "$penstock" plan --profile "$costs" --workers 4 $limited --bandwidth 10GB/s --method pipedream --recompute --schedule "$2" \
+        --weights "$3" --micro-batches "$4" --optimizer "$optimizer" -o "$work/plan.json" --quiet >"$work/log" 2>&1 || status=$?
     [ $status = 0 ] || [ $status = 4 ] || { cat "$work/log" >&2; exit 1; }
-    return $status
+    [ $status = 0 ] && [ "$(fullest "$work/plan.json")" -le $limit ]
 }
 
-# The largest micro-batch, by doubling and bisection, to within one in 128.
+# The largest micro-batch, by doubling and bisection.
 largest() {
     low=0 high=1
     while fits $high "$@"; do low=$high high=$((2 * high)); done
-    while [ $((high - low)) -gt $((1 + low / 128)) ]; do
+    while [ $((high - low)) -gt 1 ]; do
         middle=$(((low + high) / 2))
         if fits $middle "$@"; then low=$middle; else high=$middle; fi
     done
     echo $low
 }
 
-echo "largest micro-batch on four workers of 16 GB, with recomputation; beside it the paper's batch for each GPU"
-echo
-echo "$methods" | awk '{ printf "%14s", $1 } BEGIN { printf "%-15s", "network" } END { print "" }'
-echo "$networks" | while read -r name network optimizer paper; do
-    case " ${*:-$name} " in *" $name "*) ;; *) continue ;; esac
-    printf '%-15s' "$name"
-    column=0
-    echo "$methods" | while read -r method schedule weights micro_batches; do
-        column=$((column + 1))
-        found=-
-        [ "$weights $optimizer" != "spectrain adam" ] && [ "$weights $optimizer" != "spectrain adamw" ] &&
-            found=$(largest "$schedule" "$weights" "$micro_batches")
-        printf '%14s' "$found ($(echo "$paper" | cut -d/ -f$column))"
+# What all workers' copies of the weights take, in MiB.
+weights_of() { awk -F'[:,]' '/"memory_bytes"/ { inside = 1 } inside && /"weights"/ { sum += $2; inside = 0 } END { printf "%.0f", sum / 1048576 }' "$1"; }
+
+# table CELL [NETWORK...]: a line for each network, CELL for each method.
+table() {
+    cell=$1
+    shift
+    echo "$methods" | awk '{ printf "%14s", $1 } BEGIN { printf "%-15s", "network" } END { print "" }'
+    echo "$networks" | while read -r name network optimizer paper; do
+        case " ${*:-$name} " in *" $name "*) ;; *) continue ;; esac
+        printf '%-15s' "$name"
+        column=0
+        echo "$methods" | while read -r method schedule weights micro_batches; do
+            column=$((column + 1))
+            found=-
+            [ "$weights $optimizer" != "spectrain adam" ] && [ "$weights $optimizer" != "spectrain adamw" ] &&
+                found=$($cell "$schedule" "$weights" "$micro_batches")
+            [ "$cell" != largest ] || found="$found ($(echo "$paper" | cut -d/ -f$column))"
+            printf '%14s' "$found"
+        done
+        echo
     done
-    echo
-done
+}
+
+# What the weights take with the cut for micro-batches of 64.
+copies() {
+    fits 64 "$@"
+    weights_of "$work/plan.json"
+}
+
+echo "largest micro-batch on four workers of 16 GB, with recomputation, cut by ${CUT:-pipedream}; beside it the paper's for each GPU"
+echo
+table largest "$@"
+echo
+echo "MiB that all workers together take for copies of the weights"
+echo
+table copies "$@"

@@ -1,16 +1,16 @@
 #!/bin/sh
 # Memory of each weight policy against its plan, four workers on 1f1b-async (sync: 1f1b): what the plan says, what the workers'
 # allocators took, and by how much the process grew at its peak, all workers together. What a process holds before it trains
-# anything (libraries, the runtime) is that of LeNet-5 with one sample, less its own plan. A process takes more than was planned by
-# the code of its kernels and the data that are read ahead; with one micro-batch to the mini-batch it takes less, since the memory
-# in which a layer's gradients wait to be added to those of the micro-batches before is planned and not touched.
+# anything (libraries, the runtime) is that of LeNet-5 with one sample, less its own plan. What a process takes beyond the plan is
+# the code of its kernels, the data that are read ahead, and what oneDNN's plain products take for themselves.
 # MODEL:MICRO_BATCH.
 #   bench/memory.sh [MODEL:MICRO_BATCH...]     POLICIES (all), OPTIMIZER (adam; spectrain: sgdm)
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
 policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim} optimizer=${OPTIMIZER:-adam} workers=4
-[ $# -gt 0 ] || set -- vgg16:16 resnet50,input=64:8 residual_lstm,seq=100:32 gpt2,layers=4,width=256,heads=4,seq=128,vocab=4000:8
+[ $# -gt 0 ] || set -- vgg16:16 resnet50,input=64:8 residual_lstm,seq=100:32 gnmt8,seq=20,vocab=4000,hidden=256:16 \
+    gpt2,layers=4,width=256,heads=4,seq=128,vocab=4000:8
 
 # The sum of a field over a document's workers.
 total() { awk -F'[:,]' -v name="\"$1\"" '{ key = $1; gsub(/[ \t{]/, "", key) } key == name { sum += $2 } END { printf "%.0f", sum }' "$2"; }

@@ -252,6 +252,13 @@ static inline void assert_same_weights(struct run_case one, struct run_case othe
     trained_free(&b);
 }
 
+/* Threads change nothing: one thread that runs all workers in turn comes to the same bits. */
+static inline void assert_threads_equal_serial(struct run_case wanted) {
+    struct run_case serial = wanted;
+    serial.transport = "serial";
+    assert_same_weights(wanted, serial);
+}
+
 /* For messages. */
 static inline const char *run_case_text(const struct run_case *wanted, char text[160]) {
     snprintf(text, 160, "%s %s %s, %d workers, M %d, %s", wanted->schedule, wanted->weights, wanted->optimizer, wanted->workers,

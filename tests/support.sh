@@ -78,10 +78,13 @@ each_mpi() {
     for job in $jobs; do wait "$job" || failures=$((failures + 1)); done
 }
 
-# over RANKS ARGUMENT...: the program under mpirun; its status is in $status.
+# over RANKS ARGUMENT...: the program under mpirun, behind $prefix; its status is in $status.
+prefix=
 over() {
     ranks=$1
     shift
-    timeout -k 5 120 "$mpirun" -n "$ranks" "$program" "$@" >out 2>err
+    # Words on purpose.
+    # shellcheck disable=SC2086
+    timeout -k 5 200 "$mpirun" -n "$ranks" $prefix "$program" "$@" >out 2>err
     status=$?
 }

@@ -52,6 +52,39 @@ static void files(void **state) {
     assert_status(json_read_file(test_directory, NULL, &root, &test_error), PS_BAD_INPUT, "cannot read");
 }
 
+/* The line of the field that a message names; of what should have it, where it is missing. */
+static void lines_of_fields(void **state) {
+    (void)state;
+    static const char text[] =
+        "\n{\"format\": \"}, ]\\\" {\",\n \"a\": [1,\n 2.5e-3, {\"b\":\n true, \"ba\": {}\n}\n, null],\n\"c\": -1}\n";
+    static const struct {
+        const char *message, *told;
+    } cases[] = {
+        {"f.json: must be", "f.json: must be (line 2)"},
+        {"f.json: format: is", "f.json: format: is (line 2)"},
+        {"f.json: a: is", "f.json: a: is (line 3)"},
+        {"f.json: a[0]: is", "f.json: a[0]: is (line 3)"},
+        {"f.json: a[1]: is", "f.json: a[1]: is (line 4)"},
+        {"f.json: a[2].b: is", "f.json: a[2].b: is (line 5)"},
+        {"f.json: a[2].ba: is", "f.json: a[2].ba: is (line 5)"},
+        {"f.json: a[2].x: is", "f.json: a[2].x: is (line 4)"},
+        {"f.json: a[3]: is", "f.json: a[3]: is (line 7)"},
+        {"f.json: c: is", "f.json: c: is (line 8)"},
+        {"f.json: line 3, column 1: is", "f.json: line 3, column 1: is"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        error_set(&test_error, PS_BAD_INPUT, "%s", cases[i].message);
+        json_add_line(text, &test_error);
+        assert_string_equal(test_error.message, cases[i].told);
+    }
+    static const char *const broken[] = {"", "{", "{\"a\"", "{\"a\": [", "[[[", "{\"a\": \"x\\", "]", "{\"a\" \"b\" 1 , , }"};
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        error_set(&test_error, PS_BAD_INPUT, "f.json: a[1].b: is");
+        json_add_line(broken[i], &test_error);
+        assert_non_null(strstr(test_error.message, "(line 1)"));
+    }
+}
+
 static const char document[] = "{\"workers\": 4, \"name\": \"a\", \"share\": 0.5, \"big\": 9007199254740993, \"on\": true,"
                                " \"none\": null, \"stages\": [{\"layers\": [1, 2]}, {\"layer\": 3}]}";
 
@@ -185,11 +218,8 @@ static void writes_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files),
-        cmocka_unit_test(typed_reads),
-        cmocka_unit_test(typed_refusals),
-        cmocka_unit_test(places),
-        cmocka_unit_test(numbers_read_back_the_same),
+        cmocka_unit_test(lines_of_fields), cmocka_unit_test(files),  cmocka_unit_test(typed_reads),
+        cmocka_unit_test(typed_refusals),  cmocka_unit_test(places), cmocka_unit_test(numbers_read_back_the_same),
         cmocka_unit_test(writes_files),
     };
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);

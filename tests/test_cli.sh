@@ -172,7 +172,7 @@ grep -q "<svg" timeline.svg && grep -q "</svg>" timeline.svg || complain "timeli
 head -c 1 trace.json | grep -q '[[{]' || complain "trace.json is not JSON"
 done_by simulate --plan plan.json --profile even.csv --bandwidth 1GB/s --svg arrows.svg --arrows && says '^critical path' &&
     says '^worker 0 .*▒'
-grep -q 'class="arrow"' arrows.svg || complain "arrows.svg has no arrows"
+grep -q 'class="arrow ' arrows.svg || complain "arrows.svg has no arrows"
 done_by simulate --plan plan.json --profile even.csv --bandwidth 1GB/s --against trace.json && says '^period .*0\.0%'
 refused 3 "no-trace" simulate --plan plan.json --profile even.csv --against no-trace
 done_by simulate --plan plan.json --profile even.csv --json -q && says_json simulate && says '"period_s": 0\.006'

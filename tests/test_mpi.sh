@@ -2,6 +2,7 @@
 # Training over MPI: under every schedule and weight policy the weights are those of the threads transport, bit for bit; what goes
 # wrong anywhere ends all ranks with one line and the right status. With PENSTOCK_TEST_ALL every schedule meets every policy on every
 # library; else a few do that stand for them. (What PENSTOCK and PENSTOCK_MPIS are stands in support.sh.)
+# PENSTOCK_REFUSER is tests/refuser.c, to be preloaded.
 . "$(dirname "$0")/support.sh"
 needs_mpi
 
@@ -146,7 +147,6 @@ fi
 for name in $everywhere $once $all; do
     [ -e "$name-threads.safetensors" ] || complain "$name: no weights"
 done
-# What a host sends to several goes through one cable: ranks take turns on it.
 cat >cables.json <<'END'
 { "format": "penstock-cluster", "version": 1, "devices": [ {"name": "a"}, {"name": "b"}, {"name": "c"} ], "links": [
   {"from": "a", "to": "*", "bandwidth_bytes_per_s": 1e9, "medium": "cable a"},
@@ -156,7 +156,8 @@ END
 
 # ------------------------------------------------------------------ the same over MPI
 
-# same NAME [OPTION...]
+# same NAME [OPTION...]: what it says is in `said`
+quiet=-q
 same() {
     name=$1
     shift
@@ -164,7 +165,8 @@ same() {
     data_for "$name"
     # shellcheck disable=SC2086
     over "$(sed -n 's/^  "workers": \([0-9]*\),$/\1/p; s/.*, "workers": \([0-9]*\),.*/\1/p' "$name.json")" train --plan "$name.json" $data --epochs 2 \
-        --out run -q "$@"
+        --out run $quiet "$@"
+    cp err said
     [ $status -eq 0 ] || {
         complain "$mpirun $name: status $status"
         return
@@ -174,6 +176,30 @@ same() {
     # What rank 0 was told of the others' losses and predictions is what it would have seen itself.
     for log in "$name" run; do sed -E 's/"(samples_per_s|elapsed_s)": [^,}]*//g' "$log/log.jsonl" >"log-of-$log"; done
     diff "log-of-$name" log-of-run >err || complain "$mpirun $name: another log"
+}
+
+# Ranks that share no memory, or of which one cannot: blocks are messages. MPICH can play two hosts, of the ranks that are even and odd: then
+# some blocks are, and others change places.
+messages() {
+    same replicated-async --transport mpi-messages
+    same bipartition --transport mpi-messages
+    # What a host sends to several goes through one cable: ranks take turns on it.
+    same bipartition --transport mpi-messages --cluster cables.json
+    quiet=
+    if [ -n "${PENSTOCK_REFUSER:-}" ]; then
+        prefix="env LD_PRELOAD=$PENSTOCK_REFUSER REFUSER_RANK=1"
+        same 1f1b-sync-3
+        grep -q 'worker 1: no shared memory .* go by messages' said || complain "$mpirun: does not say that memory cannot be shared"
+        ! grep -q 'share memory' said || complain "$mpirun: shares memory that cannot be shared"
+        prefix=
+    fi
+    if "$mpirun" --version | grep -q HYDRA; then
+        export MPIR_CVAR_ODD_EVEN_CLIQUES=1
+        same replicated-async
+        [ "$(grep -c 'share memory' said)" -eq 2 ] || complain "$mpirun: two hosts do not share memory apart"
+        unset MPIR_CVAR_ODD_EVEN_CLIQUES
+    fi
+    quiet=-q
 }
 
 # Unlike devices, played here: the first is slow, or the two others are. One rank of each type measures, and slow ones get less to do.
@@ -189,6 +215,7 @@ unlike_devices() {
         [ $status -eq 0 ] || complain "$mpirun: --emulate, status $status"
         [ "$(grep -ac 'profiling .* on cpu' err)" -eq 2 ] && [ -s "slow-$slow/profile-cpu-rank1.json" ] ||
             complain "$mpirun: costs of each type of device"
+        grep -q 'the ranks of .* share memory' err || complain "$mpirun: ranks of one host do not share memory"
     done
     cut() { awk '/"layers"/ { getline; getline; print $1 + 0; exit }' "$1/plan.json"; }
     [ "$(cut slow-0)" -lt "$(cut slow-1)" ] || complain "$mpirun: a slow worker has no less to do ($(cut slow-0), $(cut slow-1))"
@@ -215,7 +242,7 @@ library() {
             { grep -q '"prediction_error": \[' run/log.jsonl && grep -q '"prediction_error"' run/summary.json; } ||
             complain "$mpirun: no prediction errors"
     done
-    same bipartition --cluster cables.json
+    messages
     [ "$mpirun" != "$first" ] || for name in $once; do same "$name"; done
     for name in $all; do same "$name"; done
 

@@ -71,7 +71,7 @@ supervise() {
     : >launches
     struck=0
     # shellcheck disable=SC2086
-    begin timeout -k 5 ${moments:+10}200 ./ranked "$program" train --plan "$plan.json" $data --steps $steps --checkpoint-every 2 --out run --restarts 100 \
+    begin timeout -k 5 ${moments:+10}300 ./ranked "$program" train --plan "$plan.json" $data --steps $steps --checkpoint-every 2 --out run --restarts 100 \
         --launch "$mpirun -n %d ./ranked" "$@"
 }
 

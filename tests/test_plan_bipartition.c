@@ -17,6 +17,28 @@ struct instance {
     struct planner_problem problem;
 };
 
+static void make_layer(struct layer_cost *layer, bool last, struct random_key key, uint64_t *n) {
+    layer->time.forward_s = 1e-6 * (double)random_below(key, (*n)++, 9);
+    layer->time.backward_input_s = 1e-6 * (double)random_below(key, (*n)++, 9);
+    layer->time.backward_weight_s = 1e-6 * (double)(1 + random_below(key, (*n)++, 3));
+    int64_t *sizes = (int64_t *)&layer->size;
+    for (int f = 0; f < 7; f++) sizes[f] = 64 * (int64_t)random_below(key, (*n)++, 4);
+    if (last) layer->size.output_bytes = 0;
+    layer->size.value_bytes = random_below(key, (*n)++, 3) ? layer->size.output_bytes : layer->size.output_bytes / 2;
+}
+
+/* The same layers' costs on another type of device, and workers of either. */
+static void add_type(struct instance *instance, struct random_key key, uint64_t *n) {
+    struct ps_profile *other;
+    int layers = instance->profile->tables[0].layer_count;
+    assert_ok(profile_create(1, layers, &other, &test_error));
+    snprintf(other->device, sizeof other->device, "other");
+    for (int l = 0; l < layers; l++) make_layer(&other->tables[0].layers[l], l == layers - 1, key, n);
+    assert_ok(profile_add_device(instance->profile, other, &test_error));
+    for (int w = 0; w < instance->cluster->workers; w++)
+        if (random_below(key, (*n)++, 2)) snprintf(instance->cluster->devices[w].type, sizeof "other", "other");
+}
+
 static void make_instance(struct instance *instance, uint64_t number) {
     struct random_key key = test_key(number);
     uint64_t n = 0;
@@ -29,16 +51,7 @@ static void make_instance(struct instance *instance, uint64_t number) {
     assert_ok(profile_create(1, layers, &instance->profile, &test_error));
     struct cost_table *table = &instance->profile->tables[0];
     table->input_bytes = 64;
-    for (int l = 0; l < layers; l++) {
-        struct layer_cost *layer = &table->layers[l];
-        layer->time.forward_s = 1e-6 * (double)random_below(key, n++, 9);
-        layer->time.backward_input_s = 1e-6 * (double)random_below(key, n++, 9);
-        layer->time.backward_weight_s = 1e-6 * (double)(1 + random_below(key, n++, 3));
-        int64_t *sizes = (int64_t *)&layer->size;
-        for (int f = 0; f < 7; f++) sizes[f] = 64 * (int64_t)random_below(key, n++, 4);
-        if (l == layers - 1) layer->size.output_bytes = 0;
-        layer->size.value_bytes = random_below(key, n++, 3) ? layer->size.output_bytes : layer->size.output_bytes / 2;
-    }
+    for (int l = 0; l < layers; l++) make_layer(&table->layers[l], l == layers - 1, key, &n);
     for (int w = 0; w < workers; w++) {
         instance->slots[w] =
             (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w<workers - 1, w> 0, 0, false};
@@ -52,6 +65,7 @@ static void make_instance(struct instance *instance, uint64_t number) {
                                                  .slots = memory ? instance->slots : NULL,
                                                  .moments = moments,
                                                  .paper_cost = random_below(key, n++, 2)};
+    if (random_below(key, n++, 3) == 0) add_type(instance, key, &n);
 }
 
 static void free_instance(struct instance *instance) {
@@ -137,7 +151,8 @@ static void layer_wise_memory(void **state) {
         for (int first = 0; first < data.layers; first++)
             for (int last = first; last < data.layers; last++)
                 for (int k = 0; k < data.workers; k++) {
-                    struct stage_cost cost = stage_cost(instance.problem.costs, first, last);
+                    const char *type = instance.cluster->devices[k].type;
+                    struct stage_cost cost = stage_cost(cost_table_on(instance.problem.costs, type), first, last);
                     struct worker_memory memory = stage_memory(&cost.size, &instance.slots[k], instance.problem.moments);
                     assert_int_equal(bipartition_memory(&data, k, first, last + 1, first, last + 1, false),
                                      worker_memory_total(&memory));
@@ -186,7 +201,7 @@ static void published_algorithm(void **state) {
         make_instance(&instance, 20000 + number);
         instance.problem.slots = NULL;
         instance.problem.paper_cost = true;
-        for (int w = 0; w < instance.problem.workers; w++) instance.cluster->devices[w].speed = 1;
+        for (int w = 0; w < instance.problem.workers; w++) instance.cluster->devices[w] = (struct cluster_device){.speed = 1};
         if (instance.cluster->link_count > 0) instance.cluster->links[0].bandwidth_bytes_per_s = 8e6;
         assert_ok(bipartition_open(&instance.problem, &data, &test_error));
         assert_ok(planner_bipartition.solve(&instance.problem, &exact, &test_error));
@@ -274,8 +289,11 @@ static void orders(void **state) {
             assert_true(answer.objective_s == best);
             for (int s = 0; s < answer.stage_count; s++) {
                 const struct planned_stage *stage = &answer.stages[s];
-                struct layer_times time = stage_cost(instance.problem.costs, stage->first, stage->last).time;
-                load_s[stage->forward] += time.forward_s;
+                const struct cluster_device *devices = instance.cluster->devices;
+                const struct cost_table *forward = cost_table_on(instance.problem.costs, devices[stage->forward].type),
+                                        *backward = cost_table_on(instance.problem.costs, devices[stage->backward].type);
+                struct layer_times time = stage_cost(backward, stage->first, stage->last).time;
+                load_s[stage->forward] += stage_cost(forward, stage->first, stage->last).time.forward_s;
                 load_s[stage->backward] += time.backward_input_s + time.backward_weight_s;
             }
             for (int w = 0; w < instance.problem.workers; w++)

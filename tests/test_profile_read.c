@@ -102,7 +102,7 @@ static void csv_broken(void **state) {
         {HEADER "a,1,1,1,-4,1\n", "line 2: output_bytes: '-4' is not"},
         {HEADER "a,1,1,1,1,1e300\n", "line 2: stash_bytes: '1e300' is not"},
         {HEADER ",1,1,1,1,1\n", "line 2: name: '' is empty"},
-        {HEADER "a,0,0,1,1,1\n", "no layer takes any time"},
+        {HEADER "a,0,0,1,1,1\n", "line 2: costs[0].layers: no layer takes any time"},
         {HEADER "a,1 2,1,1,1,1\n", "line 2: forward_s: '1 2' is not a number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -312,9 +312,11 @@ static void graph_broken(void **state) {
     } cases[] = {
         {NODE("node1") "hello\n", "line 2: line: 'hello' is neither a node nor an edge"},
         {NODE("node1") "\tnode1 -- node2\n", "line 2: edge: 'node2' is no node"},
-        {NODE("node1") NODE("node1"), "node 'node1' stands twice"},
-        {NODE("node1") NODE("node2") "\tnode1 -- node2\n\tnode2 -- node1\n", "node 'node1' stands on or behind a cycle"},
-        {NODE("node1") "\tnode1 -- node1\n", "cycle"},
+        {NODE("node1") NODE("node2") NODE("node1"), "bad.txt: line 3: node 'node1' stands twice, first in line 1"},
+        {NODE("node1") NODE("node2") "\tnode1 -- node2\n\tnode2 -- node1\n", "bad.txt: line 4: edge: 'node2 -- node1' closes a cycle"},
+        {NODE("node1") NODE("node2") NODE("node3") "\tnode2 -- node1\n\tnode1 -- node2\n\tnode2 -- node3\n",
+         "line 5: edge: 'node1 -- node2' closes a cycle"},
+        {NODE("node1") "\tnode1 -- node1\n", "line 2: edge: 'node1 -- node1' closes a cycle"},
         {"node1 -- A -- forward_compute_time=1, backward_compute_time=1\n", "line 1: node1: needs forward_compute_time"},
         {"node1 -- A -- forward_compute_time=1, forward_compute_time=1\n", "stands twice"},
         {"node1 -- A -- forward_time=1\n", "line 1: field: 'forward_time' is not known"},
@@ -324,9 +326,9 @@ static void graph_broken(void **state) {
         {"node1 -- A" COSTS(1, 1, [4; 4, 4), "activation_size: '[4; 4' has no closing bracket"},
         {"node1 -- A" COSTS(1, 1, [4; x], 4), "activation_size: 'x' is not a number"},
         {"node1 -- A" COSTS(1, 1, 4, 1e30), "parameter_size: '1e30' is not"},
-        {"node1 -- Input" COSTS(1, 1, 4, 4), "no node takes any time"},
-        {"node1 -- A" COSTS(0, 0, 4, 4), "no node takes any time"},
-        {"\tnode1 -- node2\n", "no nodes"},
+        {"node1 -- Input" COSTS(1, 1, 4, 4), "line 1: 'node1' takes no time"},
+        {"node1 -- A" COSTS(0, 0, 4, 4), "line 1: 'node1' takes no time"},
+        {"\tnode1 -- node2\n", "line 1: no nodes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ps_profile *profile = NULL;

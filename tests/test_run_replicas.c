@@ -37,9 +37,7 @@ static void test_threads_equal_serial(void **state) {
                                       .evaluate_every = 3,
                                       .valid = "synthetic:images,samples=10"};
             wanted = with_layout(wanted, layouts[runs % LAYOUTS]);
-            struct run_case serial = wanted;
-            serial.transport = "serial";
-            assert_same_weights(wanted, serial);
+            assert_threads_equal_serial(wanted);
             runs++;
         }
     print_message("%d pairs of runs\n", runs);
@@ -53,9 +51,7 @@ static void test_layouts(void **state) {
         struct run_case wanted = {
             .schedule = "1f1b-async", .weights = "pipeoptim", .steps = 8, .evaluate_every = 5, .micro_batch = 2};
         wanted = with_layout(wanted, layouts[l]);
-        struct run_case serial = wanted;
-        serial.transport = "serial";
-        assert_same_weights(wanted, serial);
+        assert_threads_equal_serial(wanted);
     }
 }
 
@@ -116,11 +112,10 @@ static void test_chimera(void **state) {
                                    .valid = "synthetic:images,samples=10",
                                    .evaluate_every = 2,
                                    .recompute = M == 4};
-            struct run_case serial = two, one = two;
-            serial.transport = "serial";
+            struct run_case one = two;
             one.schedule = "1f1b";
             one.workers = 1;
-            assert_same_weights(two, serial);
+            assert_threads_equal_serial(two);
             struct trained a = run_case_weights(two), b = run_case_weights(one);
             assert_true(M > 2 || trained_equal(&a, &b));
             assert_true(difference(&a, &b) < 1e-6);
@@ -139,9 +134,7 @@ static void test_batch_normalization(void **state) {
                               .replicas = {2, 1, 2},
                               .steps = 6,
                               .data = "synthetic:images,samples=64"};
-    struct run_case serial = wanted;
-    serial.transport = "serial";
-    assert_same_weights(wanted, serial);
+    assert_threads_equal_serial(wanted);
 }
 
 /* Losses and accuracies of training and evaluation. */

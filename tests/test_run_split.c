@@ -40,9 +40,7 @@ static void test_threads_equal_serial(void **state) {
                                       .steps = 7,
                                       .evaluate_every = 3,
                                       .valid = "synthetic:images,samples=10"};
-            struct run_case serial = wanted;
-            serial.transport = "serial";
-            assert_same_weights(wanted, serial);
+            assert_threads_equal_serial(wanted);
             runs++;
         }
     print_message("%d pairs of runs\n", runs);

@@ -130,10 +130,53 @@ static void contradictions_are_named(void **state) {
     ps_cluster_destroy(cluster);
     write_cluster(directory, "wide", "deep", cluster_path);
     assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
-    options.method = "bipartition";
+    options.method = "bipartition-paper";
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "the cluster has several");
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
+    test_directory_remove(directory);
+}
+
+/* Two layers; "fore" takes 1 s for each forward and 4 s for each backward, "back" the other way round. Cut once, whoever has a layer takes
+ * 5 s for it; with the forwards on fore and the backwards on back both take 2 s. */
+static void forwards_and_backwards_go_where_they_are_fast(void **state) {
+    (void)state;
+    char directory[4096], paths[8600], cluster_path[4200];
+    test_directory_make(directory);
+    for (int device = 0; device < 2; device++) {
+        struct ps_profile *profile;
+        assert_ok(profile_create(1, 2, &profile, &test_error));
+        snprintf(profile->model, sizeof profile->model, "chain");
+        snprintf(profile->device, sizeof profile->device, "%s", device ? "back" : "fore");
+        profile->threads = profile->tables[0].micro_batch = 1;
+        for (int l = 0; l < 2; l++) {
+            struct layer_cost *layer = &profile->tables[0].layers[l];
+            snprintf(layer->name, sizeof layer->name, "layer%d", l);
+            snprintf(layer->kind, sizeof layer->kind, "linear");
+            layer->time = (struct layer_times){.forward_s = device ? 4 : 1, .backward_input_s = device ? 1 : 4};
+        }
+        snprintf(paths, sizeof paths, "%s/%d.json", directory, device);
+        assert_ok(ps_profile_write(profile, paths, &test_error));
+        ps_profile_destroy(profile);
+    }
+    snprintf(paths, sizeof paths, "%s/0.json,%s/1.json", directory, directory);
+    /* In the given order and, for bipartition-order, in the wrong one. */
+    static const char *const methods[2] = {"bipartition", "bipartition-order"};
+    for (int order = 0; order < 2; order++) {
+        struct ps_profile *profile;
+        struct ps_cluster *cluster;
+        struct ps_plan *plan;
+        write_cluster(directory, order ? "back" : "fore", order ? "fore" : "back", cluster_path);
+        assert_ok(ps_profile_read(paths, &profile, &test_error));
+        assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+        struct ps_plan_options options = {.method = methods[order], .schedule = "1f1b-async", .weights = "latest"};
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        assert_true(fabs(plan->predicted.objective_s - 2) < 1e-9);
+        assert_true(plan->predicted.simulated);
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
     test_directory_remove(directory);
 }
 
@@ -142,6 +185,7 @@ int main(void) {
         cmocka_unit_test(each_type_has_its_costs),
         cmocka_unit_test(replicas_have_their_own_costs),
         cmocka_unit_test(contradictions_are_named),
+        cmocka_unit_test(forwards_and_backwards_go_where_they_are_fast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

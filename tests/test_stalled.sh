@@ -24,7 +24,7 @@ begin() {
     shift
     (
         began=$(date +%s)
-        timeout -k 5 100 "$@" train --model lenet5,input=16,channels=3,classes=2 --schedule 1f1b-async --weights stash --batch 2 \
+        timeout -k 5 250 "$@" train --model lenet5,input=16,channels=3,classes=2 --schedule 1f1b-async --weights stash --batch 2 \
             --data images:images --epochs 3 --device reference --out "$name" $more -q >/dev/null 2>"$name.err"
         echo $? >"$name.status"
         echo $(($(date +%s) - began)) >"$name.seconds"

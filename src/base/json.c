@@ -11,9 +11,6 @@
 #include "base/file.h"
 #include "base/text.h"
 
-/* No file of ours comes near it; a wrong file should not fill the memory. */
-#define FILE_LIMIT ((size_t)1 << 30)
-
 static const char *kind_of(const json_t *value) {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -91,8 +88,9 @@ enum ps_status json_parse(const char *text, size_t size, const char *name, const
 enum ps_status json_read_file(const char *path, const char *format, json_t **root, struct ps_error *error) {
     char *data;
     size_t size;
-    TRY(file_read(path, FILE_LIMIT, &data, &size, error));
+    TRY(file_read(path, JSON_FILE_LIMIT, &data, &size, error));
     enum ps_status status = json_parse(data, size, path, format, root, error);
+    if (status != PS_OK) json_add_line(data, error);
     free(data);
     return status;
 }

@@ -18,7 +18,7 @@ struct memory_block {
 enum ps_status memory_block_take(struct memory_block *block, size_t size, const char *what, struct ps_error *error);
 /* The next `bytes` (rounded up) of the block; asserts that they fit: sizes are planned, so not fitting is our bug. */
 void *memory_block_carve(struct memory_block *block, size_t bytes);
-/* Makes the system back the whole block now, zeroed: nothing of it costs a page fault later. */
+/* Makes the system back the whole block now, whatever stands in it: nothing of it costs a page fault later. */
 void memory_block_touch(struct memory_block *block);
 void memory_block_release(struct memory_block *block);
 

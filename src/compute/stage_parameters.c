@@ -1,8 +1,8 @@
 /* A stage's parameters by name: initial values, and the way from and to canonical order. */
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "compute/stage_plan.h"
 #include "graph/split.h"
 
@@ -102,13 +102,14 @@ enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weigh
         if (bytes > largest) largest = bytes;
     }
     if (largest == 0) return PS_OK;
-    float *canonical = malloc(largest);
-    if (canonical == NULL) return error_memory(error, "initial weights", largest);
+    struct memory_block block; /* which goes back to the system: what is freed the C library would keep */
+    TRY(memory_block_take(&block, largest, "initial weights", error));
+    float *canonical = memory_block_carve(&block, largest);
     enum ps_status status = PS_OK;
     for (int p = 0; p < count && status == PS_OK; p++) {
         fill_initial(stage_parameter(stage, p), seed, canonical);
         status = stage_import(stage, p, canonical, weights, statistics, error);
     }
-    free(canonical);
+    memory_block_release(&block);
     return status;
 }

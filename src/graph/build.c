@@ -146,6 +146,15 @@ int build_inception_unit(struct builder *builder, int input, const char *name, s
     return build_relu(builder, x, part);
 }
 
+int build_inception_end(struct builder *builder, int input, float dropout, int classes, float deviation) {
+    int x = build_global_pool(builder, input, "avgpool");
+    x = build_flatten(builder, x, "flatten");
+    x = build_dropout(builder, x, "dropout", dropout);
+    x = build_linear(builder, x, "fc", classes);
+    if (x >= 0) graph_set_initial(builder->graph, x, 0, (struct initial){INITIAL_NORMAL, deviation});
+    return build_cross_entropy(builder, x, "loss");
+}
+
 int build_add(struct builder *builder, int a, int b, const char *name) {
     return graph_add(builder->graph, OPERATOR_ADD, name, NULL, (const int[]){a, b}, 2, builder->error);
 }

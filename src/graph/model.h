@@ -51,6 +51,8 @@ int build_convolution(struct builder *builder, int input, const char *name, int 
 /* Convolution without bias, batch normalisation (epsilon 1e-3) and ReLU as NAME.conv, NAME.bn and NAME.relu; weights start
  * normal with the `deviation`: the unit of the Inception networks. */
 int build_inception_unit(struct builder *builder, int input, const char *name, struct attributes convolution, float deviation);
+/* Their end: global pooling, dropout, one linear layer whose weights start in the same way, and the loss. */
+int build_inception_end(struct builder *builder, int input, float dropout, int classes, float deviation);
 /* He's initial values as torchvision's networks use them: weights normal with the variance 2 / (kernel area * output channels),
  * bias 0. */
 void build_he_initial(struct builder *builder, int convolution);

@@ -244,7 +244,7 @@ enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, st
     struct json_place root = json_root(document, path);
     enum ps_status status = read_document(&root, cluster, error);
     json_decref(document);
-    return status;
+    return json_tell_line(path, status, error);
 }
 
 enum ps_status cluster_parse(const char *text, size_t size, struct ps_cluster **cluster, struct ps_error *error) {

@@ -250,7 +250,7 @@ enum ps_status ps_plan_read(const char *path, struct ps_plan **plan, struct ps_e
     struct json_place root = json_root(document, path);
     enum ps_status status = read_document(&root, plan, error);
     json_decref(document);
-    return status;
+    return json_tell_line(path, status, error);
 }
 
 enum ps_status plan_parse(const char *text, size_t size, struct ps_plan **plan, struct ps_error *error) {

@@ -76,6 +76,23 @@ static int topological_places(const struct costgraph *graph, int *place, int *wa
     return done;
 }
 
+/* The last line of the file that has an edge of a cycle among the nodes without a place. */
+static enum ps_status refuse_cycle(const struct costgraph *graph, const int *place, int *edge_to, struct ps_error *error) {
+    int node = 0;
+    for (int e = 0; e < graph->edge_count; e++)
+        if (place[graph->edges[e].from] < 0) edge_to[graph->edges[e].to] = e;
+    while (place[node] >= 0) node++;
+    /* Each reads from another such node, so the way back ends on a cycle. */
+    for (int steps = 0; steps < graph->node_count; steps++) node = graph->edges[edge_to[node]].from;
+    const struct costgraph_edge *last = &graph->edges[edge_to[node]];
+    for (int n = last->from; n != node; n = graph->edges[edge_to[n]].from)
+        if (graph->edges[edge_to[n]].line > last->line) last = &graph->edges[edge_to[n]];
+    error_set(error, PS_BAD_INPUT, "edge: '%s -- %s' closes a cycle; edges must lead from a node to later ones",
+              graph->nodes[last->from].name, graph->nodes[last->to].name);
+    if (last->line > 0) error_prefix(error, "line %d", last->line);
+    return PS_BAD_INPUT;
+}
+
 static enum ps_status sort_nodes(struct costgraph *graph, struct ps_error *error) {
     size_t count = (size_t)graph->node_count;
     int *scratch = malloc(3 * count * sizeof *scratch);
@@ -87,17 +104,15 @@ static enum ps_status sort_nodes(struct costgraph *graph, struct ps_error *error
     }
     int *place = scratch;
     if (topological_places(graph, place, scratch + count, scratch + 2 * count) < graph->node_count) {
-        int node = 0;
-        while (place[node] >= 0) node++;
-        status =
-            error_set(error, PS_BAD_INPUT, "node '%s' stands on or behind a cycle; edges must lead from a node to later ones",
-                      graph->nodes[node].name);
+        status = refuse_cycle(graph, place, scratch + count, error);
         goto out;
     }
     for (int n = 0; n < graph->node_count; n++) sorted[place[n]] = graph->nodes[n];
     memcpy(graph->nodes, sorted, count * sizeof *sorted);
-    for (int e = 0; e < graph->edge_count; e++)
-        graph->edges[e] = (struct costgraph_edge){place[graph->edges[e].from], place[graph->edges[e].to]};
+    for (int e = 0; e < graph->edge_count; e++) {
+        graph->edges[e].from = place[graph->edges[e].from];
+        graph->edges[e].to = place[graph->edges[e].to];
+    }
     index_edges(graph);
 out:
     free(scratch);
@@ -113,7 +128,12 @@ static enum ps_status form_layers(struct costgraph *graph, struct ps_error *erro
         node->layer = node->input ? -1 : layer;
         if (!node->input && node->forward_s + node->backward_s > 0) layer++;
     }
-    if (layer == 0) return error_set(error, PS_BAD_INPUT, "no node takes any time");
+    if (layer == 0) {
+        const struct costgraph_node *last = &graph->nodes[graph->node_count - 1];
+        error_set(error, PS_BAD_INPUT, "'%s' takes no time, nor does any other node", last->name);
+        if (last->line > 0) error_prefix(error, "line %d", last->line);
+        return PS_BAD_INPUT;
+    }
     for (int n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].layer == layer) graph->nodes[n].layer = layer - 1;
     graph->layer_count = layer;

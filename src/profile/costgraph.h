@@ -17,10 +17,12 @@ struct costgraph_node {
     int64_t activation_bytes, parameter_bytes;
     bool input; /* the description starts with "Input": the data, which counts nothing */
     int layer;  /* of the chain, from 0; -1: an input */
+    int line;   /* of the file; 0: not known */
 };
 
 struct costgraph_edge {
     int from, to;
+    int line; /* of the file; 0: not known */
 };
 
 struct costgraph {

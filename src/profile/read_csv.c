@@ -82,9 +82,8 @@ static enum ps_status read_layers(struct lines *lines, int column_count, struct 
 enum ps_status profile_read_csv(const char *data, size_t size, struct ps_profile **profile, struct ps_error *error) {
     struct lines lines = {.rest = {data, size}};
     struct span line;
-    struct ps_profile *made = NULL;
+    struct ps_profile *made;
     int layers = count_lines(data, size) - 1, column_count;
-    enum ps_status status;
     if (!lines_next(&lines, &line)) return error_set(error, PS_BAD_INPUT, "line 1: the file is empty");
     TRY(read_header(line, lines.number, &column_count, error));
     if (layers < 1) return error_set(error, PS_BAD_INPUT, "line %d: no layer follows the header", lines.number + 1);
@@ -92,11 +91,14 @@ enum ps_status profile_read_csv(const char *data, size_t size, struct ps_profile
         return error_set(error, PS_BAD_INPUT, "line %d: %d layers; at most %d are accepted", PROFILE_LAYERS_MAX + 2, layers,
                          PROFILE_LAYERS_MAX);
     TRY(profile_create(1, layers, &made, error));
-    TRY_OUT(read_layers(&lines, column_count, &made->tables[0], error));
-    TRY_OUT(profile_check(made, error));
-    *profile = made;
-    return PS_OK;
-out:
-    ps_profile_destroy(made);
+    enum ps_status status = read_layers(&lines, column_count, &made->tables[0], error);
+    if (status == PS_OK) {
+        status = profile_check(made, error);
+        if (status != PS_OK) error_prefix(error, "line %d", lines.number); /* where it is known to be wrong as a whole */
+    }
+    if (status == PS_OK)
+        *profile = made;
+    else
+        ps_profile_destroy(made);
     return status;
 }

@@ -83,7 +83,7 @@ static enum ps_status read_node(struct reader *reader, struct span line, int num
     TRY(grow((void **)&reader->nodes, reader->node_count, &reader->node_capacity, sizeof *reader->nodes, error));
     if (reader->node_count == PROFILE_LAYERS_MAX)
         return error_set(error, PS_BAD_INPUT, "line %d: more than %d nodes", number, PROFILE_LAYERS_MAX);
-    struct costgraph_node node = {0};
+    struct costgraph_node node = {.line = number};
     struct span rest = line, id = span_split(&rest, " -- "), description = span_trim(span_split(&rest, " -- "));
     struct span costs = span_split(&rest, " -- ");
     unsigned seen = 0;
@@ -140,12 +140,16 @@ static enum ps_status resolve_edges(const struct reader *reader, struct place *p
     int count = reader->node_count;
     for (int n = 0; n < count; n++) places[n] = (struct place){reader->nodes[n].name, n};
     qsort(places, (size_t)count, sizeof *places, compare_places);
-    for (int n = 1; n < count; n++)
-        if (strcmp(places[n - 1].name, places[n].name) == 0)
-            return error_set(error, PS_BAD_INPUT, "node '%s' stands twice", places[n].name);
+    for (int n = 1; n < count; n++) {
+        if (strcmp(places[n - 1].name, places[n].name) != 0) continue;
+        int one = reader->nodes[places[n - 1].node].line, other = reader->nodes[places[n].node].line;
+        return error_set(error, PS_BAD_INPUT, "line %d: node '%s' stands twice, first in line %d", one > other ? one : other,
+                         places[n].name, one > other ? other : one);
+    }
     for (int e = 0; e < reader->edge_count; e++) {
         TRY(look_up(places, count, reader->edges[e][0], reader->edge_lines[e], &edges[e].from, error));
         TRY(look_up(places, count, reader->edges[e][1], reader->edge_lines[e], &edges[e].to, error));
+        edges[e].line = reader->edge_lines[e];
     }
     return PS_OK;
 }
@@ -159,7 +163,7 @@ static enum ps_status read_all(struct reader *reader, const char *text, size_t s
             return span_error(error, lines.number, "line", line, "is neither a node nor an edge (no ' -- ' in it)");
         TRY(separators == 1 ? read_edge(reader, line, lines.number, error) : read_node(reader, line, lines.number, error));
     }
-    if (reader->node_count == 0) return error_set(error, PS_BAD_INPUT, "line 1: no nodes");
+    if (reader->node_count == 0) return error_set(error, PS_BAD_INPUT, "line %d: no nodes up to here", lines.number);
     return PS_OK;
 }
 
@@ -188,8 +192,13 @@ out:
     return status;
 }
 
+/* What is wrong with the graph as a whole is told of its last node. */
 enum ps_status profile_read_graph(const char *data, size_t size, struct ps_profile **profile, struct ps_error *error) {
     struct costgraph *graph;
     TRY(costgraph_parse(data, size, &graph, error));
-    return costgraph_profile(graph, profile, error);
+    int line = 0;
+    for (int n = 0; n < graph->node_count; n++) line = graph->nodes[n].line > line ? graph->nodes[n].line : line;
+    enum ps_status status = costgraph_profile(graph, profile, error);
+    if (status == PS_BAD_INPUT) error_prefix(error, "line %d", line);
+    return status;
 }

@@ -329,17 +329,25 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
     for (int number = crew->first_here; number < crew->end_here; number++) {
         struct worker_options options = *worker;
         options.number = number;
+        options.shared = crew->transport_class->shares_memory && processes_has_neighbours(crew->processes, number);
         TRY(worker_take_memory(&crew->workers[number], &options, error));
         for (int i = 0; i < crew->workers[number].stage_count; i++)
             crew->sizes[crew->workers[number].stages[i].number] = crew->workers[number].stages[i].sizes;
     }
     if (crew->real) TRY(initialize_weights(crew, error));
+    /* Page faults belong to no step of training. Only now, so that what the weights' making took for a while and gave back does not
+     * come on top of the plan. A clock's blocks, of any size, are never read or written. */
+    for (int number = crew->first_here; crew->real && number < crew->end_here; number++)
+        memory_block_touch(&crew->workers[number].memory);
     struct transport_options options = {.programs = worker->programs,
                                         .slots = worker->slots,
                                         .processes = crew->processes,
                                         .sizes = crew->sizes,
                                         .emulated = worker->emulated,
-                                        .cluster = worker->cluster};
+                                        .cluster = worker->cluster,
+                                        .shared_backed = crew->real};
+    const struct worker *here = &crew->workers[crew->first_here];
+    if (here->shared.memory.base) options.shared = &here->shared;
     for (int stage = 0; stage < worker->programs->stages; stage++)
         if (programs_replicas(worker->programs, stage) > 1 && !crew->transport_class->reduce)
             return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of the %d replicas of stage %d",

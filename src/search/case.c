@@ -327,6 +327,8 @@ static void fill_prediction(const struct search *search, const struct search_bes
         double load_s = partition_load_s(&problem, s, first_layer(best->last, s), best->last[s]) / search_replicas(best);
         for (int r = 0; r < search_replicas(best); r++) prediction->load_s[search_replica_worker(best, s, r)] += load_s;
     }
+    int samples = best->chosen.costs->micro_batch > 0 ? best->chosen.costs->micro_batch : 1;
+    search_free_beaten_bound(samples / search_case_bound(search, &best->chosen), plan);
     search_explain(search, best->simulation, memory_gain_s(search, best), plan);
     prediction->solve_s = clock_now() - search->start_s;
 }

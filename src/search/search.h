@@ -67,6 +67,8 @@ struct search {
     double start_s;
     int replicas_max; /* of a stage; 0: all workers */
     double caution;   /* planner_problem.caution */
+    double bound_s;   /* planner_problem.bound_s */
+    int ideals_max;   /* planner_problem.ideals_max */
     bool sweeps_only; /* of replicas: no plan where only search_replica_shapes would find one */
 };
 
@@ -121,6 +123,17 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
  * stage, what it needs and the limit. */
 enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct planner_answer *answer, struct ps_error *error);
+
+/* No plan is faster, for a micro-batch. */
+double search_least_period_s(const struct planner_problem *problem);
+/* A bound that reckoned with a prediction in every update becomes one without. */
+void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan);
+/* A lower bound that the plan's simulated period is below becomes `least_s`. */
+void search_free_beaten_bound(double least_s, struct ps_plan *plan);
+
+/* Where a method only says that nothing fits: the layer that is furthest above every worker's memory, a stage with its worker, or else
+ * what all workers would need; with the limit. */
+void search_name_need(const struct planner_problem *problem, struct ps_error *error);
 
 /* The plan of a planner, simulated where that is possible. */
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,

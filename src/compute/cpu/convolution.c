@@ -181,14 +181,16 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     return primitive_run(&c->weight_reorder, c->device, both, scratchpad, error);
 }
 
-static enum ps_status import(struct kernel *kernel, int parameter, const float *canonical, float *own, struct ps_error *error) {
+static enum ps_status import_parameter(struct kernel *kernel, int parameter, const float *canonical, float *own,
+                                       struct ps_error *error) {
     struct convolution *c = (struct convolution *)kernel;
     if (parameter == 0) return layout_convert(c->device, &c->canonical, canonical, &c->own, own, error);
     memcpy(own, canonical, (size_t)kernel->parameter_bytes[parameter]);
     return PS_OK;
 }
 
-static enum ps_status export(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error) {
+static enum ps_status export_parameter(struct kernel *kernel, int parameter, const float *own, float *canonical,
+                                       struct ps_error *error) {
     struct convolution *c = (struct convolution *)kernel;
     if (parameter == 0) return layout_convert(c->device, &c->own, own, &c->canonical, canonical, error);
     memcpy(canonical, own, (size_t)kernel->parameter_bytes[parameter]);
@@ -201,6 +203,6 @@ const struct kernel_class cpu_convolution = {
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
-    .import = import,
-    .export = export,
+    .import = import_parameter,
+    .export = export_parameter,
 };

@@ -109,6 +109,11 @@ const struct layout *draft_layout_strided(struct draft *draft, int rank, const i
     return take_layout(draft, dnnl_memory_desc_create_with_strides(made, rank, dims, dnnl_f32, strides));
 }
 
+const struct layout *draft_layout_weights(struct draft *draft, int64_t rows, int64_t features, int64_t columns) {
+    const dnnl_dims_t dims = {features, columns};
+    return draft_layout(draft, 2, dims, rows < PLAIN_ROWS ? dnnl_format_tag_any : dnnl_ab);
+}
+
 const struct layout *draft_layout_of(struct draft *draft, const_dnnl_primitive_desc_t plan, int argument) {
     if (draft->status != dnnl_success) return NULL;
     assert(draft->layout_count < DRAFT_MAX);

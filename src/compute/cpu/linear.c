@@ -1,13 +1,14 @@
 /*
- * Linear layers by oneDNN's inner product. x (N, D), weights (features, D) in blocks, y (N, features); of a sequence N counts its
+ * Linear layers by oneDNN's inner product. x (N, D), weights (features, D), y (N, features); of a sequence N counts its
  * positions too.
  *
- * The forward chooses the layout of the weights, and both backward parts are made for it. Where x was flattened from an image,
- * memory holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are
+ * The layout of the weights is that of draft_layout_weights, and both backward parts are made for it. Where x was flattened from an
+ * image, memory holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are
  * those of the memory's order, and import and export change the order.
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "compute/cpu/cpu.h"
 
 struct linear {
@@ -36,7 +37,7 @@ static void make(struct draft *draft, struct linear *linear) {
     const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_ab);
     struct arrays arrays = {
         .source = draft_layout(draft, 2, (int64_t[]){n, d}, dnnl_ab),
-        .weights = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_format_tag_any),
+        .weights = draft_layout_weights(draft, n, features, d),
         .bias = bias ? draft_layout(draft, 1, (int64_t[]){features}, dnnl_a) : NULL,
         .destination = draft_layout(draft, 2, (int64_t[]){n, features}, dnnl_ab),
     };
@@ -117,39 +118,48 @@ static void change_order(const struct linear *linear, const float *from, float *
     }
 }
 
-/* The weights in plain rows of memory's order, to be freed. */
-static enum ps_status take_rows(const struct linear *linear, float **rows, struct ps_error *error) {
+/* Memory for the weights in plain rows of memory's order, to be released. */
+static enum ps_status take_rows(const struct linear *linear, struct memory_block *block, float **rows, struct ps_error *error) {
     size_t bytes = (size_t)layout_bytes(&linear->plain);
-    *rows = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    return *rows != NULL ? PS_OK : error_memory(error, "the weights of a linear layer", bytes);
+    TRY(memory_block_take(block, bytes, "the weights of a linear layer", error));
+    *rows = memory_block_carve(block, bytes);
+    return PS_OK;
 }
 
 static void copy_bias(const struct linear *linear, const float *from, float *to) {
     for (int64_t i = 0; i < linear->node->shape.dim[0]; i++) to[i] = from[i];
 }
 
-static enum ps_status import(struct kernel *kernel, int parameter, const float *canonical, float *own, struct ps_error *error) {
+static enum ps_status import_parameter(struct kernel *kernel, int parameter, const float *canonical, float *own,
+                                       struct ps_error *error) {
     struct linear *linear = (struct linear *)kernel;
     if (parameter != 0) {
         copy_bias(linear, canonical, own);
         return PS_OK;
     }
+    struct memory_block block;
     float *rows;
-    TRY(take_rows(linear, &rows, error));
+    TRY(take_rows(linear, &block, &rows, error));
     change_order(linear, canonical, rows, true);
     enum ps_status status = layout_convert(linear->device, &linear->plain, rows, &linear->own, own, error);
-    free(rows);
+    memory_block_release(&block);
     return status;
 }
 
-static enum ps_status export(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error) {
-    struct linear *linear = (struct linear *)kernel; if (parameter != 0){copy_bias(linear, own, canonical); return PS_OK;}
-float *rows;
-TRY(take_rows(linear, &rows, error));
-enum ps_status status = layout_convert(linear->device, &linear->own, own, &linear->plain, rows, error);
-if (status == PS_OK) change_order(linear, rows, canonical, false);
-free(rows);
-return status;
+static enum ps_status export_parameter(struct kernel *kernel, int parameter, const float *own, float *canonical,
+                                       struct ps_error *error) {
+    struct linear *linear = (struct linear *)kernel;
+    if (parameter != 0) {
+        copy_bias(linear, own, canonical);
+        return PS_OK;
+    }
+    struct memory_block block;
+    float *rows;
+    TRY(take_rows(linear, &block, &rows, error));
+    enum ps_status status = layout_convert(linear->device, &linear->own, own, &linear->plain, rows, error);
+    if (status == PS_OK) change_order(linear, rows, canonical, false);
+    memory_block_release(&block);
+    return status;
 }
 
 const struct kernel_class cpu_linear = {
@@ -158,6 +168,6 @@ const struct kernel_class cpu_linear = {
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
-    .import = import,
-    .export = export,
+    .import = import_parameter,
+    .export = export_parameter,
 };

@@ -295,7 +295,8 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 
 /* -------------------------------------------------------------- parameters */
 
-static enum ps_status import(struct kernel *kernel, int parameter, const float *canonical, float *own, struct ps_error *error) {
+static enum ps_status import_parameter(struct kernel *kernel, int parameter, const float *canonical, float *own,
+                                       struct ps_error *error) {
     struct lstm *lstm = (struct lstm *)kernel;
     if (parameter < 2) {
         return layout_convert(lstm->device, &lstm->plain[parameter], canonical, &lstm->own[parameter], own, error);
@@ -304,11 +305,14 @@ static enum ps_status import(struct kernel *kernel, int parameter, const float *
     return PS_OK;
 }
 
-static enum ps_status export(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error) {
-    struct lstm *lstm = (struct lstm *)kernel; if (parameter < 2){
-        return layout_convert(lstm->device, &lstm->own[parameter], own, &lstm->plain[parameter], canonical, error);}
-memcpy(canonical, own, (size_t)kernel->parameter_bytes[parameter]);
-return PS_OK;
+static enum ps_status export_parameter(struct kernel *kernel, int parameter, const float *own, float *canonical,
+                                       struct ps_error *error) {
+    struct lstm *lstm = (struct lstm *)kernel;
+    if (parameter < 2) {
+        return layout_convert(lstm->device, &lstm->own[parameter], own, &lstm->plain[parameter], canonical, error);
+    }
+    memcpy(canonical, own, (size_t)kernel->parameter_bytes[parameter]);
+    return PS_OK;
 }
 
 const struct kernel_class cpu_lstm = {
@@ -318,6 +322,6 @@ const struct kernel_class cpu_lstm = {
     .backward_shared = backward_shared,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
-    .import = import,
-    .export = export,
+    .import = import_parameter,
+    .export = export_parameter,
 };

@@ -71,12 +71,7 @@ static enum ps_status build(struct graph *graph, const struct model_options *siz
     x = build_modules(&b, x, modules_4, 5);
     x = build_max_pool_ceiling(&b, x, "maxpool4", 2, 2);
     x = build_modules(&b, x, modules_5, 2);
-    x = build_global_pool(&b, x, "avgpool");
-    x = build_flatten(&b, x, "flatten");
-    x = build_dropout(&b, x, "dropout", (float)dropout);
-    x = build_linear(&b, x, "fc", sizes->classes);
-    if (x >= 0) graph_set_initial(graph, x, 0, (struct initial){INITIAL_NORMAL, deviation});
-    build_cross_entropy(&b, x, "loss");
+    build_inception_end(&b, x, (float)dropout, sizes->classes, deviation);
     return graph->status;
 }
 

@@ -141,12 +141,7 @@ static enum ps_status build(struct graph *graph, const struct model_options *siz
     x = build_d(&b, x, "Mixed_7a");
     x = build_e(&b, x, "Mixed_7b");
     x = build_e(&b, x, "Mixed_7c");
-    x = build_global_pool(&b, x, "avgpool");
-    x = build_flatten(&b, x, "flatten");
-    x = build_dropout(&b, x, "dropout", (float)dropout);
-    x = build_linear(&b, x, "fc", sizes->classes);
-    if (x >= 0) graph_set_initial(graph, x, 0, (struct initial){INITIAL_NORMAL, deviation});
-    build_cross_entropy(&b, x, "loss");
+    build_inception_end(&b, x, (float)dropout, sizes->classes, deviation);
     return graph->status;
 }
 

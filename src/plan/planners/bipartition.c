@@ -13,6 +13,7 @@
  *
  * With memory each (i, j) tries all i2 and, from the smallest reachable on, j2. What a worker needs grows with i2 and j2 but
  * for the buffers of its ends, so a range that is too large already without them ends the search: exact, and rarely long.
+ * What is a state for one T is one for all larger, so from test to test, as the bisection narrows, ever fewer (i, j) are open.
  *
  * The paper's algorithm bisects a cut where the function is not monotone once transfers count; see bipartition_paper.c.
  */
@@ -25,18 +26,23 @@
 
 struct state {
     int i, j;
-    int next; /* the best state of the next worker, in its list */
+    int next; /* the best state of the next worker, in its list; -1: none, or to be looked for */
 };
+
+/* Of (i, j): a state for all periods that are still to be asked for, or for none of them; and it is one of the last test's. */
+enum { OPEN, ALWAYS, NEVER, LISTED = 4 };
 
 struct search {
     struct bipartition data;
+    bool memory;          /* counts */
     struct state *states; /* of all workers, from the last one's to the first one's */
     size_t state_count, state_capacity;
     size_t *list_end; /* per worker: its states end here and begin where those of worker k + 1 end */
     int64_t *least;   /* Fenwick tree: least F + B; and the state that has it */
     int *least_state;
-    int *far;        /* with memory: per worker, so many layers of the backward can those before it hold at most */
-    int *next_state; /* with memory: [j][i] the state of worker k + 1 with this i and the least j at or after this one */
+    int *far;             /* with memory: per worker, so many layers of the backward can those before it hold at most */
+    unsigned char *known; /* with memory: [worker][i][j] */
+    int *next_state;      /* with memory: [j][i] the state of worker k + 1 with this i and the least j at or after this one */
 };
 
 static size_t list_first(const struct search *search, int k) { return k < search->data.workers ? search->list_end[k + 1] : 0; }
@@ -81,17 +87,16 @@ static int64_t tree_least(const struct search *search, int j, int *state) {
 /* ------------------------------------------------------- states of one worker */
 
 struct band {
-    int64_t low, high; /* of F[i] + B[j] */
+    int64_t low, high; /* of F[i] + B[j], each layer where it is fastest */
     int64_t load;      /* of this worker at most */
 };
 
 static struct band find_band(const struct search *search, int k, double period_ns) {
     const struct bipartition *data = &search->data;
-    const struct cluster_device *devices = data->problem->cluster->devices;
     int64_t total = data->forward_ns[data->layers] + data->backward_ns[data->layers];
-    struct band band = {.low = total, .load = (int64_t)floor(period_ns * devices[k].speed)};
-    for (int w = k; w < data->workers; w++) band.low -= (int64_t)floor(period_ns * devices[w].speed);
-    for (int w = 0; w < k; w++) band.high += (int64_t)floor(period_ns * devices[w].speed);
+    struct band band = {.low = total, .load = bipartition_room_ns(data, k, period_ns)};
+    for (int w = k; w < data->workers; w++) band.low -= bipartition_room_ns(data, w, period_ns);
+    for (int w = 0; w < k; w++) band.high += bipartition_room_ns(data, w, period_ns);
     return band;
 }
 
@@ -101,7 +106,7 @@ static bool boundary_fits(const struct search *search, int k, int i, int j, doub
 
 static enum ps_status find_states(struct search *search, int k, double period_ns, struct ps_error *error) {
     const struct bipartition *data = &search->data;
-    const int64_t *forward = data->forward_ns, *backward = data->backward_ns;
+    const int64_t *forward = data->worker[k]->forward_ns, *backward = data->worker[k]->backward_ns;
     struct band band = find_band(search, k, period_ns);
     size_t inserted = list_first(search, k + 1), end = search->list_end[k + 1];
     int low = 0, high = 0; /* j runs in low..high-1; both rise while i falls */
@@ -111,8 +116,8 @@ static enum ps_status find_states(struct search *search, int k, double period_ns
             const struct state *state = &search->states[inserted];
             tree_insert(search, state->j, forward[state->i] + backward[state->j], (int)inserted);
         }
-        while (low <= data->layers && forward[i] + backward[low] < band.low) low++;
-        while (high <= data->layers && forward[i] + backward[high] <= band.high) high++;
+        while (low <= data->layers && data->forward_ns[i] + data->backward_ns[low] < band.low) low++;
+        while (high <= data->layers && data->forward_ns[i] + data->backward_ns[high] <= band.high) high++;
         for (int j = low; j < (k == 0 ? 1 : high); j++) {
             int next = -1;
             int64_t least = tree_least(search, j, &next);
@@ -127,18 +132,19 @@ static enum ps_status find_states(struct search *search, int k, double period_ns
 /* The state of worker k + 1 that (i, j) can go on with, or -1. Where j2 is too far for one i2 it is for all larger ones. */
 static int find_next(const struct search *search, int k, int i, int j, int64_t load) {
     const struct bipartition *data = &search->data;
-    int64_t limit = data->problem->cluster->devices[k].memory_bytes, most = data->forward_ns[i] + data->backward_ns[j] + load;
+    const int64_t *forward = data->worker[k]->forward_ns, *backward = data->worker[k]->backward_ns;
+    int64_t limit = data->problem->cluster->devices[k].memory_bytes, most = forward[i] + backward[j] + load;
     if (limit == 0) limit = INT64_MAX;
     int side = data->layers + 1, end = side; /* of j2 */
     const int *from_j = &search->next_state[j * side];
-    for (int i2 = i; i2 <= data->layers && data->forward_ns[i2] + data->backward_ns[j] <= most; i2++) {
+    for (int i2 = i; i2 <= data->layers && forward[i2] + backward[j] <= most; i2++) {
         if (from_j[i2] < 0 || search->states[from_j[i2]].j >= end) continue;
         if (bipartition_memory(data, k, i, i2, j, j, true) > limit) return -1;
         for (int j2 = j; j2 < end; j2++) {
             int state = search->next_state[j2 * side + i2];
             if (state < 0) break;
             j2 = search->states[state].j;
-            if (j2 >= end || data->forward_ns[i2] + data->backward_ns[j2] > most) break;
+            if (j2 >= end || forward[i2] + backward[j2] > most) break;
             if (bipartition_memory(data, k, i, i2, j, j2, false) <= limit) return state;
             if (bipartition_memory(data, k, i, i2, j, j2, true) > limit) end = j2;
         }
@@ -162,16 +168,22 @@ static void find_far(struct search *search) {
     int far = 0;
     for (int k = 0; k < data->workers; k++) {
         const struct stage_slots *slots = &data->problem->slots[k];
+        const struct bipartition_sums *sums = data->worker[k];
         int64_t limit = data->problem->cluster->devices[k].memory_bytes;
         int64_t stash = slots->stash < slots->input ? slots->stash : slots->input,
                 copies = slots->weights + 1 + data->problem->moments;
         search->far[k] = far;
         int begin = far;
-        while (far < data->layers && (limit == 0 || copies * (data->parameter_bytes[far + 1] - data->parameter_bytes[begin]) +
-                                                            stash * (data->stash_bytes[far + 1] - data->stash_bytes[begin]) <=
+        while (far < data->layers && (limit == 0 || copies * (sums->parameter_bytes[far + 1] - sums->parameter_bytes[begin]) +
+                                                            stash * (sums->stash_bytes[far + 1] - sums->stash_bytes[begin]) <=
                                                         limit))
             far++;
     }
+}
+
+static unsigned char *known_of(const struct search *search, int k, int i, int j) {
+    size_t side = (size_t)search->data.layers + 1;
+    return &search->known[((size_t)k * side + (size_t)i) * side + (size_t)j];
 }
 
 static enum ps_status find_states_with_memory(struct search *search, int k, double period_ns, struct ps_error *error) {
@@ -180,95 +192,99 @@ static enum ps_status find_states_with_memory(struct search *search, int k, doub
     index_next(search, k + 1);
     for (int i = k == 0 ? 0 : data->layers; i >= 0; i--)
         for (int j = 0; j <= search->far[k]; j++) {
+            unsigned char *known = known_of(search, k, i, j);
+            if (*known == NEVER) continue;
             int64_t done = data->forward_ns[i] + data->backward_ns[j];
             if (done < band.low) continue;
             if (done > band.high) break;
-            if (!boundary_fits(search, k, i, j, period_ns)) continue;
-            int next = find_next(search, k, i, j, band.load);
-            if (next >= 0) TRY(add_state(search, i, j, next, error));
+            int next = -1;
+            if (*known == OPEN && boundary_fits(search, k, i, j, period_ns)) next = find_next(search, k, i, j, band.load);
+            if (next < 0 && *known == OPEN) continue;
+            *known |= LISTED;
+            TRY(add_state(search, i, j, next, error));
         }
     return PS_OK;
+}
+
+/* What a test says of longer periods where its own is not possible, or of shorter ones where it is. */
+static void learn(struct search *search, bool possible) {
+    size_t side = (size_t)search->data.layers + 1, count = (size_t)search->data.workers * side * side;
+    for (size_t c = 0; c < count; c++) {
+        unsigned char known = search->known[c];
+        if (known & LISTED)
+            search->known[c] = possible ? known & ~LISTED : ALWAYS;
+        else if (possible)
+            search->known[c] = NEVER;
+    }
 }
 
 /* ----------------------------------------------------------------- the search */
 
-static enum ps_status feasible(struct search *search, double period_ns, bool *found, struct ps_error *error) {
+static void read_cuts(struct search *search, double period_ns, int *i, int *j) {
     int workers = search->data.workers;
-    search->state_count = 0;
-    TRY(add_state(search, search->data.layers, search->data.layers, -1, error));
-    search->list_end[workers] = 1;
-    for (int k = workers - 1; k >= 0; k--) {
-        TRY(search->data.problem->slots ? find_states_with_memory(search, k, period_ns, error)
-                                        : find_states(search, k, period_ns, error));
-        search->list_end[k] = search->state_count;
-    }
-    *found = search->list_end[0] > search->list_end[1];
-    return PS_OK;
-}
-
-/* The cuts of the plan that the last feasible test found. */
-static void read_cuts(const struct search *search, int *i, int *j) {
     const struct state *state = &search->states[search->list_end[1]];
-    for (int k = 0;; k++, state = &search->states[state->next]) {
+    for (int k = 0;; k++) {
         i[k] = state->i;
         j[k] = state->j;
-        if (state->next < 0) return;
+        if (k == workers) return;
+        int next = state->next;
+        if (next < 0) {
+            index_next(search, k + 1);
+            next = find_next(search, k, i[k], j[k], bipartition_room_ns(&search->data, k, period_ns));
+        }
+        state = &search->states[next];
     }
 }
 
-/* No plan is faster: all work shared by all, or the largest piece that one worker must do. */
-static double bound_ns(const struct bipartition *data) {
-    double speeds = 0, fastest = 0;
-    int64_t largest = 0;
-    for (int k = 0; k < data->workers; k++) {
-        double speed = data->problem->cluster->devices[k].speed;
-        speeds += speed;
-        fastest = fmax(fastest, speed);
+static enum ps_status find(void *context, double period_ns, int *i, int *j, double *found_ns, struct ps_error *error) {
+    struct search *search = context;
+    const struct bipartition *data = &search->data;
+    search->state_count = 0;
+    *found_ns = INFINITY;
+    TRY(add_state(search, data->layers, data->layers, -1, error));
+    search->list_end[data->workers] = 1;
+    for (int k = data->workers - 1; k >= 0; k--) {
+        TRY(search->memory ? find_states_with_memory(search, k, period_ns, error) : find_states(search, k, period_ns, error));
+        search->list_end[k] = search->state_count;
     }
-    for (int l = 0; l < data->layers; l++) {
-        if (data->forward_ns[l + 1] - data->forward_ns[l] > largest) largest = data->forward_ns[l + 1] - data->forward_ns[l];
-        if (data->backward_ns[l + 1] - data->backward_ns[l] > largest)
-            largest = data->backward_ns[l + 1] - data->backward_ns[l];
-    }
-    return fmax((double)(data->forward_ns[data->layers] + data->backward_ns[data->layers]) / speeds, (double)largest / fastest);
+    bool possible = search->list_end[0] > search->list_end[1];
+    if (search->memory) learn(search, possible);
+    if (!possible) return PS_OK;
+    read_cuts(search, period_ns, i, j);
+    *found_ns = bipartition_period_ns(data, i, j);
+    return PS_OK;
 }
 
 /* Without limits of memory one worker could do all; with any period above this the answer is the same. */
 static double hopeless_ns(const struct bipartition *data) {
-    double slowest = INFINITY, boundary = 0;
-    for (int k = 0; k < data->workers; k++) slowest = fmin(slowest, data->problem->cluster->devices[k].speed);
+    double slowest = 0, boundary = 0;
+    for (int k = 0; k < data->workers; k++)
+        slowest = fmax(slowest, bipartition_load_ns(data, k, 0, data->layers, 0, data->layers));
     for (int k = 0; k + 1 < data->workers; k++)
         for (int i = 0; i <= data->layers; i++)
             for (int j = 0; j <= data->layers; j++) boundary = fmax(boundary, bipartition_boundary_ns(data, k, i, j));
-    return fmax(boundary, (double)(data->forward_ns[data->layers] + data->backward_ns[data->layers]) / slowest) + 1;
+    return fmax(boundary, slowest) + 1;
 }
 
+static bool cuts_fit(const struct bipartition *data, const int *i, const int *j) {
+    for (int k = 0; k < data->workers; k++) {
+        int64_t limit = data->problem->cluster->devices[k].memory_bytes;
+        if (limit > 0 && bipartition_memory(data, k, i[k], i[k + 1], j[k], j[k + 1], false) > limit) return false;
+    }
+    return true;
+}
+
+/* What is searched without transfers is a bound of what is with them, and that of what is within memory too. */
 static enum ps_status find_least(struct search *search, int *i, int *j, double *period_ns, struct ps_error *error) {
     const struct bipartition *data = &search->data;
-    double low = bound_ns(data), high = INFINITY, step = 0.01, top = 0;
-    bool found;
-    for (double period = low; high == INFINITY; period *= 1 + step, step *= 2) {
-        TRY(feasible(search, period, &found, error));
-        if (found) {
-            read_cuts(search, i, j);
-            high = bipartition_period_ns(data, i, j);
-            break;
-        }
-        low = period;
-        if (step > 1 && top == 0) top = hopeless_ns(data);
-        if (top > 0 && period > top) return PS_NO_PLAN;
-    }
-    while (high - low > 1e-13 * high) {
-        /* At the end it is asked whether anything is better at all: periods are sums of whole nanoseconds, or transfers. */
-        double middle = high - low > 1 ? low + (high - low) / 2 : nextafter(high, 0), before = high;
-        TRY(feasible(search, middle, &found, error));
-        if (found) read_cuts(search, i, j);
-        if (found) high = bipartition_period_ns(data, i, j);
-        if (!found) low = middle;
-        if (found && high >= before) break;
-    }
-    *period_ns = high;
-    return PS_OK;
+    bool limits = data->problem->slots;
+    struct bipartition_test test = {find, search};
+    TRY(bipartition_free_least(data, i, j, period_ns, error));
+    if (bipartition_period_ns(data, i, j) > *period_ns)
+        TRY(bipartition_least(&test, *period_ns, INFINITY, i, j, period_ns, error));
+    if (!limits || cuts_fit(data, i, j)) return PS_OK;
+    search->memory = true;
+    return bipartition_least(&test, *period_ns, hopeless_ns(data), i, j, period_ns, error);
 }
 
 static enum ps_status search_open(struct search *search, struct ps_error *error) {
@@ -279,28 +295,13 @@ static enum ps_status search_open(struct search *search, struct ps_error *error)
     bool memory = search->data.problem->slots;
     if (memory) search->next_state = malloc(side * side * sizeof *search->next_state);
     if (memory) search->far = malloc((size_t)search->data.workers * sizeof *search->far);
-    if (search->list_end && search->least && search->least_state && (!memory || (search->next_state && search->far))) {
+    if (memory) search->known = calloc((size_t)search->data.workers, side * side);
+    if (search->list_end && search->least && search->least_state &&
+        (!memory || (search->next_state && search->far && search->known))) {
         if (memory) find_far(search);
         return PS_OK;
     }
     return error_memory(error, "the tables of the planner", side * side * sizeof *search->next_state);
-}
-
-/* The last worker holds the fewest micro-batches. */
-static enum ps_status no_plan(const struct bipartition *data, struct ps_error *error) {
-    char needs[32], limit[32];
-    int last = data->workers - 1, worst = 0;
-    int64_t most = 0;
-    for (int l = 0; l < data->layers; l++) {
-        int64_t bytes = bipartition_memory(data, last, l, l + 1, l, l + 1, false);
-        if (bytes > most) most = bytes, worst = l;
-    }
-    return error_set(
-        error, PS_NO_PLAN,
-        "no bi-partition of %d layers over %d workers fits their memory; the largest layer, %d ('%s'), needs %s by "
-        "itself, and worker %d has %s",
-        data->layers, data->workers, worst + 1, data->problem->costs->layers[worst].name, text_bytes(most, needs), last,
-        text_bytes(data->problem->cluster->devices[last].memory_bytes, limit));
 }
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
@@ -317,7 +318,9 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     }
     int *i = cuts, *j = cuts + problem->workers + 1;
     status = find_least(&search, i, j, &period_ns, error);
-    if (status == PS_NO_PLAN) no_plan(&search.data, error);
+    if (status == PS_NO_PLAN)
+        error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", search.data.layers,
+                  problem->workers);
     if (status != PS_OK) goto out;
     TRY_OUT(bipartition_answer(&search.data, i, j, answer, error));
     answer->lower_bound_s = answer->objective_s;
@@ -330,6 +333,7 @@ out:
     free(search.least_state);
     free(search.next_state);
     free(search.far);
+    free(search.known);
     return status;
 }
 
@@ -337,5 +341,6 @@ extern const struct planner planner_bipartition;
 const struct planner planner_bipartition = {
     .name = "bipartition",
     .summary = "separate cuts for forward and backward (exact)",
+    .several_types = true,
     .solve = solve,
 };

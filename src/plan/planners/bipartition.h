@@ -9,14 +9,23 @@
 
 #include "plan/planner.h"
 
+/* Of one type of device: sums over the first i layers, layers + 1 values each. */
+struct bipartition_sums {
+    const struct cost_table *costs;
+    int64_t *forward_ns, *backward_ns;
+    int64_t *parameter_bytes, *statistics_bytes, *stash_bytes;
+    int64_t *moved_bytes;     /* stash and weights: what crosses when forward and backward are apart */
+    int64_t *cut_bytes;       /* no sum: across the cut after i layers; 0 at both ends */
+    int64_t *workspace_bytes; /* [first][last] of a stage, where memory counts; else NULL */
+};
+
 struct bipartition {
     const struct planner_problem *problem;
     int layers, workers;
-    int64_t *forward_ns, *backward_ns; /* sums over the first i layers: layers + 1 values each */
-    int64_t *moved_bytes;              /* sums of stash and weights: what crosses when forward and backward are apart */
-    int64_t *cut_bytes;                /* across the cut after i layers; 0 at both ends */
-    int64_t *parameter_bytes, *statistics_bytes, *stash_bytes; /* sums */
-    int64_t *workspace_bytes;                                  /* [first][last] of a stage, where memory counts; else NULL */
+    struct bipartition_sums *types;
+    int type_count;
+    const struct bipartition_sums **worker; /* the sums of each worker's type */
+    int64_t *forward_ns, *backward_ns;      /* sums of what each layer takes where it is fastest: no type has a smaller one */
 };
 
 enum ps_status bipartition_open(const struct planner_problem *problem, struct bipartition *data, struct ps_error *error);
@@ -34,6 +43,22 @@ int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2,
 /* The plan of the cuts i[0..workers], j[0..workers]. */
 enum ps_status bipartition_answer(const struct bipartition *data, const int *i, const int *j, struct planner_answer *answer,
                                   struct ps_error *error);
+/* The longest load; and with the boundaries. */
+double bipartition_longest_load_ns(const struct bipartition *data, const int *i, const int *j);
 double bipartition_period_ns(const struct bipartition *data, const int *i, const int *j);
+/* Nothing that worker k does in a period takes longer than this by its type's sums. */
+int64_t bipartition_room_ns(const struct bipartition *data, int k, double period_ns);
+
+/* Whether a period is possible: the cuts of a plan that keeps it, and the period that they have; INFINITY: it is not. */
+struct bipartition_test {
+    enum ps_status (*find)(void *context, double period_ns, int *i, int *j, double *found_ns, struct ps_error *error);
+    void *context;
+};
+/* The least period, and a plan that has it. None is below low_ns; PS_NO_PLAN where there is none up to top_ns either. */
+enum ps_status bipartition_least(const struct bipartition_test *test, double low_ns, double top_ns, int *i, int *j,
+                                 double *period_ns, struct ps_error *error);
+/* The least period where neither transfers nor memory count. */
+enum ps_status bipartition_free_least(const struct bipartition *data, int *i, int *j, double *period_ns,
+                                      struct ps_error *error);
 
 #endif

@@ -113,5 +113,6 @@ extern const struct planner planner_bipartition_order;
 const struct planner planner_bipartition_order = {
     .name = "bipartition-order",
     .summary = "bipartition over the best order of few kinds of workers (exact)",
+    .several_types = true,
     .solve = solve,
 };

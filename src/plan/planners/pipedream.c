@@ -26,8 +26,8 @@
 #include "plan/ideals.h"
 #include "plan/planner.h"
 
-enum { IDEALS_MAX = 500000 };
 #define STATES_MAX ((size_t)1 << 27)
+#define CAUTIOUS_PRECISION 1e-4 /* what counts transfers twice need not be counted finely */
 
 struct step {
     int from;                        /* the stage's lower ideal */
@@ -37,13 +37,13 @@ struct step {
 struct search {
     const struct planner_problem *problem;
     const struct ideals *ideals;
-    bool graph;    /* the ideals are of the problem's graph, else of the chain */
     double serial; /* the share of transfers that is the workers' own time; 0: they run beside computation */
     int workers, replicas_max;
     double *work_s, *update_s, *weight_bytes; /* per ideal, of what is in it: one micro-batch, one update, to be added up */
     double *cut_s;      /* per ideal: a transfer in its slower direction on the slowest link; without overlap
                                                  both directions */
     bool *reached;      /* [workers used][replicas of the last stage][ideal] */
+    bool *reached_any;  /* [workers used][ideal]: with any number */
     struct step *steps; /* likewise */
     double *best_key;   /* per ideal, of the lower ends inside it */
     struct step *best_step;
@@ -52,6 +52,10 @@ struct search {
 static size_t place(const struct search *search, int used, int replicas, int ideal) {
     return ((size_t)used * (size_t)(search->replicas_max + 1) + (size_t)replicas) * (size_t)search->ideals->count +
            (size_t)ideal;
+}
+
+static size_t place_any(const struct search *search, int used, int ideal) {
+    return (size_t)used * (size_t)search->ideals->count + (size_t)ideal;
 }
 
 static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
@@ -114,11 +118,12 @@ static void sweep(struct search *search, int used, int replicas, double period_s
         }
         size_t here = place(search, used, replicas, i);
         if (step.from >= 0 && stage_s(search, &pace, step.from, i) <= period_s) {
-            search->reached[here] = true;
+            search->reached[here] = search->reached_any[place_any(search, used, i)] = true;
             search->steps[here] = step;
         }
         double own = lower_key(search, &pace, i);
-        for (int before = 0; before <= search->replicas_max && before <= first && own > best; before++) {
+        bool any = search->reached_any[place_any(search, first, i)];
+        for (int before = 0; any && before <= search->replicas_max && before <= first && own > best; before++) {
             if (!search->reached[place(search, first, before, i)] || boundary_s(search, i, before, replicas) > period_s)
                 continue;
             best = own;
@@ -133,7 +138,8 @@ static void sweep(struct search *search, int used, int replicas, double period_s
 static bool feasible(struct search *search, double period_s, int *used, int *replicas) {
     int last = search->ideals->count - 1;
     memset(search->reached, 0, place(search, search->workers + 1, 0, 0) * sizeof *search->reached);
-    search->reached[place(search, 0, 0, 0)] = true;
+    memset(search->reached_any, 0, place_any(search, search->workers + 1, 0) * sizeof *search->reached_any);
+    search->reached[place(search, 0, 0, 0)] = search->reached_any[0] = true;
     for (*used = 1; *used <= search->workers; ++*used) {
         for (*replicas = 1; *replicas <= *used && *replicas <= search->replicas_max; ++*replicas)
             sweep(search, *used, *replicas, period_s);
@@ -158,19 +164,26 @@ static double achieved_s(const struct search *search, int used, int replicas) {
     return period_s;
 }
 
-static double least_period_s(struct search *search, int *used, int *replicas) {
-    double high = INFINITY, low = 0, least = INFINITY;
-    if (feasible(search, high, used, replicas)) least = high = achieved_s(search, *used, *replicas);
-    while (high - low > 1e-15 * high) {
+/* All work shared by all workers. */
+static double least_work_s(const struct search *search) {
+    double speeds = 0;
+    for (int w = 0; w < search->workers; w++) speeds += search->problem->cluster->devices[w].speed;
+    return search->work_s[search->ideals->count - 1] / speeds;
+}
+
+/* To a relative `precision`, or exactly where that is 0: at the end it is asked whether anything is better at all. */
+static double least_period_s(struct search *search, double precision, int *used, int *replicas) {
+    double high = INFINITY, low = least_work_s(search) * (1 - 1e-9);
+    if (feasible(search, high, used, replicas)) high = achieved_s(search, *used, *replicas);
+    while (high - low > fmax(precision, 1e-15) * high) {
         double middle = high - low > 1e-9 * high ? low + (high - low) / 2 : nextafter(high, 0);
         if (feasible(search, middle, used, replicas))
             high = fmin(middle, achieved_s(search, *used, *replicas));
         else
             low = middle;
     }
-    least = high;
-    feasible(search, least, used, replicas);
-    return least;
+    feasible(search, high, used, replicas);
+    return high;
 }
 
 /* ------------------------------------------------------------------- what is counted */
@@ -178,7 +191,7 @@ static double least_period_s(struct search *search, int *used, int *replicas) {
 static const struct layer_cost *layer_of(const struct search *search, int node) {
     const struct planner_problem *problem = search->problem;
     int number = search->ideals->nodes[node];
-    if (!search->graph) return &problem->costs->layers[number];
+    if (!search->ideals->of_graph) return &problem->costs->layers[number];
     const struct costgraph_node *of = &problem->graph->nodes[number];
     return of->forward_s + of->backward_s > 0 ? &problem->costs->layers[of->layer] : NULL;
 }
@@ -223,10 +236,12 @@ static enum ps_status open_search(struct search *search, struct ps_error *error)
                          search->workers);
     search->work_s = calloc(4 * ideals, sizeof *search->work_s);
     search->reached = malloc(states * sizeof *search->reached);
+    search->reached_any = malloc(place_any(search, search->workers + 1, 0) * sizeof *search->reached_any);
     search->steps = malloc(states * sizeof *search->steps);
     search->best_key = malloc(ideals * sizeof *search->best_key);
     search->best_step = malloc(ideals * sizeof *search->best_step);
-    if (!search->work_s || !search->reached || !search->steps || !search->best_key || !search->best_step)
+    if (!search->work_s || !search->reached || !search->reached_any || !search->steps || !search->best_key ||
+        !search->best_step)
         return error_memory(error, "the tables of the planner", states * sizeof *search->steps);
     search->update_s = search->work_s + ideals;
     search->weight_bytes = search->update_s + ideals;
@@ -256,23 +271,21 @@ static enum ps_status write_answer(const struct search *search, int used, int re
     return enough ? PS_OK : error_memory(error, "a plan", (size_t)ideals->node_count * sizeof *answer->order);
 }
 
-static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals, bool graph,
+static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals,
                                    struct planner_answer *answer, struct ps_error *error) {
     int most = problem->replicas_max > 0 && problem->replicas_max < problem->workers ? problem->replicas_max : problem->workers;
-    struct search search = {.problem = problem,
-                            .ideals = ideals,
-                            .graph = graph,
-                            .workers = problem->workers,
-                            .replicas_max = problem->replicate ? most : 1};
+    struct search search = {
+        .problem = problem, .ideals = ideals, .workers = problem->workers, .replicas_max = problem->replicate ? most : 1};
     int used, replicas;
     enum ps_status status = open_search(&search, error);
     if (status == PS_OK) {
-        double serial = problem->cluster->overlap ? 0 : 1;
-        count_cuts(&search, serial);
-        answer->objective_s = answer->lower_bound_s = least_period_s(&search, &used, &replicas);
-        if (problem->caution > 0 && serial == 0) {
+        bool cautious = problem->caution > 0 && problem->cluster->overlap;
+        count_cuts(&search, problem->cluster->overlap ? 0 : 1);
+        if (!cautious || problem->bound_s <= 0) answer->objective_s = least_period_s(&search, 0, &used, &replicas);
+        answer->lower_bound_s = problem->bound_s > 0 ? problem->bound_s : answer->objective_s;
+        if (cautious) {
             count_cuts(&search, problem->caution);
-            least_period_s(&search, &used, &replicas);
+            least_period_s(&search, CAUTIOUS_PRECISION, &used, &replicas);
             count_cuts(&search, 0);
             answer->objective_s = achieved_s(&search, used, replicas);
         }
@@ -280,6 +293,7 @@ static enum ps_status solve_ideals(const struct planner_problem *problem, const 
     }
     free(search.work_s);
     free(search.reached);
+    free(search.reached_any);
     free(search.steps);
     free(search.best_key);
     free(search.best_step);
@@ -287,18 +301,10 @@ static enum ps_status solve_ideals(const struct planner_problem *problem, const 
 }
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
-    struct ideals *ideals = NULL;
-    enum ps_status status = problem->graph ? ideals_of_graph(problem->graph, IDEALS_MAX, &ideals, error) : PS_NO_PLAN;
-    bool graph = status == PS_OK;
-    if (status == PS_NO_PLAN) status = ideals_of_chain(problem->costs, &ideals, error);
-    if (status == PS_OK) status = solve_ideals(problem, ideals, graph, answer, error);
-    if (!graph) {
-        free(answer->order);
-        answer->order = NULL;
-        answer->order_count = 0;
-    }
-    ideals_destroy(ideals);
-    return status;
+    struct planner_problem limited = *problem;
+    size_t side = (size_t)problem->workers + 1, room = STATES_MAX / (side * side);
+    if (problem->ideals_max == 0 && room < PLANNER_IDEALS_MAX) limited.ideals_max = room > 1 ? (int)room : 2;
+    return planner_solve_ideals(&limited, solve_ideals, answer, error);
 }
 
 const struct planner planner_pipedream = {

@@ -1,7 +1,8 @@
 /*
  * Blocks between processes: a post starts a message on its route, whose number is the message's tag, and whoever asks whether
  * it is over moves all messages along. The n-th block of one end meets the n-th of the other because messages of one route keep
- * their order. Nothing changes places: contents are copied into the receiver's block.
+ * their order. Nothing changes places: contents are copied into the receiver's block. Between ranks that share memory there are
+ * no messages: there blocks change places (neighbours.h).
  *
  * Where the cluster's description names a medium that several links share, say the one cable of a host, a worker sends over it one block
  * at a time, as the simulator has it: the first arrives early and the second no later than if both had shared the cable. Their receivers
@@ -20,6 +21,7 @@
 #include "program/routes.h"
 #include "run/emulation.h"
 #include "run/transports/channels.h"
+#include "run/transports/neighbours.h"
 #include "run/transports/rank_sums.h"
 #include "run/worker.h"
 
@@ -37,14 +39,16 @@ enum { WORD_TAG = 10000 };
 struct place {
     struct message *message;
     struct message *word; /* that the receiver is ready, where turns are taken; NULL: they never are */
+    char said;            /* by the word; it does not matter */
     bool travels;         /* it was last posted to another process */
-    bool pending;         /* its message is under way, or waits for its turn */
+    bool pending;         /* the post is not over */
+    bool incoming;        /* it is empty */
+    bool changes;         /* places with a neighbour's; else its message is under way, or waits for its turn */
     bool waits;           /* for its turn */
-    bool outgoing;
     int route, peer;
-    char said; /* by the word; it does not matter */
-    float *block;
-    double when;        /* the message was over, or would be by the emulated link */
+    float **block;      /* its table entry */
+    uint64_t number;    /* of the post on a neighbour's route */
+    double when;        /* it was over, or would be by the emulated link */
     struct place *next; /* of those that are pending */
 };
 
@@ -56,9 +60,11 @@ struct ranks {
     int *part_worker;
     int part_count;
     struct place *(*places)[BLOCK_PLACES]; /* by part, kind and slot; NULL of parts that are elsewhere */
-    struct place *pending;                 /* all whose messages are not over, as they were posted */
+    struct place *pending, **pending_end;  /* all whose posts are not over, by age */
+    int messages;                          /* of them that are messages */
     int *medium;                           /* per route: the first that shares its medium; NO_ROUTE: it has its own */
     struct place **sending;                /* per route: what is on that medium from here; NULL: nothing */
+    struct neighbours *neighbours;         /* NULL: none */
     struct emulation *emulation;           /* of the links that come here; NULL: none */
     struct rank_sums *sums;
     atomic_bool stopped;
@@ -120,6 +126,7 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
                 (kind != BLOCK_WEIGHTS || programs_split(options->programs, options->programs->parts[part].stage)))
                 TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
     TRY(rank_sums_create(ranks->transport.class->processes, options, &ranks->sums, error));
+    if (ranks->transport.class->shares_memory) TRY(neighbours_create(options, &ranks->routes, &ranks->neighbours, error));
     if (!options->emulated) return PS_OK;
     return emulation_create(options->emulated, options->programs, &ranks->routes, options->sizes, &ranks->emulation, error);
 }
@@ -129,6 +136,7 @@ enum ps_status ranks_create(const struct transport_class *class, const struct tr
     struct ranks *ranks = calloc(1, sizeof *ranks);
     if (!ranks) return error_memory(error, "transport", sizeof *ranks);
     *ranks = (struct ranks){.transport.class = class, .part_count = options->programs->part_count};
+    ranks->pending_end = &ranks->pending;
     if (options->processes && options->processes->count > 1) ranks->processes = options->processes;
     enum ps_status status = channels_create(class, options, &ranks->inside, error);
     if (status == PS_OK && ranks->processes) status = make_roads(ranks, options, error);
@@ -159,20 +167,31 @@ void ranks_destroy(struct transport *transport) {
     free(ranks->medium);
     free(ranks->sending);
     emulation_destroy(ranks->emulation);
+    neighbours_destroy(ranks->neighbours);
     rank_sums_destroy(ranks->sums);
     routes_free(&ranks->routes);
     free(ranks);
 }
 
-/* Starts those whose turn it is: the first posted of those whose receivers are ready. */
+/* Starts those whose turn it is: on each medium the first posted of those whose receivers are ready. */
 static void begin_next(struct ranks *ranks) {
     const struct processes_class *processes = ranks->transport.class->processes;
     for (struct place *place = ranks->pending; place; place = place->next) {
         if (!place->waits || ranks->sending[ranks->medium[place->route]] || !processes->message_done(place->word)) continue;
         place->waits = false;
         ranks->sending[ranks->medium[place->route]] = place;
-        processes->message_start(place->message, place->peer, place->route, true, place->block);
+        processes->message_start(place->message, place->peer, place->route, true, *place->block);
     }
+}
+
+/* Starts a post's message, or has it wait for its turn. */
+static void start(struct ranks *ranks, struct place *place) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    bool turns = ranks->medium[place->route] != NO_ROUTE;
+    place->waits = turns && !place->incoming;
+    if (!place->waits) processes->message_start(place->message, place->peer, place->route, !place->incoming, *place->block);
+    if (turns) processes->message_start(place->word, place->peer, WORD_TAG + place->route, place->incoming, &place->said);
+    if (place->waits) begin_next(ranks);
 }
 
 void ranks_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when) {
@@ -185,49 +204,62 @@ void ranks_post(struct transport *transport, int part, enum block_kind kind, int
         return;
     }
     assert(!place->pending);
-    const struct processes_class *processes = transport->class->processes;
     bool outgoing = false;
     int route = routes_between(&ranks->routes, part, other, kind, &outgoing);
     assert(route != NO_ROUTE);
-    bool turns = ranks->medium[route] != NO_ROUTE;
     *place = (struct place){.message = place->message,
                             .word = place->word,
                             .travels = true,
                             .pending = true,
-                            .waits = turns && outgoing,
-                            .outgoing = outgoing,
+                            .incoming = !outgoing,
+                            .changes = neighbours_on(ranks->neighbours, route),
                             .route = route,
                             .peer = peer,
-                            .block = *block};
-    struct place **last = &ranks->pending;
-    while (*last) last = &(*last)->next;
-    *last = place;
-    if (!place->waits) processes->message_start(place->message, peer, route, outgoing, *block);
-    if (turns) processes->message_start(place->word, peer, WORD_TAG + route, !outgoing, &place->said);
-    begin_next(ranks);
-}
-
-static bool is_over(const struct ranks *ranks, const struct place *place) {
-    const struct processes_class *processes = ranks->transport.class->processes;
-    if (place->waits || !processes->message_done(place->message)) return false;
-    return ranks->medium[place->route] == NO_ROUTE || processes->message_done(place->word);
-}
-
-/* Notes which messages are over, and when that was seen. */
-static void look(struct ranks *ranks) {
-    if (ranks->sums) rank_sums_look(ranks->sums);
-    for (struct place **next = &ranks->pending; *next;) {
-        struct place *place = *next;
-        if (!is_over(ranks, place)) {
-            next = &place->next;
-            continue;
-        }
-        *next = place->next;
-        place->pending = false;
-        place->when = clock_now();
-        if (!place->outgoing) place->when = emulation_carry(ranks->emulation, place->route, place->when);
-        if (place->outgoing && ranks->medium[place->route] != NO_ROUTE) ranks->sending[ranks->medium[place->route]] = NULL;
+                            .block = block};
+    *ranks->pending_end = place;
+    ranks->pending_end = &place->next;
+    if (place->changes) {
+        place->number = neighbours_post(ranks->neighbours, route, *block, when);
+    } else {
+        ranks->messages++;
+        start(ranks, place);
     }
+}
+
+/* Is the post's message over? */
+static bool end_message(struct ranks *ranks, const struct place *place) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    int medium = ranks->medium[place->route];
+    if (place->waits || !processes->message_done(place->message)) return false;
+    if (medium == NO_ROUTE) return true;
+    if (!place->incoming) ranks->sending[medium] = NULL;
+    return processes->message_done(place->word);
+}
+
+/* Is it over? Then notes when both ends had come, or a message's end was seen. */
+static bool end_post(struct ranks *ranks, struct place *place) {
+    if (place->changes) {
+        if (!neighbours_take(ranks->neighbours, place->route, place->number, place->block, &place->when)) return false;
+    } else {
+        if (!end_message(ranks, place)) return false;
+        place->when = clock_now();
+        ranks->messages--;
+    }
+    if (place->incoming) place->when = emulation_carry(ranks->emulation, place->route, place->when);
+    place->pending = false;
+    return true;
+}
+
+static void look(struct ranks *ranks) {
+    struct place **next = &ranks->pending;
+    if (ranks->sums) rank_sums_look(ranks->sums);
+    while (*next) {
+        if (end_post(ranks, *next))
+            *next = (*next)->next;
+        else
+            next = &(*next)->next;
+    }
+    ranks->pending_end = next;
     begin_next(ranks);
 }
 
@@ -262,10 +294,20 @@ double ranks_settled_at(struct transport *transport, int part, enum block_kind k
     return place->when;
 }
 
-/* Of somebody who waits since then. False: there is nothing to wait for any more. */
-static bool pause_before_look(const struct ranks *ranks, double since) {
-    if (atomic_load_explicit(&ranks->stopped, memory_order_relaxed)) return false;
-    clock_sleep(fmin(fmax(LOOK_SHARE * (clock_now() - since), LOOK_LEAST_S), LOOK_MOST_S));
+/* Before a look after which one may pause. */
+static void prepare_to_pause(struct ranks *ranks) {
+    if (ranks->neighbours) neighbours_forget(ranks->neighbours);
+}
+
+/* Of somebody who waits since then. False: there is nothing to wait for any more. Neighbours ring; messages and emulated links do not. */
+static bool pause_before_look(struct ranks *ranks, double since) {
+    if (atomic_load(&ranks->stopped)) return false;
+    bool rung = ranks->messages == 0 && !ranks->emulation && rank_sums_idle(ranks->sums);
+    double pause = fmin(fmax(LOOK_SHARE * (clock_now() - since), LOOK_LEAST_S), LOOK_MOST_S);
+    if (ranks->neighbours)
+        neighbours_sleep(ranks->neighbours, rung ? INFINITY : pause);
+    else
+        clock_sleep(pause);
     return true;
 }
 
@@ -276,23 +318,29 @@ bool ranks_wait(struct transport *transport, int part, enum block_kind kind, int
     bool sum = kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes;
     if (!sum && (!place || !place->travels)) return channels_wait(ranks->inside, part, kind, slot);
     double since = clock_now();
-    while (!ranks_settled(transport, part, kind, slot))
+    for (;;) {
+        prepare_to_pause(ranks);
+        if (ranks_settled(transport, part, kind, slot)) return true;
         if (!pause_before_look(ranks, since)) return false;
-    return true;
+    }
 }
 
 /* Without it a block that the other end takes late would never leave: nobody here would call any more. */
 bool ranks_drain(struct transport *transport) {
     struct ranks *ranks = (struct ranks *)transport;
     double since = clock_now();
-    for (look(ranks); ranks->pending; look(ranks))
+    for (;;) {
+        prepare_to_pause(ranks);
+        look(ranks);
+        if (!ranks->pending) return true;
         if (!pause_before_look(ranks, since)) return false;
-    return true;
+    }
 }
 
 void ranks_stop(struct transport *transport) {
     struct ranks *ranks = (struct ranks *)transport;
     atomic_store(&ranks->stopped, true);
+    if (ranks->neighbours) neighbours_wake(ranks->neighbours);
     channels_stop(ranks->inside);
 }
 
