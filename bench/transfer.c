@@ -79,8 +79,9 @@ static void settle(struct bench *bench, int number) {
     bench->class->wait(bench->transport, number, sent_by(number), GUEST);
 }
 
-static void move_along(void *context) {
+static void move_along(void *context, int layer) {
     const struct bench *bench = context;
+    (void)layer;
     bench->class->progress(bench->transport);
 }
 
