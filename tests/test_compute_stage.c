@@ -618,6 +618,44 @@ static void test_normal_values(void **state) {
     device_close(device);
 }
 
+/* ------------------------------------------------------------- between operators */
+
+struct laps {
+    int count, layer, step; /* step: 1 while layers go up, -1 down */
+};
+
+static void lap(void *context, int layer) {
+    struct laps *laps = context;
+    assert_true(layer == laps->layer || layer == laps->layer + laps->step);
+    laps->layer = layer;
+    laps->count++;
+}
+
+/* Every operator says of which layer of the network it was, in the order in which layers run. */
+static void test_between(void **state) {
+    (void)state;
+    struct ps_model *model;
+    assert_ok(ps_model_create("resnet,input=16,blocks=1", &model, &test_error));
+    struct device *device = chain_device("reference");
+    int last = model->graph->layer_count - 1;
+    struct chain *chain = chain_create(device, model->graph, 2, 1, NULL, 0);
+    fill_data(chain);
+    struct laps up = {.step = 1}, down = {.layer = last, .step = -1};
+    struct stage_step step = training_step(0);
+    step.between = lap;
+    step.between_context = &up;
+    chain_forward(chain, 0, &step);
+    assert_int_equal(up.layer, last);
+    assert_true(up.count > last);
+    step.between_context = &down;
+    chain_backward(chain, 0, &step);
+    assert_int_equal(down.layer, 0);
+    assert_true(down.count > last);
+    chain_destroy(chain);
+    device_close(device);
+    ps_model_destroy(model);
+}
+
 /* -------------------------------------------------------------------- clock */
 
 static void test_clock(void **state) {
@@ -630,6 +668,7 @@ static void test_clock(void **state) {
                                .backward_input_s = 2e-3,
                                .backward_weight_s = 4e-3,
                                .accumulate_s = 1e-3,
+                               .apart_input_s = 32e-3,
                                .apart_s = 16e-3,
                                .update_s = 8e-3,
                                .update_predict_s = 9e-3,
@@ -670,11 +709,11 @@ static void test_clock(void **state) {
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_BOTH, &test_error));
     assert_float_equal((device->class->done_at(device) - done), 2 * 6e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_INPUT_APART, &test_error));
-    assert_float_equal((device->class->done_at(device) - done), 2 * 8e-3, 1e-6);
+    assert_float_equal((device->class->done_at(device) - done), 2 * 40e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_WEIGHTS_APART, &test_error));
-    assert_float_equal((device->class->done_at(device) - done), 2 * 28e-3, 1e-6);
+    assert_float_equal((device->class->done_at(device) - done), 2 * 60e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &step, STAGE_WEIGHTS_APART, &test_error));
-    assert_float_equal((device->class->done_at(device) - done), 2 * 49e-3, 1e-6);
+    assert_float_equal((device->class->done_at(device) - done), 2 * 81e-3, 1e-6);
     stage_destroy(stage);
     graph_destroy(graph);
     device_close(device);
@@ -727,6 +766,7 @@ int main(void) {
         cmocka_unit_test(test_short_batch_and_labels),
         cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_normal_values),
+        cmocka_unit_test(test_between),
         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_refusals),
     };

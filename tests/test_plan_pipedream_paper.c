@@ -154,6 +154,31 @@ static int count_ideals(const struct costgraph *graph) {
     return count;
 }
 
+/* Groups of nodes: fewer cuts, all of them cuts of the graph, from the empty one to the whole. */
+static void check_joined(const struct costgraph *graph, int count) {
+    struct ideals *made;
+    for (int limit = 1; limit < count; limit += 3) {
+        assert_ok(ideals_of_joined_graph(graph, limit, &made, &test_error));
+        assert_true(made->joined && made->of_graph && made->count >= 2 && made->count <= limit / 16 + 2);
+        assert_int_equal(made->members[0], 0);
+        assert_int_equal(made->members[made->count - 1], (1u << graph->node_count) - 1);
+        for (int i = 0; i < made->count; i++) {
+            unsigned set = (unsigned)made->members[i];
+            assert_true(closed(graph, set));
+            assert_int_equal(made->cut_bytes[i], cut_bytes(graph, set));
+            assert_int_equal(made->cover_first[i + 1] > made->cover_first[i], i > 0);
+            for (int c = made->cover_first[i]; c < made->cover_first[i + 1]; c++) {
+                unsigned lower = (unsigned)made->members[made->covers[c]];
+                assert_true((lower & ~set) == 0 && lower != set && made->covers[c] < i);
+            }
+        }
+        ideals_destroy(made);
+    }
+    assert_ok(ideals_of_joined_graph(graph, count, &made, &test_error));
+    assert_true(!made->joined && made->count == count);
+    ideals_destroy(made);
+}
+
 static void ideals(void **state) {
     (void)state;
     for (uint64_t number = 0; number < 200; number++) {
@@ -182,13 +207,61 @@ static void ideals(void **state) {
         int count = made->count;
         ideals_destroy(made);
         assert_status(ideals_of_graph(graph, count - 1, &made, &test_error), PS_NO_PLAN, "can be cut in more than");
+        check_joined(graph, count);
         costgraph_destroy(graph);
     }
+}
+
+enum { BRANCHES = 8, LENGTH = 8 };
+
+/* Eight branches of eight nodes, numbered across: 9^8 cuts. Inside a branch values are large, at its ends small. */
+static struct costgraph *wide_graph(void) {
+    int count = BRANCHES * LENGTH + 2, edge_count = 0;
+    struct costgraph_node *nodes = calloc((size_t)count, sizeof *nodes);
+    struct costgraph_edge *edges = calloc((size_t)count + BRANCHES, sizeof *edges);
+    for (int v = 0; v < count; v++) {
+        bool inside = v > 0 && v<count - 1, ends = v> BRANCHES * (LENGTH - 1);
+        snprintf(nodes[v].name, sizeof nodes[v].name, "node%d", v);
+        nodes[v].number = v;
+        nodes[v].forward_s = inside ? 1e-3 : 0;
+        nodes[v].activation_bytes = inside && !ends ? 100000000 : 1;
+        if (inside) edges[edge_count++] = (struct costgraph_edge){.from = v <= BRANCHES ? 0 : v - BRANCHES, .to = v};
+        if (inside && ends) edges[edge_count++] = (struct costgraph_edge){.from = v, .to = count - 1};
+    }
+    nodes[0].parameter_bytes = nodes[count - 1].parameter_bytes = 1;
+    struct costgraph *graph;
+    assert_ok(costgraph_create(nodes, count, edges, edge_count, &graph, &test_error));
+    return graph;
+}
+
+/* More cuts than are looked at: whole branches are joined, so that each of four workers gets two of them. Along the chain every cut
+ * would go through all branches. The bound is left to the caller. */
+static void too_wide(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct planner_answer answer = {0};
+    assert_ok(costgraph_profile(wide_graph(), &profile, &test_error));
+    struct ps_cluster_options options = {.workers = 4, .bandwidth_bytes_per_s = 1e9};
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    struct planner_problem problem = {.costs = &profile->tables[0], .graph = profile->graph, .cluster = cluster, .workers = 4};
+    assert_ok(planner_pipedream_paper.solve(&problem, &answer, &test_error));
+    assert_true(fabs(answer.objective_s - 16e-3) < 1e-9);
+    assert_true(answer.lower_bound_s == 0);
+    assert_int_equal(answer.order_count, BRANCHES * LENGTH + 2);
+    planner_answer_free(&answer);
+    problem.graph = NULL;
+    assert_ok(planner_pipedream_paper.solve(&problem, &answer, &test_error));
+    assert_true(answer.objective_s > 0.2);
+    planner_answer_free(&answer);
+    ps_profile_destroy(profile);
+    ps_cluster_destroy(cluster);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ideals),
+        cmocka_unit_test(too_wide),
         cmocka_unit_test(against_brute_force),
         cmocka_unit_test(published),
     };

@@ -32,6 +32,37 @@ static struct ps_simulation *make_simulation(const char *schedule, const char *p
     return simulation;
 }
 
+/* Two stages: of replicas, whose gradients are added up, or with forwards and backwards on different workers. */
+static struct ps_simulation *make_parts(bool split) {
+    enum { STAGES = 2, WORKERS = 4 };
+    struct ps_cluster_options options = {.workers = WORKERS, .bandwidth_bytes_per_s = 1e6, .latency_s = 1e-4};
+    struct stage_cost costs[STAGES];
+    struct ps_cluster *cluster;
+    struct ps_plan *plan;
+    struct ps_programs *programs;
+    struct ps_simulation *simulation;
+    assert_ok(plan_create(WORKERS, STAGES, &plan, &test_error));
+    strcpy(plan->schedule, "1f1b-async");
+    strcpy(plan->weights, "latest");
+    plan->micro_batches = 1;
+    for (int s = 0; s < STAGES; s++) {
+        int forward[] = {s, s + 2}, backward[] = {split ? s + 2 : s, s + 2};
+        assert_ok(plan_stage_workers(plan, s, forward, split ? 1 : 2, backward, split ? 1 : 2, &test_error));
+        plan->stages[s].first = plan->stages[s].last = s;
+        costs[s] = (struct stage_cost){
+            .time = {1e-3, 1e-3, 1e-3, 1e-4},
+            .size = {.parameter_bytes = 640, .input_bytes = 64, .stash_bytes = 128, .output_bytes = s + 1 < STAGES ? 64 : 0}};
+    }
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(lower_plan(plan, 8, &programs, &test_error));
+    struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 4};
+    assert_ok(simulate_programs(&work, &simulation, &test_error));
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+    ps_plan_destroy(plan);
+    return simulation;
+}
+
 /* ------------------------------------------------------------------ XML */
 
 /* Entities are the five known ones or numbers; '<' stands only for tags. */
@@ -248,6 +279,42 @@ static void test_trace(void **state) {
     ps_simulation_destroy(simulation);
 }
 
+/* What travels can be told apart: all-reduces always, in a strip on each replica's row, the others as arrows. */
+static void test_kinds_of_transfers(void **state) {
+    (void)state;
+    struct ps_simulation *replicas = make_parts(false), *split = make_parts(true);
+    for (int arrows = 0; arrows < 2; arrows++) {
+        struct timeline_caption caption = {.title = "kinds", .arrows = arrows};
+        char *sums = report_timeline_svg(&replicas->timeline, &caption);
+        char *parts = report_timeline_svg(&split->timeline, &caption);
+        xml_count(sums, "rect");
+        /* Eight mini-batches in four rounds of two, on four workers; and the legend. */
+        assert_int_equal(occurrences(sums, "class=\"all-reduce\""), 4 * 4 + 1);
+        assert_int_equal(occurrences(sums, "<title>all-reduce 0, stage 1: "), 2);
+        assert_int_equal(xml_count(parts, "path") > 0 && strstr(parts, "class=\"arrow sends-stash\""), arrows);
+        assert_int_equal(strstr(parts, "class=\"arrow sends-weights\"") != NULL, arrows);
+        assert_null(strstr(parts, "all-reduce"));
+        free(parts);
+        free(sums);
+    }
+    struct timeline_caption caption = {.title = "kinds"};
+    char *sums = report_timeline_trace(&replicas->timeline, &caption),
+         *parts = report_timeline_trace(&split->timeline, &caption);
+    assert_int_equal(occurrences(sums, "\"cat\":\"all-reduce\""), 4 * 4);
+    assert_non_null(strstr(parts, "\"cat\":\"stash\""));
+    assert_non_null(strstr(parts, "\"cat\":\"weights\""));
+    json_t *root = json_loads(sums, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(root);
+    json_decref(root);
+    free(parts);
+    free(sums);
+    char *terminal = ps_simulation_timeline(replicas, 120, false);
+    assert_non_null(strstr(terminal, "═ all-reduce"));
+    free(terminal);
+    ps_simulation_destroy(split);
+    ps_simulation_destroy(replicas);
+}
+
 /* A piece from late in a long run, with micro-batch numbers to match, costs no more than an early one. */
 static void test_late_pieces(void **state) {
     (void)state;
@@ -288,7 +355,8 @@ static void test_memory_curves(void **state) {
         char *svg = report_timeline_svg(&simulation->timeline, &caption);
         xml_count(svg, "path");
         assert_int_equal(occurrences(svg, "class=\"memory\""), STAGES + 1);
-        assert_int_equal(occurrences(svg, "class=\"arrow\""), simulation->timeline.transfer_count);
+        /* Activations and gradients, and an example of each. */
+        assert_int_equal(occurrences(svg, "class=\"arrow "), simulation->timeline.transfer_count + 2);
         free(svg);
         char *trace = report_timeline_trace(&simulation->timeline, &caption);
         assert_int_equal(occurrences(trace, "\"ph\":\"C\""), curves[0].count + curves[1].count + curves[2].count);
@@ -308,6 +376,7 @@ int main(void) {
         cmocka_unit_test(test_names_are_escaped),
         cmocka_unit_test(test_empty_timelines),
         cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_kinds_of_transfers),
         cmocka_unit_test(test_late_pieces),
         cmocka_unit_test(test_memory_curves),
     };

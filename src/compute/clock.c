@@ -66,9 +66,9 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)call, (void)error;
+    (void)error;
     struct clock_kernel *k = (struct clock_kernel *)kernel;
-    spend(k->device, k->attributes->backward_input_s);
+    spend(k->device, k->attributes->backward_input_s + (call->apart ? k->attributes->apart_input_s : 0));
     return PS_OK;
 }
 

@@ -33,11 +33,12 @@ struct kernel_call {
     bool update_statistics; /* false in a recomputation and in evaluation */
     struct random_key key;  /* of this node, step and micro-batch; dropout keeps element i (in memory order) where
                                    random_uniform(key, i) >= rate, and multiplies it by 1 / (1 - rate) */
-    bool adds, apart;       /* backward_weight of a device that only takes time: its caller will add what it wrote to earlier
-                                   gradients; the half runs apart */
-    double *loss;           /* loss only: sum over counted labels is added here */
-    int64_t *correct;       /* loss only: hits of the top guess are added here */
-    int64_t *correct5;      /* loss only: labels of which fewer than five classes are guessed higher */
+    /* Of a device that only takes time. backward_weight: its caller will add what it wrote to earlier gradients; both: the half
+     * runs apart. */
+    bool adds, apart;
+    double *loss;      /* loss only: sum over counted labels is added here */
+    int64_t *correct;  /* loss only: hits of the top guess are added here */
+    int64_t *correct5; /* loss only: labels of which fewer than five classes are guessed higher */
 };
 
 struct kernel {

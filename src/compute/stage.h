@@ -43,8 +43,9 @@ struct stage_step {
     bool update_statistics;
     bool accumulate; /* backward_weight adds to the gradients instead of writing them */
     int samples;     /* that count in loss and hits (the last evaluation batch may be short); 0: all */
-    /* Called with its context between operators, for what must not wait for the whole stage; NULL: nothing. */
-    void (*between)(void *context);
+    /* Called with its context behind each operator of a layer (of the network), for what must not wait for the whole stage; NULL:
+     * nothing. */
+    void (*between)(void *context, int layer);
     void *between_context;
 };
 

@@ -29,6 +29,7 @@ struct planner {
     struct stage *stage;
     const struct place *values;
     struct gradient *gradients; /* by root */
+    int layer;                  /* whose actions are written */
     int first_weighted;         /* first node with weights: what comes before it in the backward, its gradient needs */
     enum ps_status status;
     struct ps_error *error;
@@ -46,6 +47,7 @@ static void push(struct planner *planner, struct action_list *list, struct actio
         list->actions = grown;
         list->capacity = wanted;
     }
+    action.layer = planner->layer;
     list->actions[list->count++] = action;
 }
 
@@ -63,9 +65,11 @@ static void plan_forward(struct planner *planner) {
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         if (node->kernel == NULL || node->fused) continue;
+        planner->layer = node->node->layer;
         push(planner, &stage->forward, (struct action){.run = action_forward, .half = STAGE_BOTH, .node = node});
     }
     int cut = stage->last + 1;
+    planner->layer = stage->last;
     for (int i = 0; i < graph_cut_count(stage->graph, cut); i++) {
         int root = graph_cut_values(stage->graph, cut)[i];
         struct place to = {PLACE_OUTPUT, stage_cut_offset(stage->graph, stage->samples, cut, root)};
@@ -201,6 +205,7 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
 static void plan_layer_backward(struct planner *planner, int number, int64_t scratch) {
     struct stage *stage = planner->stage;
     const struct layer *layer = &stage->graph->layers[number];
+    planner->layer = number;
     enter_cut(planner, number);
     enter_layer(planner, number, &scratch);
     int64_t end = scratch;

@@ -47,6 +47,7 @@ typedef enum ps_status action_function(const struct stage_run *run, const struct
 struct action {
     action_function *run;
     enum stage_half half; /* what of the backward it belongs to: runs where it has a bit in common with what is asked for */
+    int layer;            /* of the network */
     struct stage_node *node;
     struct place from, to; /* of backward kernels: `from` is the output gradient */
     int64_t bytes;

@@ -10,6 +10,7 @@ struct stage_run {
     const struct stage *stage;
     const struct stage_step *step;
     struct stage_result *result;
+    enum stage_half half; /* asked for */
     char *base[PLACE_COUNT];
 };
 
@@ -76,6 +77,7 @@ enum ps_status action_backward_input(const struct stage_run *run, const struct a
     const struct stage_node *node = action->node;
     struct kernel_call call = prepare_backward(run, action);
     for (int i = 0; i < node->node->input_count; i++) call.input_gradient[i] = at(run, node->input_gradient[i]);
+    call.apart = run->half == STAGE_INPUT_APART;
     return node->kernel->class->backward_input(node->kernel, &call, error);
 }
 
@@ -139,7 +141,7 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
         const struct action *action = &list->actions[i];
         if (!(action->half & half) || (kept && action->node && kept[action->node->node->layer])) continue;
         status = action->run(run, action, error);
-        if (run->step->between) run->step->between(run->step->between_context);
+        if (run->step->between) run->step->between(run->step->between_context, action->layer);
     }
     denormals_restore(mode);
     return status;
@@ -180,6 +182,7 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
                               enum stage_half half, struct ps_error *error) {
     struct stage_result unused = {0};
     struct stage_run run = start(stage, blocks, step, &unused);
+    run.half = half;
     return run_list(&run, &stage->backward, half, NULL, error);
 }
 

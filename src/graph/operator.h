@@ -58,7 +58,8 @@ struct attributes {
     int window;               /* local_response_norm: channels that are added up */
     float alpha, beta, shift; /* local_response_norm: PyTorch's alpha, beta, k */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
-    double forward_s, backward_input_s, backward_weight_s, accumulate_s, apart_s, update_s, update_predict_s, predict_s;
+    double forward_s, backward_input_s, backward_weight_s, accumulate_s, apart_input_s, apart_s;
+    double update_s, update_predict_s, predict_s;
     int64_t value_bytes, parameter_bytes, inner_bytes;
 };
 

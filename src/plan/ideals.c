@@ -11,23 +11,17 @@
 #include <string.h>
 
 #include "base/random.h"
-
-/* The graph as the enumeration needs it: only nodes that count, numbered from 0. */
-struct network {
-    int count;
-    int64_t *time_ns, *weight_bytes, *value_bytes;
-    int *successor_first, *successors, *predecessor_first, *predecessors;
-};
+#include "plan/network.h"
 
 struct growing {
     struct ideals *ideals;
     const struct network *network;
     int capacity, limit;
-    uint64_t *hashes; /* per ideal: sum of its nodes' random numbers */
-    uint64_t *node_hash;
+    uint64_t *hashes; /* per ideal: sum of its groups' random numbers */
+    uint64_t *group_hash;
     int *table; /* open addressing: ideal + 1, or 0 */
     size_t table_size;
-    int *ready_first; /* per ideal: the nodes that may come next, in `ready` */
+    int *ready_first; /* per ideal: the groups that may come next, in `ready` */
     int *ready;
     int ready_count, ready_capacity;
     struct edge {
@@ -49,84 +43,7 @@ void ideals_destroy(struct ideals *ideals) {
     free(ideals);
 }
 
-static void network_free(struct network *network) {
-    free(network->time_ns);
-    free(network->weight_bytes);
-    free(network->value_bytes);
-    free(network->successor_first);
-    free(network->successors);
-    free(network->predecessor_first);
-    free(network->predecessors);
-}
-
 static int64_t nanoseconds(double seconds) { return llround(seconds * 1e9); }
-
-/* Which nodes count: place[n] is a node's number among them, -1 for inputs and for ends without cost. */
-static int choose_nodes(const struct costgraph *graph, int *place) {
-    int count = 0;
-    for (int n = graph->node_count - 1; n >= 0; n--) {
-        const struct costgraph_node *node = &graph->nodes[n];
-        bool read = false;
-        for (int e = graph->edge_first[n]; e < graph->edge_first[n + 1]; e++) read |= place[graph->edges[e].to] >= 0;
-        place[n] = node->input || (!read && node->forward_s + node->backward_s == 0 && node->parameter_bytes == 0) ? -1 : 0;
-    }
-    for (int n = 0; n < graph->node_count; n++)
-        if (place[n] >= 0) place[n] = count++;
-    return count;
-}
-
-static void fill_network(struct network *network, const struct costgraph *graph, const int *place, int *nodes) {
-    for (int n = 0; n < graph->node_count; n++) {
-        if (place[n] < 0) continue;
-        nodes[place[n]] = n;
-        network->time_ns[place[n]] = nanoseconds(graph->nodes[n].forward_s) + nanoseconds(graph->nodes[n].backward_s);
-        network->weight_bytes[place[n]] = graph->nodes[n].parameter_bytes;
-        network->value_bytes[place[n]] = graph->nodes[n].activation_bytes;
-    }
-    for (int e = 0; e < graph->edge_count; e++) {
-        int from = place[graph->edges[e].from], to = place[graph->edges[e].to];
-        if (from < 0 || to < 0) continue;
-        network->successor_first[from + 1]++;
-        network->predecessor_first[to + 1]++;
-    }
-    for (int n = 0; n < network->count; n++) {
-        network->successor_first[n + 1] += network->successor_first[n];
-        network->predecessor_first[n + 1] += network->predecessor_first[n];
-    }
-    /* One place ahead while filling, so that the offsets end where they belong. */
-    for (int n = network->count; n > 0; n--) {
-        network->successor_first[n] = network->successor_first[n - 1];
-        network->predecessor_first[n] = network->predecessor_first[n - 1];
-    }
-    for (int e = 0; e < graph->edge_count; e++) {
-        int from = place[graph->edges[e].from], to = place[graph->edges[e].to];
-        if (from < 0 || to < 0) continue;
-        network->successors[network->successor_first[from + 1]++] = to;
-        network->predecessors[network->predecessor_first[to + 1]++] = from;
-    }
-}
-
-static enum ps_status network_make(const struct costgraph *graph, struct network *network, int **nodes,
-                                   struct ps_error *error) {
-    size_t all = (size_t)graph->node_count + 2, edges = (size_t)graph->edge_count + 1;
-    int *place = malloc(all * sizeof *place);
-    *nodes = malloc(all * sizeof **nodes);
-    *network = (struct network){.time_ns = malloc(all * sizeof(int64_t)),
-                                .weight_bytes = malloc(all * sizeof(int64_t)),
-                                .value_bytes = malloc(all * sizeof(int64_t)),
-                                .successor_first = calloc(all, sizeof(int)),
-                                .successors = malloc(edges * sizeof(int)),
-                                .predecessor_first = calloc(all, sizeof(int)),
-                                .predecessors = malloc(edges * sizeof(int))};
-    bool enough = place && *nodes && network->time_ns && network->weight_bytes && network->value_bytes &&
-                  network->successor_first && network->successors && network->predecessor_first && network->predecessors;
-    if (enough) {
-        network->count = choose_nodes(graph, place);
-        fill_network(network, graph, place, *nodes);
-    }
-    free(place);
-    return enough ? PS_OK : error_memory(error, "the graph of a network", all * sizeof(int64_t));
-}
 
 /* ------------------------------------------------------------- enumeration */
 
@@ -138,7 +55,6 @@ static bool grow_array(void *pointer, size_t count, size_t size) {
 
 static enum ps_status reserve_ideals(struct growing *g, struct ps_error *error) {
     struct ideals *ideals = g->ideals;
-    if (ideals->count >= g->limit) return error_set(error, PS_NO_PLAN, "the graph can be cut in more than %d ways", g->limit);
     if (ideals->count + 1 < g->capacity) return PS_OK;
     int capacity = g->capacity ? 2 * g->capacity : 256;
     size_t n = (size_t)capacity;
@@ -192,21 +108,41 @@ static int64_t cut_after(const struct growing *g, int64_t cut_bytes, int node) {
     return cut_bytes;
 }
 
-/* Nodes that may come next after `from` with `node`: the others that could before, and those that only waited for `node`. */
-static enum ps_status append_ready(struct growing *g, int from, int node, struct ps_error *error) {
+/* Whether all that the group's nodes read is in the candidate, or in the group. */
+static bool group_ready(const struct growing *g, int group) {
     const struct network *net = g->network;
-    if (g->ready_count + net->count >= g->ready_capacity) {
-        int capacity = 2 * (g->ready_count + net->count) + 256;
+    for (int i = net->group_first[group]; i < net->group_first[group + 1]; i++) {
+        int node = net->order[i];
+        for (int p = net->predecessor_first[node]; p < net->predecessor_first[node + 1]; p++)
+            if (!in(g->candidate, net->predecessors[p]) && net->group[net->predecessors[p]] != group) return false;
+    }
+    return true;
+}
+
+static bool listed(const struct growing *g, int first, int group) {
+    for (int r = first; r < g->ready_count; r++)
+        if (g->ready[r] == group) return true;
+    return false;
+}
+
+/* Groups that may come next after `from` with `group`: the others that could before, and those that only waited for it. */
+static enum ps_status append_ready(struct growing *g, int from, int group, struct ps_error *error) {
+    const struct network *net = g->network;
+    if (g->ready_count + net->group_count >= g->ready_capacity) {
+        int capacity = 2 * (g->ready_count + net->group_count) + 256;
         if (!grow_array(&g->ready, (size_t)capacity, sizeof *g->ready))
             return error_memory(error, "the cuts of a graph", (size_t)capacity * sizeof *g->ready);
         g->ready_capacity = capacity;
     }
     for (int r = g->ready_first[from]; r < g->ready_first[from + 1]; r++)
-        if (g->ready[r] != node) g->ready[g->ready_count++] = g->ready[r];
-    for (int s = net->successor_first[node]; s < net->successor_first[node + 1]; s++) {
-        int next = net->successors[s];
-        if (all_in(g->candidate, net->predecessors, net->predecessor_first[next], net->predecessor_first[next + 1]))
-            g->ready[g->ready_count++] = next;
+        if (g->ready[r] != group) g->ready[g->ready_count++] = g->ready[r];
+    int added = g->ready_count;
+    for (int i = net->group_first[group]; i < net->group_first[group + 1]; i++) {
+        int node = net->order[i];
+        for (int s = net->successor_first[node]; s < net->successor_first[node + 1]; s++) {
+            int next = net->group[net->successors[s]];
+            if (next != group && !listed(g, added, next) && group_ready(g, next)) g->ready[g->ready_count++] = next;
+        }
     }
     return PS_OK;
 }
@@ -222,24 +158,45 @@ static enum ps_status add_edge(struct growing *g, int lower, int upper, struct p
     return PS_OK;
 }
 
-/* The ideal `from` and `node`. */
-static enum ps_status extend(struct growing *g, int from, int node, struct ps_error *error) {
+/* The nodes of a group join the new ideal one by one. */
+static void add_group(struct growing *g, int from, int ideal, int group) {
+    const struct network *net = g->network;
+    struct ideals *ideals = g->ideals;
+    size_t words = (size_t)ideals->words;
+    uint64_t *set = g->candidate;
+    memcpy(set, &ideals->members[(size_t)from * words], words * sizeof *set);
+    ideals->time_ns[ideal] = ideals->time_ns[from];
+    ideals->weight_bytes[ideal] = ideals->weight_bytes[from];
+    ideals->cut_bytes[ideal] = ideals->cut_bytes[from];
+    for (int i = net->group_first[group]; i < net->group_first[group + 1]; i++) {
+        int node = net->order[i];
+        set[node / 64] |= (uint64_t)1 << (node % 64);
+        ideals->time_ns[ideal] += net->time_ns[node];
+        ideals->weight_bytes[ideal] += net->weight_bytes[node];
+        ideals->cut_bytes[ideal] = cut_after(g, ideals->cut_bytes[ideal], node);
+    }
+}
+
+/* The ideal `from` and `group`. */
+static enum ps_status extend(struct growing *g, int from, int group, struct ps_error *error) {
+    const struct network *net = g->network;
     TRY(reserve_ideals(g, error));
     struct ideals *ideals = g->ideals;
     size_t words = (size_t)ideals->words, slot;
-    uint64_t hash = g->hashes[from] + g->node_hash[node];
+    uint64_t hash = g->hashes[from] + g->group_hash[group];
     memcpy(g->candidate, &ideals->members[(size_t)from * words], words * sizeof *g->candidate);
-    g->candidate[node / 64] |= (uint64_t)1 << (node % 64);
+    for (int i = net->group_first[group]; i < net->group_first[group + 1]; i++)
+        g->candidate[net->order[i] / 64] |= (uint64_t)1 << (net->order[i] % 64);
     int found = find(g, hash, &slot);
     if (found < 0) {
+        if (ideals->count == g->limit)
+            return error_set(error, PS_NO_PLAN, "the graph can be cut in more than %d ways", g->limit);
         found = ideals->count++;
         g->table[slot] = found + 1;
         g->hashes[found] = hash;
+        add_group(g, from, found, group);
         memcpy(&ideals->members[(size_t)found * words], g->candidate, words * sizeof *g->candidate);
-        ideals->time_ns[found] = ideals->time_ns[from] + g->network->time_ns[node];
-        ideals->weight_bytes[found] = ideals->weight_bytes[from] + g->network->weight_bytes[node];
-        ideals->cut_bytes[found] = cut_after(g, ideals->cut_bytes[from], node);
-        TRY(append_ready(g, from, node, error));
+        TRY(append_ready(g, from, group, error));
         g->ready_first[found + 1] = g->ready_count;
     }
     return add_edge(g, from, found, error);
@@ -249,17 +206,17 @@ static enum ps_status start_empty(struct growing *g, struct ps_error *error) {
     const struct network *net = g->network;
     struct ideals *ideals = g->ideals;
     TRY(reserve_ideals(g, error));
-    g->ready_capacity = net->count + 1;
+    g->ready_capacity = net->group_count + 1;
     g->candidate = calloc((size_t)ideals->words, sizeof *g->candidate);
-    g->node_hash = malloc((size_t)net->count * sizeof *g->node_hash);
+    g->group_hash = malloc((size_t)net->group_count * sizeof *g->group_hash);
     g->ready = malloc((size_t)g->ready_capacity * sizeof *g->ready);
-    if (!g->candidate || !g->node_hash || !g->ready) return error_memory(error, "the cuts of a graph", (size_t)net->count * 8);
+    if (!g->candidate || !g->group_hash || !g->ready) return error_memory(error, "the cuts of a graph", (size_t)net->count * 8);
     struct random_key key = random_key(0, RANDOM_ORDER, 0, 0);
-    for (int n = 0; n < net->count; n++) {
+    for (int n = 0; n < net->group_count; n++) {
         uint32_t words[4];
         random_block(key, (uint64_t)n, words);
-        g->node_hash[n] = (uint64_t)words[0] << 32 | words[1];
-        if (net->predecessor_first[n] == net->predecessor_first[n + 1]) g->ready[g->ready_count++] = n;
+        g->group_hash[n] = (uint64_t)words[0] << 32 | words[1];
+        if (group_ready(g, n)) g->ready[g->ready_count++] = n;
     }
     memset(ideals->members, 0, (size_t)ideals->words * sizeof *ideals->members);
     ideals->time_ns[0] = ideals->weight_bytes[0] = ideals->cut_bytes[0] = 0;
@@ -291,20 +248,25 @@ static enum ps_status enumerate(struct growing *g, struct ps_error *error) {
     return list_covers(g->ideals, g->edges, g->edge_count, error);
 }
 
-enum ps_status ideals_of_graph(const struct costgraph *graph, int limit, struct ideals **ideals, struct ps_error *error) {
-    struct network network = {0};
+static enum ps_status ideals_of_network(const struct network *network, const int *nodes, int limit, struct ideals **ideals,
+                                        struct ps_error *error) {
     struct ideals *made = calloc(1, sizeof *made);
-    struct growing growing = {.ideals = made, .network = &network, .limit = limit};
+    struct growing growing = {.ideals = made, .network = network, .limit = limit};
     enum ps_status status;
     if (!made) return error_memory(error, "the cuts of a graph", sizeof *made);
-    TRY_OUT(network_make(graph, &network, &made->nodes, error));
-    made->node_count = network.count;
-    made->words = (network.count + 63) / 64;
+    made->nodes = malloc(((size_t)network->count + 1) * sizeof *made->nodes);
+    if (!made->nodes) {
+        status = error_memory(error, "the cuts of a graph", (size_t)network->count * sizeof *made->nodes);
+        goto out;
+    }
+    memcpy(made->nodes, nodes, (size_t)network->count * sizeof *made->nodes);
+    made->node_count = network->count;
+    made->words = (network->count + 63) / 64;
+    made->of_graph = true;
     status = enumerate(&growing, error);
 out:
-    network_free(&network);
     free(growing.hashes);
-    free(growing.node_hash);
+    free(growing.group_hash);
     free(growing.table);
     free(growing.ready_first);
     free(growing.ready);
@@ -314,6 +276,35 @@ out:
         *ideals = made;
     else
         ideals_destroy(made);
+    return status;
+}
+
+enum ps_status ideals_of_graph(const struct costgraph *graph, int limit, struct ideals **ideals, struct ps_error *error) {
+    struct network network;
+    int *nodes;
+    enum ps_status status = network_make(graph, &network, &nodes, error);
+    if (status == PS_OK) status = ideals_of_network(&network, nodes, limit, ideals, error);
+    network_free(&network);
+    free(nodes);
+    return status;
+}
+
+enum ps_status ideals_of_joined_graph(const struct costgraph *graph, int limit, struct ideals **ideals,
+                                      struct ps_error *error) {
+    struct network network;
+    int *nodes;
+    struct ps_error refusal = {0};
+    enum ps_status status = network_make(graph, &network, &nodes, &refusal), joined = PS_OK;
+    if (status == PS_OK) status = ideals_of_network(&network, nodes, limit, ideals, &refusal);
+    while (status == PS_NO_PLAN && joined == PS_OK) {
+        joined = network_join(&network, &refusal);
+        if (joined == PS_OK) status = ideals_of_network(&network, nodes, limit / 16 + 2, ideals, &refusal);
+        if (status == PS_OK) (*ideals)->joined = true;
+    }
+    network_free(&network);
+    free(nodes);
+    if (joined != PS_OK) status = joined;
+    if (status != PS_OK && error) *error = refusal;
     return status;
 }
 

@@ -14,15 +14,19 @@ struct ideals {
     int64_t *weight_bytes; /* of its nodes */
     int64_t *cut_bytes;    /* made in it and used outside, each value once */
     int *cover_first;      /* count + 1 offsets into covers */
-    int *covers;           /* for each ideal those with one node less */
+    int *covers;           /* for each ideal those with one node less, or one group */
     int node_count, words; /* nodes that count (neither inputs nor ends without cost); words of a set of nodes */
     int *nodes;            /* their numbers in the graph, or layers of the chain */
     uint64_t *members;     /* [count][words]: bit n is nodes[n] */
+    bool of_graph;         /* else of a chain */
+    bool joined;           /* of groups of nodes, so that others are left out */
 };
 
 /* All ideals of a graph. Nodes at the end of the graph that cost neither time nor memory are left out: where they run makes no
  * difference. More than `limit` ideals: PS_NO_PLAN. */
 enum ps_status ideals_of_graph(const struct costgraph *graph, int limit, struct ideals **ideals, struct ps_error *error);
+/* The same; where they are more than `limit`, a sixteenth as many at most: those that part none of some groups of nodes. */
+enum ps_status ideals_of_joined_graph(const struct costgraph *graph, int limit, struct ideals **ideals, struct ps_error *error);
 /* The prefixes of a chain. */
 enum ps_status ideals_of_chain(const struct cost_table *table, struct ideals **ideals, struct ps_error *error);
 void ideals_destroy(struct ideals *ideals);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "plan/ideals.h"
 
 const struct planner *planner_find(const char *name) {
@@ -28,6 +29,50 @@ void planner_add_stage(struct planner_answer *answer, const struct ideals *ideal
             answer->order[answer->order_count++] = ideals->nodes[n];
     answer->stages[answer->stage_count++] = (struct planned_stage){
         .first = first, .last = answer->order_count - 1, .forward = worker, .backward = worker, .replicas = replicas};
+}
+
+/* Stages of the chain are given by its layers alone. */
+static enum ps_status solve_chain(const struct planner_problem *problem,
+                                  enum ps_status (*solve)(const struct planner_problem *, const struct ideals *,
+                                                          struct planner_answer *, struct ps_error *),
+                                  struct planner_answer *answer, struct ps_error *error) {
+    struct ideals *ideals;
+    TRY(ideals_of_chain(problem->costs, &ideals, error));
+    enum ps_status status = solve(problem, ideals, answer, error);
+    ideals_destroy(ideals);
+    free(answer->order);
+    answer->order = NULL;
+    answer->order_count = 0;
+    return status;
+}
+
+enum ps_status planner_solve_ideals(const struct planner_problem *problem,
+                                    enum ps_status (*solve)(const struct planner_problem *problem, const struct ideals *ideals,
+                                                            struct planner_answer *answer, struct ps_error *error),
+                                    struct planner_answer *answer, struct ps_error *error) {
+    int limit = problem->ideals_max > 0 ? problem->ideals_max : PLANNER_IDEALS_MAX;
+    struct ideals *ideals;
+    struct planner_answer chain = {0};
+    struct ps_error refusal = {0};
+    if (!problem->graph) return solve_chain(problem, solve, answer, error);
+    TRY(ideals_of_joined_graph(problem->graph, limit, &ideals, error));
+    bool joined = ideals->joined;
+    if (joined && problem->ideals_max == 0)
+        log_info("the graph can be cut in more than %d ways: the best of %d between groups of nodes, and of its chain", limit,
+                 ideals->count);
+    enum ps_status status = solve(problem, ideals, answer, error);
+    ideals_destroy(ideals);
+    if (!joined || (status != PS_OK && status != PS_NO_PLAN)) return status;
+    enum ps_status other = solve_chain(problem, solve, &chain, &refusal);
+    if (other == PS_OK && (status != PS_OK || chain.objective_s <= answer->objective_s)) {
+        planner_answer_free(answer);
+        *answer = chain;
+        chain = (struct planner_answer){0};
+        status = PS_OK;
+    }
+    planner_answer_free(&chain);
+    answer->lower_bound_s = 0;
+    return status;
 }
 
 double planner_updates(const struct planner_problem *problem, int replicas) {

@@ -13,6 +13,9 @@
 
 struct ideals; /* plan/ideals.h */
 
+/* More cuts of a graph take seconds to plan with; it is then cut between groups of its nodes, or as its chain. */
+enum { PLANNER_IDEALS_MAX = 500000 };
+
 struct planner_problem {
     const struct cost_table *costs;
     const struct costgraph *graph; /* what the costs' chain was made from, or NULL */
@@ -26,6 +29,7 @@ struct planner_problem {
     bool flush;            /* the schedule flushes: replicas share the micro-batches of each mini-batch */
     int micro_batches;     /* of a mini-batch */
     int replicas_max;      /* of a stage; 0: all workers */
+    int ideals_max;        /* cuts of the graph that are looked at; 0: PLANNER_IDEALS_MAX */
     double caution;        /* cut as if so large a share of transfers were the workers' own time (planners/pipedream.c) */
     double bound_s;        /* no plan of the class has a smaller objective; 0: not known yet */
     int64_t reserve_bytes; /* of each worker's memory, to be left free */
@@ -81,6 +85,13 @@ void planner_answer_free(struct planner_answer *answer);
 
 /* Adds the stage of the nodes between two ideals, on the workers behind those of the stage before. There is room for it. */
 void planner_add_stage(struct planner_answer *answer, const struct ideals *ideals, int lower, int upper, int replicas);
+
+/* Plans over the cuts of the problem's graph, or without one of the chain. Where the graph has too many cuts, the better plan over those
+ * between groups of nodes and those of the chain: its lower bound is left to the caller (0). */
+enum ps_status planner_solve_ideals(const struct planner_problem *problem,
+                                    enum ps_status (*solve)(const struct planner_problem *problem, const struct ideals *ideals,
+                                                            struct planner_answer *answer, struct ps_error *error),
+                                    struct planner_answer *answer, struct ps_error *error);
 
 /* Updates of a stage with so many replicas for each micro-batch: one a mini-batch, or without a flush one a round of mini-batches. */
 double planner_updates(const struct planner_problem *problem, int replicas);

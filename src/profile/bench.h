@@ -1,31 +1,24 @@
 /*
- * A network run for its times: as a pipeline of one-layer stages in one thread, with real weights and activations, so that each
- * layer finds its input, its weights and the caches as in training.
+ * Layers run for their times, as one stage with real weights and activations: each layer finds its input, its weights and the caches
+ * as in training. What a layer takes is read off between the operators.
  */
 #ifndef PENSTOCK_PROFILE_BENCH_H
 #define PENSTOCK_PROFILE_BENCH_H
 
 #include "base/memory.h"
 #include "compute/stage.h"
+#include "profile/profile.h"
 
 enum timing {
     TIME_FORWARD,
     TIME_BACKWARD,   /* both halves together */
+    TIME_ADDING,     /* the same, added to the gradients of earlier micro-batches */
     TIME_INPUT_HALF, /* the halves apart */
     TIME_WEIGHTS_HALF,
-    TIME_ADDING_HALF, /* that of the weights, added to the gradients of earlier micro-batches */
     TIME_UPDATE,
     TIME_UPDATE_PREDICT, /* with the prediction in the same pass */
     TIME_PREDICT,
     TIMINGS
-};
-
-struct layer_bench {
-    struct stage *stage;
-    struct stage_sizes sizes;
-    struct memory_block memory; /* of what follows */
-    float *weights, *gradients, *moment, *predicted, *statistics, *input, *stash, *delta;
-    double *times[TIMINGS]; /* [repeats] */
 };
 
 struct bench {
@@ -33,27 +26,32 @@ struct bench {
     const struct graph *graph;
     struct device *device;
     const struct optimizer *rule;
-    int samples, classes, repeats; /* repeats: rounds whose times are kept */
-    int64_t memory_bytes;          /* limit; 0: none */
-    const float *input;            /* of the first layer, where that is not the network's */
-    int first;                     /* layer of the network */
+    const struct cost_table *table; /* the sizes of all layers */
+    int samples, classes, repeats;  /* repeats: rounds whose times are kept */
+    int64_t memory_bytes;           /* limit; 0: none */
+    const float *input;             /* of the first layer, where that is not the network's */
+    int first;                      /* layer of the network */
 
     int layer_count; /* from there on, as many as fit; one at least */
-    struct layer_bench *layers;
-    struct memory_block shared; /* labels, workspace, output, two gradients of the largest cut */
+    struct stage *stage;
+    struct memory_block memory; /* of the blocks */
+    struct stage_blocks blocks;
+    float *moment, *predicted;
     int32_t *labels;
-    void *workspace;
-    float *output; /* of the last layer, unless it is the network's */
-    float *gradient[2];
-    double *times;
+    double *times;  /* of the layers: see bench_times */
+    double *pass;   /* of the pass that runs, by layer */
+    double since;   /* when the last operator ended */
+    bool *left_out; /* by layer of the network, of a stretch */
 };
 
-/* Makes stages and takes their memory; on failure too the caller closes it. */
+/* Makes the stage and takes its memory; on failure too the caller closes it. */
 enum ps_status bench_open(struct bench *bench, struct ps_error *error);
 void bench_close(struct bench *bench);
 /* Every timing of every layer once; into place `slot` of the times, or nowhere where it is negative. */
 enum ps_status bench_round(struct bench *bench, int round, int slot, struct ps_error *error);
 /* Forwards of the first `layers` layers, not timed. */
 enum ps_status bench_forward(struct bench *bench, int layers, struct ps_error *error);
+/* The `repeats` times of a layer, counted from `first`. */
+double *bench_times(const struct bench *bench, int layer, enum timing timing);
 
 #endif

@@ -62,7 +62,6 @@ static enum ps_status start_member(struct company *company, const struct bench *
     struct member *member = &company->members[company->count];
     const struct device *device = like->device;
     *member = (struct member){.company = company, .number = company->count, .bench = *like};
-    member->bench.layers = NULL;
     member->bench.repeats = 1;
     TRY(device_open(device->class->name, &(struct device_options){.threads = device->threads}, &member->bench.device, error));
     int code = pthread_create(&member->thread, NULL, thread_main, member);

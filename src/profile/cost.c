@@ -12,6 +12,7 @@ static void add_times(struct layer_times *sum, const struct layer_times *times) 
     sum->backward_weight_s += times->backward_weight_s;
     sum->update_s += times->update_s;
     sum->accumulate_s += times->accumulate_s;
+    sum->apart_input_s += times->apart_input_s;
     sum->apart_s += times->apart_s;
     sum->update_predict_s += times->update_predict_s;
     sum->predict_s += times->predict_s;

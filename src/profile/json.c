@@ -26,21 +26,23 @@ struct cost_field {
     bool required;
 };
 
-static const struct cost_field time_fields[] = {TIME_FIELD(forward_s, true),         TIME_FIELD(backward_input_s, true),
-                                                TIME_FIELD(backward_weight_s, true), TIME_FIELD(update_s, false),
-                                                TIME_FIELD(accumulate_s, false),     TIME_FIELD(apart_s, false),
-                                                TIME_FIELD(update_predict_s, false), TIME_FIELD(predict_s, false)};
+static const struct cost_field time_fields[] = {
+    TIME_FIELD(forward_s, true), TIME_FIELD(backward_input_s, true),  TIME_FIELD(backward_weight_s, true),
+    TIME_FIELD(update_s, false), TIME_FIELD(accumulate_s, false),     TIME_FIELD(apart_input_s, false),
+    TIME_FIELD(apart_s, false),  TIME_FIELD(update_predict_s, false), TIME_FIELD(predict_s, false)};
 static const struct cost_field spread_fields[] = {
-    SPREAD_FIELD(forward_s),    SPREAD_FIELD(backward_input_s), SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s),
-    SPREAD_FIELD(accumulate_s), SPREAD_FIELD(apart_s),          SPREAD_FIELD(update_predict_s),  SPREAD_FIELD(predict_s)};
+    SPREAD_FIELD(forward_s), SPREAD_FIELD(backward_input_s), SPREAD_FIELD(backward_weight_s),
+    SPREAD_FIELD(update_s),  SPREAD_FIELD(accumulate_s),     SPREAD_FIELD(apart_input_s),
+    SPREAD_FIELD(apart_s),   SPREAD_FIELD(update_predict_s), SPREAD_FIELD(predict_s)};
 static const struct cost_field spill_fields[] = {
-    SPILL_FIELD(forward_s),    SPILL_FIELD(backward_input_s), SPILL_FIELD(backward_weight_s), SPILL_FIELD(update_s),
-    SPILL_FIELD(accumulate_s), SPILL_FIELD(apart_s),          SPILL_FIELD(update_predict_s),  SPILL_FIELD(predict_s)};
+    SPILL_FIELD(forward_s), SPILL_FIELD(backward_input_s), SPILL_FIELD(backward_weight_s),
+    SPILL_FIELD(update_s),  SPILL_FIELD(accumulate_s),     SPILL_FIELD(apart_input_s),
+    SPILL_FIELD(apart_s),   SPILL_FIELD(update_predict_s), SPILL_FIELD(predict_s)};
 static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false),
                                                 SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),
                                                 SIZE_FIELD(stash_bytes, true),     SIZE_FIELD(tail_bytes, false),
                                                 SIZE_FIELD(delta_bytes, false),    SIZE_FIELD(workspace_bytes, false)};
-enum { TIMES = 8, SIZES = sizeof size_fields / sizeof size_fields[0] };
+enum { TIMES = 9, SIZES = sizeof size_fields / sizeof size_fields[0] };
 
 /* ----------------------------------------------------------------- reading */
 

@@ -1,12 +1,13 @@
 /*
  * Measuring what each layer costs on a device of this machine: the medians of some rounds through all layers (profile/bench.h), so
- * that a disturbance from outside hits a few layers of one round, where the median does not see it. On request others work beside
- * (profile/company.h), as the other workers of a pipeline on the same machine will.
+ * that a disturbance from outside hits a few layers of one round, where the median does not see it; and what small disturbances cost
+ * on average, spread over all layers. On request others work beside (profile/company.h), as the other workers of a pipeline on the same
+ * machine will.
  *
  * A network that does not fit the memory is measured in pieces, one after the other, as many layers as fit in each; a piece's last
  * output is the next one's input.
  *
- * What the two halves of a backward cost is what they take apart; what they take longer than the whole of it is `apart_s`.
+ * The two halves of a backward are run together and apart; what they take longer apart is `apart_input_s` and `apart_s`.
  */
 #include <math.h>
 #include <stdio.h>
@@ -39,30 +40,35 @@ struct figure {
     double s, spread_s;
 };
 
-static struct figure figure_of(struct layer_bench *layer, enum timing timing, int repeats) {
+static struct figure figure_of(const struct bench *bench, int layer, enum timing timing) {
     struct figure figure;
-    figure.s = median(layer->times[timing], repeats, &figure.spread_s);
+    figure.s = median(bench_times(bench, layer, timing), bench->repeats, &figure.spread_s);
     return figure;
 }
 
-static void summarize(struct layer_bench *layer, int repeats, struct layer_cost *cost) {
+/* What the halves of a backward take together is shared out as they do apart. */
+static void summarize_halves(const struct figure *both, const struct figure *input, const struct figure *weights,
+                             struct layer_times *time) {
+    double apart_s = input->s + weights->s, share = apart_s > 0 ? input->s / apart_s : 0;
+    time->backward_input_s = both->s * share;
+    time->backward_weight_s = both->s - time->backward_input_s;
+    time->apart_input_s = fmax(0, input->s - time->backward_input_s);
+    time->apart_s = fmax(0, weights->s - time->backward_weight_s);
+}
+
+/* Sorts the layer's times. */
+static void summarize(const struct bench *bench, int l, struct layer_cost *cost) {
     struct layer_times *time = &cost->time, *spread = &cost->spread;
-    struct figure forward = figure_of(layer, TIME_FORWARD, repeats), both = figure_of(layer, TIME_BACKWARD, repeats);
-    struct figure input = figure_of(layer, TIME_INPUT_HALF, repeats);
+    struct figure forward = figure_of(bench, l, TIME_FORWARD), both = figure_of(bench, l, TIME_BACKWARD);
     time->forward_s = forward.s;
     spread->forward_s = forward.spread_s;
-    time->backward_input_s = fmin(both.s, input.s);
+    time->backward_input_s = both.s;
+    spread->backward_input_s = both.spread_s;
+    if (cost->size.parameter_bytes == 0) return;
+    struct figure input = figure_of(bench, l, TIME_INPUT_HALF), weights = figure_of(bench, l, TIME_WEIGHTS_HALF);
+    summarize_halves(&both, &input, &weights, time);
     spread->backward_input_s = input.spread_s;
-    if (layer->sizes.parameter_bytes == 0) {
-        time->backward_input_s = both.s;
-        spread->backward_input_s = both.spread_s;
-        return;
-    }
-    struct figure weights = figure_of(layer, TIME_WEIGHTS_HALF, repeats), adding = figure_of(layer, TIME_ADDING_HALF, repeats);
-    time->backward_weight_s = both.s - time->backward_input_s;
     spread->backward_weight_s = both.spread_s + input.spread_s;
-    time->apart_s = fmax(0, input.s + weights.s - both.s);
-    time->accumulate_s = fmax(0, adding.s - weights.s);
     const struct {
         enum timing timing;
         double *time, *spread;
@@ -70,10 +76,69 @@ static void summarize(struct layer_bench *layer, int repeats, struct layer_cost 
                    {TIME_UPDATE_PREDICT, &time->update_predict_s, &spread->update_predict_s},
                    {TIME_PREDICT, &time->predict_s, &spread->predict_s}};
     for (int u = 0; u < 3; u++) {
-        struct figure figure = figure_of(layer, updates[u].timing, repeats);
+        struct figure figure = figure_of(bench, l, updates[u].timing);
         *updates[u].time = figure.s;
         *updates[u].spread = figure.spread_s;
     }
+}
+
+/* Adding is one more pass over the gradients: the difference is small beside what the medians of a layer differ by chance, so it is
+ * taken from all layers together. */
+static void summarize_adding(const struct bench *bench, struct layer_cost *layers) {
+    double longer_s = 0, spread_s;
+    int64_t bytes = 0;
+    for (int l = 0; l < bench->layer_count; l++) {
+        if (layers[l].size.parameter_bytes == 0) continue;
+        longer_s += median(bench_times(bench, l, TIME_ADDING), bench->repeats, &spread_s) -
+                    median(bench_times(bench, l, TIME_BACKWARD), bench->repeats, &spread_s);
+        bytes += layers[l].size.parameter_bytes;
+    }
+    for (int l = 0; l < bench->layer_count && longer_s > 0; l++)
+        layers[l].time.accumulate_s = longer_s * (double)layers[l].size.parameter_bytes / (double)bytes;
+}
+
+/* A round that took more than this of the usual one does not count: what held it up is no part of the machine's usual life. */
+#define UNUSUAL 1.5
+
+/* What a round took on average, all in all. `rounds` has room for one number a round. */
+static double round_s(const struct bench *bench, double *rounds) {
+    double spread_s, sum_s = 0;
+    int count = 0;
+    memset(rounds, 0, (size_t)bench->repeats * sizeof *rounds);
+    for (int l = 0; l < bench->layer_count; l++)
+        for (int t = 0; t < TIMINGS; t++)
+            for (int r = 0; r < bench->repeats; r++) rounds[r] += bench_times(bench, l, (enum timing)t)[r];
+    double usual_s = median(rounds, bench->repeats, &spread_s);
+    for (; count < bench->repeats && rounds[count] <= UNUSUAL * usual_s; count++) sum_s += rounds[count];
+    return sum_s / count;
+}
+
+static double medians_s(const struct bench *bench) {
+    double sum_s = 0, spread_s;
+    for (int l = 0; l < bench->layer_count; l++)
+        for (int t = 0; t < TIMINGS; t++) sum_s += median(bench_times(bench, l, (enum timing)t), bench->repeats, &spread_s);
+    return sum_s;
+}
+
+static void scale(struct layer_times *times, double factor) {
+    double *all[] = {&times->forward_s, &times->backward_input_s, &times->backward_weight_s,
+                     &times->update_s,  &times->accumulate_s,     &times->apart_input_s,
+                     &times->apart_s,   &times->update_predict_s, &times->predict_s};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) *all[i] *= factor;
+}
+
+/* Medians tell the layers apart, undisturbed. What interrupts a worker for a moment now and then is in no layer's median, but in every
+ * run: all layers take so much longer as the rounds did. */
+static enum ps_status summarize_all(struct bench *bench, struct layer_cost *layers, struct ps_error *error) {
+    double *rounds = malloc((size_t)bench->repeats * sizeof *rounds);
+    if (!rounds) return error_memory(error, "profiling", (size_t)bench->repeats * sizeof *rounds);
+    double taken_s = round_s(bench, rounds);
+    free(rounds);
+    for (int l = 0; l < bench->layer_count; l++) summarize(bench, l, &layers[l]);
+    summarize_adding(bench, layers);
+    double factor = taken_s / medians_s(bench);
+    for (int l = 0; l < bench->layer_count; l++) scale(&layers[l].time, factor);
+    return PS_OK;
 }
 
 static enum ps_status record_sizes(const struct bench *bench, struct cost_table *table, struct ps_error *error) {
@@ -88,10 +153,10 @@ static enum ps_status record_sizes(const struct bench *bench, struct cost_table 
 
 /* Gives what the piece's last layer made to the next piece. */
 static enum ps_status pass_on(const struct bench *bench, float **input, struct ps_error *error) {
-    size_t size = (size_t)bench->layers[bench->layer_count - 1].sizes.output_bytes;
+    size_t size = (size_t)stage_sizes(bench->stage).output_bytes;
     float *copy = realloc(*input, size + 1);
     if (!copy) return error_memory(error, "profiling", size);
-    memcpy(copy, bench->output, size);
+    memcpy(copy, bench->blocks.output, size);
     *input = copy;
     return PS_OK;
 }
@@ -117,7 +182,7 @@ static enum ps_status measure_piece(struct bench *bench, int others, int warmup,
     enum ps_status ended = company_end(company, status == PS_OK ? error : NULL);
     TRY(status);
     TRY(ended);
-    for (int l = 0; l < bench->layer_count; l++) summarize(&bench->layers[l], bench->repeats, &table->layers[bench->first + l]);
+    TRY(summarize_all(bench, &table->layers[bench->first], error));
     return bench->first + bench->layer_count < bench->graph->layer_count ? pass_on(bench, input, error) : PS_OK;
 }
 
@@ -127,6 +192,7 @@ static enum ps_status measure_size(const struct bench *all, int others, int warm
     enum ps_status status = record_sizes(all, table, error);
     for (int first = 0; status == PS_OK && first < all->graph->layer_count;) {
         struct bench bench = *all;
+        bench.table = table;
         bench.first = first;
         bench.input = input;
         status = measure_piece(&bench, others, warmup, table, &input, error);

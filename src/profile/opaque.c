@@ -18,6 +18,7 @@ static struct attributes layer_attributes(const struct cost_table *table, int la
         .backward_input_s = time.backward_input_s,
         .backward_weight_s = time.backward_weight_s,
         .accumulate_s = time.accumulate_s,
+        .apart_input_s = time.apart_input_s,
         .apart_s = time.apart_s,
         .update_s = time.update_s,
         .update_predict_s = layer_times_update_predict(&time),

@@ -15,7 +15,8 @@ struct layer_times {
     double update_s; /* one optimizer step over the layer's parameters */
     /* 0 where the source does not say. */
     double accumulate_s;     /* a backward by weights is longer by that where it adds to gradients of earlier micro-batches */
-    double apart_s;          /* and by that where it runs apart from the half of the input */
+    double apart_input_s;    /* the halves of a backward take that longer where they run apart: that of the input, */
+    double apart_s;          /* and that of the weights */
     double update_predict_s; /* a step, and the prediction of weights in the same pass */
     double predict_s;        /* a prediction alone */
 };

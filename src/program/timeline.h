@@ -10,9 +10,12 @@ struct timeline_event {
     double start_s, end_s; /* from the beginning of the segment */
 };
 
+/* Traffic on no route: what a replica of a stage sends the next one while their gradients are added up around the ring. */
+enum { TRAFFIC_SUM = TRAFFICS };
+
 struct timeline_transfer {
-    int from, to, stage, micro_batch; /* stage that sends */
-    enum traffic traffic;
+    int from, to, stage, micro_batch; /* stage that sends; of a sum the update that it is for */
+    int traffic;                      /* enum traffic, or TRAFFIC_SUM */
     int64_t bytes;
     double start_s, end_s;
 };

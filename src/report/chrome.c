@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "program/routes.h"
 #include "report/memory_curve.h"
+#include "report/parts.h"
 
 static const char *const categories[ACTION_COUNT] = {
     [ACTION_FORWARD] = "forward",         [ACTION_BACKWARD] = "backward",   [ACTION_BACKWARD_INPUT] = "backward",
@@ -32,6 +33,8 @@ struct tracing {
     struct computations computations;
     bool begun;
 };
+
+const char *report_traffic_name(int traffic) { return traffic == TRAFFIC_SUM ? "all-reduce" : traffic_table[traffic].name; }
 
 static double microseconds(double seconds) { return seconds * 1e6; }
 
@@ -135,17 +138,17 @@ static void add_flow(struct tracing *tracing, const char *phase, int id, int pro
 static void add_transfer(struct tracing *tracing, int id) {
     const struct timeline_transfer *transfer = &tracing->timeline->transfers[id];
     int link = transfer->from * tracing->timeline->workers + transfer->to;
-    text_add(next(tracing),
-             "{\"ph\":\"X\",\"name\":\"%s %d\",\"cat\":\"transfer\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
-             traffic_table[transfer->traffic].name, transfer->micro_batch, TRACE_LINKS, link, microseconds(transfer->start_s),
-             microseconds(transfer->end_s - transfer->start_s));
+    text_add(next(tracing), "{\"ph\":\"X\",\"name\":\"%s %d\",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
+             report_traffic_name(transfer->traffic), transfer->micro_batch, report_traffic_name(transfer->traffic), TRACE_LINKS,
+             link, microseconds(transfer->start_s), microseconds(transfer->end_s - transfer->start_s));
     text_add(&tracing->text, ",\"args\":{\"stage\":%d,\"micro_batch\":%d,\"bytes\":%lld}}", transfer->stage,
              transfer->micro_batch, (long long)transfer->bytes);
+    /* What updates make or take belongs to a mini-batch, and to no micro-batch. */
+    if (transfer->traffic == TRAFFIC_WEIGHTS || transfer->traffic == TRAFFIC_SUM) return;
     const struct traffic_info *traffic = &traffic_table[transfer->traffic];
     const int *from = computation(&tracing->computations, transfer->stage, transfer->micro_batch, !traffic->from_forward);
     const int *to =
         computation(&tracing->computations, transfer->stage + traffic->step, transfer->micro_batch, !traffic->to_forward);
-    if (transfer->traffic == TRAFFIC_WEIGHTS) return; /* an update made them, and its mini-batch is another */
     if (!from || !to || *from < 0 || *to < 0) return;
     const struct timeline_event *maker = &tracing->timeline->events[*from], *taker = &tracing->timeline->events[*to];
     add_flow(tracing, "s", id, TRACE_WORKERS, thread_of(tracing->timeline, maker), maker->start_s, maker->end_s);

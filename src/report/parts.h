@@ -16,6 +16,9 @@ const char *comparison_limit(int64_t bytes, char out[32]);
 char *comparison_parameters(int64_t parameters, char out[32]);
 const char *comparison_rate(double bytes_per_s, char out[32]);
 
+/* chrome.c: of a transfer in a timeline */
+const char *report_traffic_name(int traffic);
+
 /* explain.c */
 void report_explain_table(const struct ps_simulation *simulation, struct text *text);
 void report_explain_json(const struct ps_simulation *simulation, json_t *root);

@@ -1,13 +1,15 @@
 /*
  * A timeline as a picture: rows are workers, boxes computations with the number of their micro-batch where it fits, updates and
  * predictions thin marks, what is idle shows the row's grey. Where forwards run beside backwards a row is split into both. Under each row runs the worker's memory, from nothing to the
- * largest of all workers. Transfers are arrows where they are asked for; without, the gaps are what they leave.
+ * largest of all workers. Sums over replicas are a strip at the lower edge of the rows that they keep waiting or run beside. Other
+ * transfers are arrows where they are asked for, in a colour for each kind; without, the gaps are what they leave.
  */
 #include <math.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "report/memory_curve.h"
+#include "report/parts.h"
 
 /* Pixels. */
 #define MARGIN 12.0
@@ -35,6 +37,16 @@ static const struct style {
     [ACTION_PREDICT] = {.name = "predict", .colour = "#a355c9", .mark = true},
 };
 
+/* The same of transfers. */
+static const struct {
+    const char *name, *colour;
+} arrows[TRAFFIC_SUM + 1] = {
+    [TRAFFIC_ACTIVATION] = {"sends-activation", "#3b74c0"}, [TRAFFIC_GRADIENT] = {"sends-gradient", "#3f8f57"},
+    [TRAFFIC_STASH] = {"sends-stash", "#d9822b"},           [TRAFFIC_KEPT_INPUT] = {"sends-input", "#b0a04a"},
+    [TRAFFIC_WEIGHTS] = {"sends-weights", "#a355c9"},       [TRAFFIC_SUM] = {"all-reduce", "#e0575b"},
+};
+#define SUM_HEIGHT 4.0
+
 struct drawing {
     struct text text;
     const struct timeline *timeline;
@@ -46,7 +58,7 @@ struct drawing {
     double memory_height;         /* of the curve under a row; 0: none */
     int64_t memory_peak;          /* of all workers */
     double total_width, total_height;
-    bool used[ACTION_COUNT];
+    bool used[ACTION_COUNT], carried[TRAFFIC_SUM + 1];
 };
 
 static enum action action_of(const struct timeline_event *event) { return opcode_table[event->instruction.op].action; }
@@ -83,6 +95,38 @@ static double x_of(const struct drawing *drawing, double seconds) {
 
 static double row_y(const struct drawing *drawing, int worker) { return TOP + worker * drawing->row_pitch; }
 
+/* Returns where it ends. */
+static double draw_legend(const struct drawing *drawing, struct text *text) {
+    double x = drawing->left;
+    for (int action = 0; action < ACTION_COUNT; action++) {
+        const struct style *style = &styles[action];
+        if (!drawing->used[action] || !style->name) continue;
+        double width = style->mark ? 3 : 12;
+        text_add(text, "<rect class=\"%s\" x=\"%.1f\" y=\"37\" width=\"%.0f\" height=\"12\"/>", style->name, x, width);
+        text_add(text, "<text x=\"%.1f\" y=\"47\">%s</text>\n", x + width + 5, style->name);
+        x += width + 5 + (double)strlen(style->name) * CHARACTER_WIDTH + 16;
+    }
+    for (int kind = 0; kind <= TRAFFIC_SUM; kind++) {
+        if (!drawing->carried[kind]) continue;
+        if (kind == TRAFFIC_SUM)
+            text_add(text, "<rect class=\"%s\" x=\"%.1f\" y=\"41\" width=\"12\" height=\"%g\"/>", arrows[kind].name, x,
+                     SUM_HEIGHT);
+        else
+            text_add(text, "<path class=\"arrow %s\" d=\"M%.1f 38L%.1f 48\"/>", arrows[kind].name, x, x + 12);
+        const char *name = report_traffic_name(kind);
+        text_add(text, "<text x=\"%.1f\" y=\"47\">%s</text>\n", x + 17, name);
+        x += 17 + (double)strlen(name) * CHARACTER_WIDTH + 16;
+    }
+    if (drawing->memory_peak > 0) {
+        char peak[32];
+        text_add(text, "<path class=\"memory\" d=\"M%.1f 49v-5h4v-6h4v3h4v8z\"/>", x);
+        text_add(text, "<text x=\"%.1f\" y=\"47\">memory in use, at most %s</text>\n", x + 17,
+                 text_bytes(drawing->memory_peak, peak));
+        x += 17 + (strlen("memory in use, at most ") + strlen(peak)) * CHARACTER_WIDTH + 16;
+    }
+    return x;
+}
+
 /* Wide enough for the numbers in usual boxes, within limits. */
 static void choose_width(struct drawing *drawing) {
     const struct timeline *timeline = drawing->timeline;
@@ -105,6 +149,9 @@ static void lay_out(struct drawing *drawing) {
         drawing->span_s = fmax(drawing->span_s, timeline->events[i].end_s);
         drawing->used[action_of(&timeline->events[i])] = true;
     }
+    for (int i = 0; i < timeline->transfer_count; i++)
+        drawing->carried[timeline->transfers[i].traffic] =
+            drawing->caption->arrows || timeline->transfers[i].traffic == TRAFFIC_SUM;
     size_t longest = 0;
     for (int w = 0; drawing->caption->notes && w < timeline->workers; w++) {
         size_t length = strlen(drawing->caption->notes[w]);
@@ -121,6 +168,9 @@ static void lay_out(struct drawing *drawing) {
         drawing->row_pitch += drawing->memory_height + 2;
     }
     drawing->total_width = drawing->left + drawing->width + 2 * MARGIN + (double)longest * CHARACTER_WIDTH;
+    struct text legend = {0};
+    drawing->total_width = fmax(drawing->total_width, draw_legend(drawing, &legend));
+    text_free(&legend);
     drawing->total_height = TOP + timeline->workers * drawing->row_pitch + AXIS_HEIGHT;
 }
 
@@ -134,35 +184,27 @@ static void draw_head(struct drawing *drawing) {
         if (drawing->used[action] && styles[action].name)
             text_add(text, ".%s { fill: %s }\n", styles[action].name, styles[action].colour);
     if (drawing->memory_peak > 0) text_add(text, ".memory { fill: #b6a4d0 }\n");
-    if (drawing->caption->arrows)
-        text_add(text,
-                 ".arrow { fill: none; stroke: #6b7386; stroke-width: 0.7; stroke-opacity: 0.75; marker-end: url(#head) }\n");
+    for (int kind = 0; kind < TRAFFIC_SUM; kind++)
+        if (drawing->carried[kind])
+            text_add(text, ".%s { stroke: %s; marker-end: url(#%s) }\n", arrows[kind].name, arrows[kind].colour,
+                     arrows[kind].name);
+    if (drawing->carried[TRAFFIC_SUM])
+        text_add(text, ".%s { fill: %s }\n", arrows[TRAFFIC_SUM].name, arrows[TRAFFIC_SUM].colour);
+    if (drawing->caption->arrows) text_add(text, ".arrow { fill: none; stroke-width: 0.7; stroke-opacity: 0.75 }\n");
     text_add(text, ".n { text-anchor: middle }\n.grid { stroke: #d8dee9; stroke-width: 1 }\n</style>\n<title>");
     add_escaped(text, drawing->caption->title);
     text_add(text, "</title>\n");
-    if (drawing->caption->arrows)
-        text_add(text,
-                 "<defs><marker id=\"head\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"5\" markerHeight=\"5\" "
-                 "orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"#6b7386\"/></marker></defs>\n");
+    for (int kind = 0; kind < TRAFFIC_SUM; kind++)
+        if (drawing->carried[kind])
+            text_add(text,
+                     "<defs><marker id=\"%s\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"5\" markerHeight=\"5\" "
+                     "orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"%s\"/></marker></defs>\n",
+                     arrows[kind].name, arrows[kind].colour);
     text_add(text, "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n");
     text_add(text, "<text x=\"%.0f\" y=\"24\" font-size=\"15\" font-weight=\"bold\">", MARGIN);
     add_escaped(text, drawing->caption->title);
     text_add(text, "</text>\n");
-    double x = drawing->left;
-    for (int action = 0; action < ACTION_COUNT; action++) {
-        const struct style *style = &styles[action];
-        if (!drawing->used[action] || !style->name) continue;
-        double width = style->mark ? 3 : 12;
-        text_add(text, "<rect class=\"%s\" x=\"%.1f\" y=\"37\" width=\"%.0f\" height=\"12\"/>", style->name, x, width);
-        text_add(text, "<text x=\"%.1f\" y=\"47\">%s</text>\n", x + width + 5, style->name);
-        x += width + 5 + (double)strlen(style->name) * CHARACTER_WIDTH + 16;
-    }
-    if (drawing->memory_peak > 0) {
-        char peak[32];
-        text_add(text, "<path class=\"memory\" d=\"M%.1f 49v-5h4v-6h4v3h4v8z\"/>", x);
-        text_add(text, "<text x=\"%.1f\" y=\"47\">memory in use, at most %s</text>\n", x + 17,
-                 text_bytes(drawing->memory_peak, peak));
-    }
+    draw_legend(drawing, text);
 }
 
 /* What a worker holds over time, as steps above the lower edge of its strip. */
@@ -177,12 +219,28 @@ static void draw_memory(struct drawing *drawing, int worker) {
     text_add(text, "H%.2fV%.1fz\"/>\n", drawing->left + drawing->width, bottom);
 }
 
-static void draw_arrow(struct drawing *drawing, const struct timeline_transfer *transfer) {
+/* Every replica is the first end of one of the ring's ways. */
+static void draw_sum(struct drawing *drawing, const struct timeline_transfer *transfer) {
+    double x = x_of(drawing, transfer->start_s), width = x_of(drawing, transfer->end_s) - x;
+    double height = fmin(SUM_HEIGHT, drawing->row_height / 4);
+    char start[32], length[32];
+    text_add(
+        &drawing->text,
+        "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"><title>all-reduce %d, stage %d: at %s for "
+        "%s</title></rect>\n",
+        arrows[TRAFFIC_SUM].name, x, row_y(drawing, transfer->from) + drawing->row_height - height, fmax(width, MARK_WIDTH),
+        height, transfer->micro_batch, transfer->stage, text_seconds(transfer->start_s, start),
+        text_seconds(transfer->end_s - transfer->start_s, length));
+}
+
+static void draw_transfer(struct drawing *drawing, const struct timeline_transfer *transfer) {
     bool down = transfer->to > transfer->from;
     double from_y = row_y(drawing, transfer->from) + (down ? drawing->row_height : 0);
     double to_y = row_y(drawing, transfer->to) + (down ? 0 : drawing->row_height);
-    text_add(&drawing->text, "<path class=\"arrow\" d=\"M%.2f %.1fL%.2f %.1f\"/>\n", x_of(drawing, transfer->start_s), from_y,
-             x_of(drawing, transfer->end_s), to_y);
+    if (transfer->traffic == TRAFFIC_SUM) draw_sum(drawing, transfer);
+    if (transfer->traffic == TRAFFIC_SUM || !drawing->caption->arrows) return;
+    text_add(&drawing->text, "<path class=\"arrow %s\" d=\"M%.2f %.1fL%.2f %.1f\"/>\n", arrows[transfer->traffic].name,
+             x_of(drawing, transfer->start_s), from_y, x_of(drawing, transfer->end_s), to_y);
 }
 
 /* 1, 2 or 5 times a power of ten, at least `least`. */
@@ -269,7 +327,7 @@ char *report_timeline_svg(const struct timeline *timeline, const struct timeline
         if (is_box(&timeline->events[i])) draw_event(&drawing, &timeline->events[i]);
     for (int i = 0; i < timeline->event_count; i++)
         if (styles[action_of(&timeline->events[i])].mark) draw_event(&drawing, &timeline->events[i]);
-    for (int i = 0; caption->arrows && i < timeline->transfer_count; i++) draw_arrow(&drawing, &timeline->transfers[i]);
+    for (int i = 0; i < timeline->transfer_count; i++) draw_transfer(&drawing, &timeline->transfers[i]);
     text_add(&drawing.text, "</svg>\n");
     return text_take(&drawing.text);
 }

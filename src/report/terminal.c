@@ -23,6 +23,7 @@ static const struct look {
     [ACTION_RECOMPUTE] = {"recompute", "░", {221, 179}},
     [ACTION_UPDATE] = {"update", "▪", {252, 252}},
     [ACTION_PREDICT] = {"predict", "▫", {134, 134}},
+    [ACTION_REDUCE] = {"all-reduce", "═", {203, 203}}, /* where the worker would be idle */
 };
 
 /* What one sample shows. */
@@ -61,6 +62,18 @@ static struct sample take_sample(const struct terminal *terminal, double from, i
     return most >= idle ? sample : (struct sample){.action = IDLE};
 }
 
+/* Sums over replicas run beside computations: they show where the worker has nothing else to do. */
+static void take_sums(const struct terminal *terminal, int worker, struct sample *samples) {
+    const struct timeline *timeline = terminal->timeline;
+    for (int t = 0; t < timeline->transfer_count; t++) {
+        const struct timeline_transfer *transfer = &timeline->transfers[t];
+        if (transfer->traffic != TRAFFIC_SUM || transfer->from != worker) continue;
+        for (int i = (int)fmin(terminal->samples, transfer->start_s / terminal->step_s + 0.5);
+             i < terminal->samples && (i + 0.5) * terminal->step_s < transfer->end_s; i++)
+            if (samples[i].action == IDLE) samples[i].action = ACTION_REDUCE;
+    }
+}
+
 static int colour_of(struct sample sample) {
     return sample.action == IDLE ? BACKGROUND : looks[sample.action].colour[sample.odd];
 }
@@ -84,8 +97,10 @@ static void add_row(struct terminal *terminal, int worker, int lane, int first, 
     while (end < timeline->event_count && timeline->events[end].worker == worker) end++;
     for (int i = 0, at = first; i < terminal->samples; i++) {
         samples[i] = take_sample(terminal, i * terminal->step_s, lane, &at, end);
-        if (samples[i].action != IDLE) terminal->used[samples[i].action] = true;
     }
+    if (lane == 0) take_sums(terminal, worker, samples);
+    for (int i = 0; i < terminal->samples; i++)
+        if (samples[i].action != IDLE) terminal->used[samples[i].action] = true;
     if (lane == 0)
         text_add(&terminal->text, "worker %-*d", LABEL_WIDTH - 7, worker);
     else

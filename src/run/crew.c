@@ -329,6 +329,7 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
     for (int number = crew->first_here; number < crew->end_here; number++) {
         struct worker_options options = *worker;
         options.number = number;
+        options.shared = crew->transport_class->shares_memory && processes_has_neighbours(crew->processes, number);
         TRY(worker_take_memory(&crew->workers[number], &options, error));
         for (int i = 0; i < crew->workers[number].stage_count; i++)
             crew->sizes[crew->workers[number].stages[i].number] = crew->workers[number].stages[i].sizes;
@@ -342,7 +343,11 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
                                         .slots = worker->slots,
                                         .processes = crew->processes,
                                         .sizes = crew->sizes,
-                                        .emulated = worker->emulated};
+                                        .emulated = worker->emulated,
+                                        .cluster = worker->cluster,
+                                        .shared_backed = crew->real};
+    const struct worker *here = &crew->workers[crew->first_here];
+    if (here->shared.memory.base) options.shared = &here->shared;
     for (int stage = 0; stage < worker->programs->stages; stage++)
         if (programs_replicas(worker->programs, stage) > 1 && !crew->transport_class->reduce)
             return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of the %d replicas of stage %d",

@@ -96,6 +96,11 @@ static void move_transfers(void *context) {
     crew->transport_class->progress(crew->transport);
 }
 
+static void move_transfers_between(void *context, int layer) {
+    (void)layer;
+    move_transfers(context);
+}
+
 /* Everything that a micro-batch's forward, recomputation and backward have in common. */
 static struct stage_step step_of(struct crew *crew, const struct worker_stage *stage, const struct instruction *instruction) {
     int per_batch = crew->segment.programs->micro_batches;
@@ -106,7 +111,7 @@ static struct stage_step step_of(struct crew *crew, const struct worker_stage *s
         .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
         .gradient_scale = stage->labels ? stage->label_scale[instruction->block[BLOCK_INPUT]] : 0,
         .training = crew->segment.training,
-        .between = crew->transport_class->progress ? move_transfers : NULL,
+        .between = crew->transport_class->progress ? move_transfers_between : NULL,
         .between_context = crew,
     };
 }

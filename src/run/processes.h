@@ -22,8 +22,9 @@ struct message;
 /* What starts processes and carries blocks between them. All may be called from any thread. */
 struct processes_class {
     const char *name;
-    /* PS_USAGE where the launcher and this class do not belong together. */
-    enum ps_status (*start)(int *rank, int *count, struct ps_error *error);
+    /* *beside: the lowest rank of those that share memory with this one, as the class sees it. PS_USAGE where the launcher and this
+     * class do not belong together. */
+    enum ps_status (*start)(int *rank, int *count, int *beside, struct ps_error *error);
     /* From rank 0 to all; blocks. Only before anything else. */
     void (*introduce)(void *data, size_t size);
     /* Of a run that went well; all call it. Blocks. */
@@ -49,6 +50,7 @@ struct process_info {
     int cores;            /* usable by it */
     int64_t memory_bytes; /* of its host */
     uint64_t machine;     /* processes with the same number share a host */
+    int32_t beside;       /* the lowest rank that shares memory with it */
 };
 
 /* Where a worker is in its program: for messages about those that are lost. */
@@ -89,11 +91,17 @@ bool processes_lost(const struct processes *processes, struct process_loss *loss
 /* Is it for this process to say what ended the run? Rank 0's, or rank 1's where rank 0 is gone. */
 bool processes_speaks(const struct processes *processes);
 
+/* Do two ranks share a host's memory, so that one could open what the other has there? Does any rank share that of `rank`? */
+bool processes_share_memory(const struct processes *processes, int rank, int other);
+bool processes_has_neighbours(const struct processes *processes, int rank);
+
 /* *data of rank 0 (borrowed) becomes a copy (free()) at all others. All call it. */
 enum ps_status processes_broadcast(struct processes *processes, void **data, size_t *size, struct ps_error *error);
 /* Each gives `size` bytes; at rank 0 `all` (count x size) has them by rank, its own among them. All call it; only rank 0
  * waits. */
 enum ps_status processes_gather(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error);
+/* The same, and `all` is filled in at every rank. All call it, and wait. */
+enum ps_status processes_share(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error);
 /* A piece of data of any size from `rank` to rank 0, where *data is a copy (free()). Those two call it. */
 enum ps_status processes_hand_in(struct processes *processes, int rank, void **data, size_t *size, struct ps_error *error);
 

@@ -50,12 +50,8 @@ bool survey_one_host(const struct processes *processes) { return ranks_of_host(p
 static enum ps_status meet(struct processes *processes, struct ps_error *error) {
     char mark = 0, *marks = malloc((size_t)processes->count);
     if (!marks) return error_memory(error, "a survey", (size_t)processes->count);
-    enum ps_status status = processes_gather(processes, &mark, sizeof mark, marks, error);
+    enum ps_status status = processes_share(processes, &mark, sizeof mark, marks, error);
     free(marks);
-    void *word = &mark;
-    size_t size = sizeof mark;
-    if (status == PS_OK) status = processes_broadcast(processes, &word, &size, error);
-    if (status == PS_OK && processes->rank > 0) free(word);
     return status;
 }
 

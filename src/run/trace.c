@@ -34,7 +34,7 @@ static enum ps_status note_memory(const struct crew *crew, struct timeline *time
     if (!timeline->memory_bytes)
         return error_memory(error, "a trace", (size_t)crew->worker_count * sizeof *timeline->memory_bytes);
     for (int number = 0; number < crew->worker_count; number++)
-        timeline->memory_bytes[number] = (int64_t)crew->workers[number].memory.used;
+        timeline->memory_bytes[number] = worker_memory_taken(&crew->workers[number]);
     return PS_OK;
 }
 

@@ -140,7 +140,7 @@ static void note_figures(struct trainer *trainer) {
 static void note_workers(struct trainer *trainer) {
     for (int number = trainer->crew->first_here; number < trainer->crew->end_here; number++) {
         const struct worker *worker = &trainer->crew->workers[number];
-        trainer->run->worker[number].measured_bytes = (int64_t)worker->memory.used;
+        trainer->run->worker[number].measured_bytes = worker_memory_taken(worker);
         trainer->run->worker[number].busy_s = worker->busy_s;
     }
 }

@@ -13,6 +13,7 @@
 #ifndef PENSTOCK_RUN_TRANSPORT_H
 #define PENSTOCK_RUN_TRANSPORT_H
 
+#include "base/shared_block.h"
 #include "program/program.h"
 #include "run/processes.h"
 
@@ -24,8 +25,14 @@ struct transport_options {
     /* Where workers are processes: those of the run, and what blocks take, per stage of those that run here; NULL: all are here. */
     struct processes *processes;
     const struct stage_sizes *sizes;
+    /* The blocks of this process that travel, in memory that other processes of the host can open; NULL: in its own. Borrowed as
+     * long as the transport lives. */
+    const struct shared_block *shared;
+    bool shared_backed; /* every page of it is there */
     /* Whose links are emulated, and then `sizes` is needed; NULL: transfers take what they take. */
     const struct ps_cluster *emulated;
+    /* As it is, where somebody has described it: over links that share a medium blocks go one after the other. NULL: nobody has. */
+    const struct ps_cluster *cluster;
 };
 
 /* What one replica brings to a sum. */
@@ -44,6 +51,8 @@ struct transport_class {
     bool own_threads;
     /* Every worker is a process, which these start; NULL: all are threads of this one. */
     const struct processes_class *processes;
+    /* Processes of one host are to have their blocks that travel in memory that they share. */
+    bool shares_memory;
 
     /* No block is known to the new transport. PS_FAILED when memory runs out. */
     enum ps_status (*create)(const struct transport_options *options, struct transport **transport, struct ps_error *error);

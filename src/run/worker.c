@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+
 /* Does weight decay work on the stage's parameter? */
 static bool decays(const struct stage *stage, int parameter, unsigned without) {
     const char *name = strrchr(stage_parameter(stage, parameter)->name, '.');
@@ -140,17 +142,47 @@ static enum ps_status make_labels(struct worker_stage *stage, size_t count, stru
     return PS_OK;
 }
 
+/* May a block of this kind get to another worker? */
+static bool travels(const struct worker_options *options, const struct worker_stage *stage, enum block_kind kind) {
+    if (kind == BLOCK_STASH || kind == BLOCK_WEIGHTS) return programs_split(options->programs, stage->number);
+    return kind != BLOCK_DELTA && kind != BLOCK_WEIGHT_GRADIENTS;
+}
+
+/* Where the blocks of a kind lie. */
+static struct memory_block *memory_of(struct worker *worker, const struct worker_options *options,
+                                      const struct worker_stage *stage, enum block_kind kind) {
+    return worker->shared.memory.base && travels(options, stage, kind) ? &worker->shared.memory : &worker->memory;
+}
+
+/* Takes the memory of the blocks that travel, where it is to be shared and can be. */
+static void take_shared(struct worker *worker, const struct worker_options *options, const char *what) {
+    struct ps_error error = {0};
+    size_t bytes = 0;
+    if (!options->shared) return;
+    for (int i = 0; i < worker->stage_count; i++) {
+        const struct worker_stage *stage = &worker->stages[i];
+        for (int kind = 0; kind < BLOCK_PLACES; kind++)
+            if (travels(options, stage, (enum block_kind)kind))
+                bytes += (size_t)stage_slots_of(&stage->slots, (enum block_kind)kind) *
+                         memory_align((size_t)worker_block_bytes(&stage->sizes, (enum block_kind)kind));
+    }
+    if (shared_block_take(&worker->shared, bytes, options->device->real, what, &error) != PS_OK)
+        log_warn("%s; its blocks go by messages", error.message);
+}
+
 static enum ps_status carve_stage(struct worker *worker, struct worker_stage *stage, const struct worker_options *options,
                                   struct ps_error *error) {
     struct memory_block *memory = &worker->memory;
     int64_t parameter_bytes = stage->sizes.parameter_bytes;
-    TRY(carve_table(memory, stage->slots.weights, parameter_bytes, &stage->weights, error));
+    TRY(carve_table(memory_of(worker, options, stage, BLOCK_WEIGHTS), stage->slots.weights, parameter_bytes, &stage->weights,
+                    error));
     if (!stage->slots.forward_only) stage->gradients = memory_block_carve(memory, (size_t)parameter_bytes);
     for (int i = 0; i < options->moments && !stage->slots.forward_only; i++)
         stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        TRY(carve_table(memory, stage_slots_of(&stage->slots, (enum block_kind)kind),
+        TRY(carve_table(memory_of(worker, options, stage, (enum block_kind)kind),
+                        stage_slots_of(&stage->slots, (enum block_kind)kind),
                         worker_block_bytes(&stage->sizes, (enum block_kind)kind), &stage->block[kind], error));
     size_t labels = (size_t)options->samples * (size_t)graph_labels(options->graph);
     if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, labels, error));
@@ -162,10 +194,11 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
     int64_t bytes = worker_memory_total(&needed);
     char what[64];
     snprintf(what, sizeof what, "worker %d", worker->number);
-    TRY(memory_block_take(&worker->memory, (size_t)bytes, what, error));
+    take_shared(worker, options, what);
+    TRY(memory_block_take(&worker->memory, (size_t)bytes - worker->shared.memory.size, what, error));
     for (int i = 0; i < worker->stage_count; i++) TRY(carve_stage(worker, &worker->stages[i], options, error));
     worker->workspace = memory_block_carve(&worker->memory, (size_t)needed.workspace);
-    assert((int64_t)worker->memory.used == bytes);
+    assert(worker_memory_taken(worker) == bytes);
     if (options->record == 0) return PS_OK;
     worker->recorder.events = calloc((size_t)options->record, sizeof *worker->recorder.events);
     if (!worker->recorder.events)
@@ -192,6 +225,7 @@ void worker_destroy(struct worker *worker) {
     free(worker->stages);
     free(worker->recorder.events);
     memory_block_release(&worker->memory);
+    shared_block_release(&worker->shared);
     if (worker->device) device_close(worker->device);
     *worker = (struct worker){0};
 }

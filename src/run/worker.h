@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "base/memory.h"
+#include "base/shared_block.h"
 #include "compute/stage.h"
 #include "data/loader.h"
 #include "program/lower.h"
@@ -60,6 +60,7 @@ struct worker {
     struct worker_stage *stages;
     int stage_count;
     struct memory_block memory; /* memory.used: what was carved, all of it once the tables are made */
+    struct shared_block shared; /* the same of blocks that travel, where other processes can open them; else base is NULL */
     void *workspace;
     struct worker_data images[WORKER_DATA_KINDS], labels[WORKER_DATA_KINDS];
     double started_s; /* the instruction in execution */
@@ -81,17 +82,24 @@ struct worker_options {
     int moments;
     int record;                        /* computations to remember; 0: none */
     const struct ps_cluster *emulated; /* whose speeds are emulated; NULL: none are */
+    const struct ps_cluster *cluster;  /* as it is; NULL: nothing is known of it */
     unsigned without_decay;            /* enum decay_exclusion */
+    bool shared;                       /* blocks that travel are to lie where other processes can open them */
 };
 
 /* Opens the device and makes the stages, without their memory. */
 enum ps_status worker_create(const struct worker_options *options, struct worker *worker, struct ps_error *error);
 /* What its blocks will take. */
 struct worker_memory worker_memory_needed(const struct worker *worker, int moments);
-/* Takes the memory and carves it, and makes the tables. */
+/* Takes the memory and carves it, and makes the tables. Where no memory can be shared that is logged, and all is its own. */
 enum ps_status worker_take_memory(struct worker *worker, const struct worker_options *options, struct ps_error *error);
 /* Frees everything, the loaders included; a zeroed worker is fine. */
 void worker_destroy(struct worker *worker);
+
+/* Bytes that it has taken and carved. */
+static inline int64_t worker_memory_taken(const struct worker *worker) {
+    return (int64_t)(worker->memory.used + worker->shared.memory.used);
+}
 
 /* What a block of a stage takes. */
 int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind);

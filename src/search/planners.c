@@ -9,6 +9,9 @@
 #include "base/log.h"
 #include "search/search.h"
 
+/* Of a graph's cuts all are looked at once; plans that may be better by chance take fewer where there are more. */
+enum { IDEALS_MAX = 20000 };
+
 static double throughput(const struct ps_plan *plan) { return plan ? plan->predicted.throughput_samples_per_s : 0; }
 
 /* What became of a planner's plan. */
@@ -71,6 +74,7 @@ static enum ps_status try_replicas(const struct search *search, const struct sea
              most = tried.replicas > 0 && tried.replicas < most ? tried.replicas - 1 : most - 1) {
             one.replicas_max = most;
             one.sweeps_only = c > 0 || most < workers;
+            one.ideals_max = one.sweeps_only ? IDEALS_MAX : 0;
             TRY(try_planner(&one, &planner_pipedream, size, weights, plan, &tried, error));
             if (!one.sweeps_only) one.bound_s = tried.bound_s;
         }

@@ -63,7 +63,9 @@ static bool ends_at(const struct walk *walk, int event, double time) {
 /* Does the transfer bring what the event reads? */
 static bool feeds(const struct timeline_transfer *transfer, const struct timeline_event *event) {
     const struct instruction *instruction = &event->instruction;
-    int reader = transfer->stage + traffic_table[transfer->traffic].step;
+    bool updates = opcode_table[instruction->op].action == ACTION_UPDATE;
+    if (updates != (transfer->traffic == TRAFFIC_SUM)) return false;
+    int reader = updates ? transfer->stage : transfer->stage + traffic_table[transfer->traffic].step;
     return transfer->to == event->worker && instruction->stage == reader && instruction->micro_batch == transfer->micro_batch;
 }
 

@@ -26,7 +26,7 @@ static struct stage_seconds part_seconds(const struct simulation_work *work, con
     struct stage_seconds seconds = {
         .action = {[ACTION_FORWARD] = time->forward_s / speed,
                    [ACTION_BACKWARD] = (time->backward_input_s + time->backward_weight_s) / speed,
-                   [ACTION_BACKWARD_INPUT] = time->backward_input_s / speed,
+                   [ACTION_BACKWARD_INPUT] = (time->backward_input_s + time->apart_input_s) / speed,
                    [ACTION_BACKWARD_WEIGHT] = (time->backward_weight_s + time->apart_s) / speed,
                    [ACTION_RECOMPUTE] = time->forward_s / speed,
                    [ACTION_UPDATE] = time->update_s / speed,
@@ -233,7 +233,7 @@ static bool take_surveyed(struct engine *engine, const struct survey *survey) {
     timeline->batches = engine->work->programs->batches;
     timeline->micro_batches = engine->work->programs->micro_batches;
     timeline->event_count = timeline->event_capacity = (int)survey->events;
-    timeline->transfer_capacity = (int)survey->sends;
+    timeline->transfer_capacity = (int)(survey->sends + survey->sums);
     timeline->events = take(timeline->event_capacity, sizeof *timeline->events);
     timeline->transfers = take(timeline->transfer_capacity, sizeof *timeline->transfers);
     return timeline->events && timeline->transfers;

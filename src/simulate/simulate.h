@@ -4,7 +4,7 @@
  *
  * Costs of instructions, divided by the speed of the worker's device:
  *   F  the stage's forward         B  its backward by input and by weights         R  as F
- *   I  its backward by input       W  by weights, and what the halves take longer apart
+ *   I  its backward by input       W  by weights; both with what the halves take longer apart
  *   B and W take accumulate_s longer where they add to the gradients of an earlier micro-batch
  *   U  update_s, with the prediction in the same pass update_predict_s               P  predict_s
  * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers has done with

@@ -84,6 +84,24 @@ static void record(struct engine *engine, const struct engine_block *sender, con
     };
 }
 
+/* What one replica sends the next in all steps. */
+static void record_sum(struct engine *engine, const struct instruction *instruction, const struct engine_channel *channel,
+                       int64_t start) {
+    int stage = instruction->stage, replicas = programs_replicas(engine->work->programs, stage);
+    if (!engine->recording) return;
+    assert(engine->timeline.transfer_count < engine->timeline.transfer_capacity);
+    engine->timeline.transfers[engine->timeline.transfer_count++] = (struct timeline_transfer){
+        .from = channel->from,
+        .to = channel->to,
+        .stage = stage,
+        .micro_batch = instruction->micro_batch,
+        .traffic = TRAFFIC_SUM,
+        .bytes = 2 * (replicas - 1) * channel->bytes,
+        .start_s = engine_seconds(engine, start),
+        .end_s = engine_seconds(engine, start + engine->rings[stage].duration),
+    };
+}
+
 static int64_t latest(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void keep_busy(struct engine *engine, struct engine_channel *channel, int64_t duration) {
@@ -180,7 +198,8 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
 }
 
 /* All replicas have come: the sum goes around the ring once its links have done with what came before, on all of them at once. */
-static void add_up(struct engine *engine, int stage, int last_block) {
+static void add_up(struct engine *engine, const struct instruction *instruction, int last_block) {
+    int stage = instruction->stage;
     const struct ps_programs *programs = engine->work->programs;
     struct engine_ring *ring = &engine->rings[stage];
     int replicas = programs_replicas(programs, stage);
@@ -190,6 +209,7 @@ static void add_up(struct engine *engine, int stage, int last_block) {
         struct engine_channel *channel = &engine->channels[ring->channel + r];
         engine->link_free[channel->link] = start + ring->duration;
         keep_busy(engine, channel, ring->duration);
+        record_sum(engine, instruction, channel, start);
     }
     for (int part = programs->first_part[stage]; part < programs->first_part[stage + 1]; part++) {
         int block = engine->parts[part].sum_block;
@@ -214,7 +234,7 @@ enum ps_status transfer_reduce(void *context, int worker, const struct instructi
     block->posted = engine->now;
     if (++ring->offered < programs_replicas(engine->work->programs, instruction->stage)) return PS_OK;
     ring->offered = 0;
-    add_up(engine, instruction->stage, index);
+    add_up(engine, instruction, index);
     return PS_OK;
 }
 

@@ -26,7 +26,6 @@
 #include "plan/ideals.h"
 #include "plan/planner.h"
 
-enum { IDEALS_MAX = 500000 };
 #define STATES_MAX ((size_t)1 << 27)
 #define CAUTIOUS_PRECISION 1e-4 /* what counts transfers twice need not be counted finely */
 
@@ -38,7 +37,6 @@ struct step {
 struct search {
     const struct planner_problem *problem;
     const struct ideals *ideals;
-    bool graph;    /* the ideals are of the problem's graph, else of the chain */
     double serial; /* the share of transfers that is the workers' own time; 0: they run beside computation */
     int workers, replicas_max;
     double *work_s, *update_s, *weight_bytes; /* per ideal, of what is in it: one micro-batch, one update, to be added up */
@@ -193,7 +191,7 @@ static double least_period_s(struct search *search, double precision, int *used,
 static const struct layer_cost *layer_of(const struct search *search, int node) {
     const struct planner_problem *problem = search->problem;
     int number = search->ideals->nodes[node];
-    if (!search->graph) return &problem->costs->layers[number];
+    if (!search->ideals->of_graph) return &problem->costs->layers[number];
     const struct costgraph_node *of = &problem->graph->nodes[number];
     return of->forward_s + of->backward_s > 0 ? &problem->costs->layers[of->layer] : NULL;
 }
@@ -273,14 +271,11 @@ static enum ps_status write_answer(const struct search *search, int used, int re
     return enough ? PS_OK : error_memory(error, "a plan", (size_t)ideals->node_count * sizeof *answer->order);
 }
 
-static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals, bool graph,
+static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals,
                                    struct planner_answer *answer, struct ps_error *error) {
     int most = problem->replicas_max > 0 && problem->replicas_max < problem->workers ? problem->replicas_max : problem->workers;
-    struct search search = {.problem = problem,
-                            .ideals = ideals,
-                            .graph = graph,
-                            .workers = problem->workers,
-                            .replicas_max = problem->replicate ? most : 1};
+    struct search search = {
+        .problem = problem, .ideals = ideals, .workers = problem->workers, .replicas_max = problem->replicate ? most : 1};
     int used, replicas;
     enum ps_status status = open_search(&search, error);
     if (status == PS_OK) {
@@ -306,18 +301,10 @@ static enum ps_status solve_ideals(const struct planner_problem *problem, const 
 }
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
-    struct ideals *ideals = NULL;
-    enum ps_status status = problem->graph ? ideals_of_graph(problem->graph, IDEALS_MAX, &ideals, error) : PS_NO_PLAN;
-    bool graph = status == PS_OK;
-    if (status == PS_NO_PLAN) status = ideals_of_chain(problem->costs, &ideals, error);
-    if (status == PS_OK) status = solve_ideals(problem, ideals, graph, answer, error);
-    if (!graph) {
-        free(answer->order);
-        answer->order = NULL;
-        answer->order_count = 0;
-    }
-    ideals_destroy(ideals);
-    return status;
+    struct planner_problem limited = *problem;
+    size_t side = (size_t)problem->workers + 1, room = STATES_MAX / (side * side);
+    if (problem->ideals_max == 0 && room < PLANNER_IDEALS_MAX) limited.ideals_max = room > 1 ? (int)room : 2;
+    return planner_solve_ideals(&limited, solve_ideals, answer, error);
 }
 
 const struct planner planner_pipedream = {

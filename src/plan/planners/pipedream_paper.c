@@ -18,8 +18,6 @@
 #include "plan/ideals.h"
 #include "plan/planner.h"
 
-enum { IDEALS_MAX = 500000 };
-
 struct search {
     const struct ideals *ideals;
     int machines, replicas_max;
@@ -217,18 +215,7 @@ out:
 }
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
-    struct ideals *ideals = NULL;
-    enum ps_status status = problem->graph ? ideals_of_graph(problem->graph, IDEALS_MAX, &ideals, error) : PS_NO_PLAN;
-    bool chain = status == PS_NO_PLAN;
-    if (chain) status = ideals_of_chain(problem->costs, &ideals, error);
-    if (status == PS_OK) status = solve_ideals(problem, ideals, answer, error);
-    if (chain) {
-        free(answer->order);
-        answer->order = NULL;
-        answer->order_count = 0;
-    }
-    ideals_destroy(ideals);
-    return status;
+    return planner_solve_ideals(problem, solve_ideals, answer, error);
 }
 
 extern const struct planner planner_pipedream_paper;

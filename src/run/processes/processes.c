@@ -17,26 +17,28 @@ enum { MOVED_AT_ONCE = 16 << 20 };
 
 /* ---------------------------------------------------------------- join and leave */
 
-/* Everybody learns what all have told of themselves. */
-static enum ps_status share_info(struct processes *processes, struct ps_error *error) {
-    void *all = processes->info;
-    size_t size = (size_t)processes->count * sizeof *processes->info, got = size;
-    TRY(processes_broadcast(processes, &all, &got, error));
+/* What rank 0 has in `all`, everybody else gets, too. */
+static enum ps_status spread(struct processes *processes, void *all, size_t size, struct ps_error *error) {
+    void *told = all;
+    size_t got = size;
+    TRY(processes_broadcast(processes, &told, &got, error));
     if (processes->rank == 0) return PS_OK;
-    if (got == size) memcpy(processes->info, all, size);
-    free(all);
+    if (got == size) memcpy(all, told, size);
+    free(told);
     return got == size ? PS_OK : error_set(error, PS_USAGE, "the processes of this run are not of the same version");
 }
 
 static enum ps_status start(struct processes *processes, struct ps_error *error) {
-    if (processes->class) TRY(processes->class->start(&processes->rank, &processes->count, error));
+    int beside = 0;
+    if (processes->class) TRY(processes->class->start(&processes->rank, &processes->count, &beside, error));
     processes->info = calloc((size_t)processes->count, sizeof *processes->info);
     if (!processes->info) return error_memory(error, "processes", (size_t)processes->count * sizeof *processes->info);
     processes->info[processes->rank] = this_machine();
+    processes->info[processes->rank].beside = beside;
     if (processes->count == 1) return PS_OK;
     TRY(links_open(processes->class, processes->rank, processes->count, processes->info, &processes->links, error));
     if (processes->rank > 0) log_forward(links_log, processes->links);
-    return share_info(processes, error);
+    return spread(processes, processes->info, (size_t)processes->count * sizeof *processes->info, error);
 }
 
 static void destroy(struct processes *processes) {
@@ -153,6 +155,22 @@ enum ps_status processes_gather(struct processes *processes, const void *mine, s
         if (!fits) return error_set(error, PS_FAILED, "internal error: rank %d gave another number of bytes", rank);
     }
     return PS_OK;
+}
+
+enum ps_status processes_share(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error) {
+    TRY(processes_gather(processes, mine, size, all, error));
+    return spread(processes, all, (size_t)processes->count * size, error);
+}
+
+bool processes_share_memory(const struct processes *processes, int rank, int other) {
+    const struct process_info *one = &processes->info[rank], *two = &processes->info[other];
+    return one->beside == two->beside && one->machine == two->machine;
+}
+
+bool processes_has_neighbours(const struct processes *processes, int rank) {
+    for (int other = 0; other < processes->count; other++)
+        if (other != rank && processes_share_memory(processes, rank, other)) return true;
+    return false;
 }
 
 enum ps_status processes_hand_in(struct processes *processes, int rank, void **data, size_t *size, struct ps_error *error) {

@@ -20,7 +20,7 @@
  * nothing. */
 enum { PIECE = 1 << 20 };
 
-extern const struct transport_class transport_mpi;
+extern const struct transport_class transport_mpi, transport_mpi_messages;
 
 /* MPI itself is one for the whole process; so is what we know of it. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -63,7 +63,17 @@ static enum ps_status check_launch(int count, struct ps_error *error) {
     return PS_USAGE;
 }
 
-static enum ps_status start(int *rank, int *count, struct ps_error *error) {
+/* Ranks whose memory MPI itself shares. */
+static int find_beside(int rank) {
+    MPI_Comm beside = MPI_COMM_NULL;
+    int first = rank;
+    if (MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &beside) != MPI_SUCCESS) return rank;
+    MPI_Bcast(&first, 1, MPI_INT, 0, beside);
+    MPI_Comm_free(&beside);
+    return first;
+}
+
+static enum ps_status start(int *rank, int *count, int *beside, struct ps_error *error) {
     int before = 0, level = 0;
     MPI_Initialized(&before);
     if (before) return error_set(error, PS_USAGE, "MPI has been used in this process; it can be only once");
@@ -76,6 +86,7 @@ static enum ps_status start(int *rank, int *count, struct ps_error *error) {
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     MPI_Comm_rank(communicator, rank);
     MPI_Comm_size(communicator, count);
+    *beside = find_beside(*rank);
     return check_launch(*count, error);
 }
 
@@ -168,19 +179,27 @@ static enum ps_status create(const struct transport_options *options, struct tra
     return ranks_create(&transport_mpi, options, transport, error);
 }
 
+static enum ps_status create_messages(const struct transport_options *options, struct transport **transport,
+                                      struct ps_error *error) {
+    return ranks_create(&transport_mpi_messages, options, transport, error);
+}
+
+#define RANKS                                                                                                                  \
+    .own_threads = true, .processes = &processes_mpi, .destroy = ranks_destroy, .post = ranks_post, .reduce = ranks_reduce,    \
+    .settled = ranks_settled, .settled_at = ranks_settled_at, .wait = ranks_wait, .stop = ranks_stop,                          \
+    .progress = ranks_progress, .drain = ranks_drain
+
 const struct transport_class transport_mpi = {
     .name = "mpi",
     .summary = "every worker is a process that mpirun started",
-    .own_threads = true,
-    .processes = &processes_mpi,
+    .shares_memory = true,
     .create = create,
-    .destroy = ranks_destroy,
-    .post = ranks_post,
-    .reduce = ranks_reduce,
-    .settled = ranks_settled,
-    .settled_at = ranks_settled_at,
-    .wait = ranks_wait,
-    .stop = ranks_stop,
-    .progress = ranks_progress,
-    .drain = ranks_drain,
+    RANKS,
+};
+
+const struct transport_class transport_mpi_messages = {
+    .name = "mpi-messages",
+    .summary = "the same, and blocks are messages between processes of one host, too",
+    .create = create_messages,
+    RANKS,
 };

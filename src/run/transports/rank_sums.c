@@ -140,6 +140,12 @@ void rank_sums_start(struct rank_sums *sums, int part, const struct transport_sh
     move_along(sums, sum);
 }
 
+bool rank_sums_idle(const struct rank_sums *sums) {
+    for (int part = 0; part < sums->part_count; part++)
+        if (sums->parts[part].phase != IDLE) return false;
+    return true;
+}
+
 bool rank_sums_settled(const struct rank_sums *sums, int part) { return sums->parts[part].phase == IDLE; }
 
 double rank_sums_settled_at(const struct rank_sums *sums, int part) { return sums->parts[part].settled_at; }

@@ -17,6 +17,8 @@ void rank_sums_destroy(struct rank_sums *sums); /* NULL is fine */
 void rank_sums_start(struct rank_sums *sums, int part, const struct transport_share *share);
 /* Moves all sums along. */
 void rank_sums_look(struct rank_sums *sums);
+/* Is there nothing to move along? */
+bool rank_sums_idle(const struct rank_sums *sums);
 bool rank_sums_settled(const struct rank_sums *sums, int part);
 double rank_sums_settled_at(const struct rank_sums *sums, int part);
 

@@ -3,11 +3,11 @@
 #include "run/launch.h"
 #include "run/transport.h"
 
-extern const struct transport_class transport_threads, transport_serial, transport_mpi;
+extern const struct transport_class transport_threads, transport_serial, transport_mpi, transport_mpi_messages;
 
 const struct transport_class *const transport_table[] = {&transport_threads, &transport_serial,
 #if PENSTOCK_MPI
-                                                         &transport_mpi,
+                                                         &transport_mpi, &transport_mpi_messages,
 #endif
                                                          NULL};
 
@@ -29,7 +29,7 @@ static TABLE_FIND(find_named, transport_class, transport_table, "--transport")
     enum ps_status transport_find(const char *name, const struct transport_class **transport, struct ps_error *error) {
     if (!name) return transport_choose(transport, error);
     enum ps_status status = find_named(name, transport, error);
-    if (status != PS_OK && strcmp(name, "mpi") == 0)
+    if (status != PS_OK && (strcmp(name, "mpi") == 0 || strcmp(name, "mpi-messages") == 0))
         error_set(error, status, "--transport: this program was built without MPI");
     return status;
 }

@@ -1,0 +1,225 @@
+/*
+ * Blocks that change places between two processes: numbered blocks go back and forth in small slots while either end is now and then
+ * late, and each must arrive whole and in its turn. The processes join as ranks of a run do, over TCP; what a launcher would tell
+ * them they have from their parent. No message is ever sent.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "run/transports/ranks.h"
+#include "support.h"
+
+enum { RANKS = 2, SLOTS = 3, BYTES = 4096, WORDS = BYTES / 4, ROUNDS = 20000, LATE_EVERY = 64 };
+
+/* What both processes have from their parent. */
+struct launch_pad {
+    sem_t told;
+    char data[1024];
+};
+static struct launch_pad *pad;
+static int own_rank;
+
+static enum ps_status start(int *rank, int *count, int *beside, struct ps_error *error) {
+    (void)error;
+    *rank = own_rank;
+    *count = RANKS;
+    *beside = 0;
+    return PS_OK;
+}
+
+static void introduce(void *data, size_t size) {
+    if (size > sizeof pad->data) abort();
+    if (own_rank == 0) {
+        memcpy(pad->data, data, size);
+        sem_post(&pad->told);
+    } else {
+        sem_wait(&pad->told);
+        memcpy(data, pad->data, size);
+    }
+}
+
+static void end(void) {}
+static void give_up(enum ps_status status) { (void)status; }
+static const char *trouble(void) { return NULL; }
+static enum ps_status message_create(size_t size, struct message **message, struct ps_error *error) {
+    (void)size, (void)error;
+    *message = (struct message *)pad;
+    return PS_OK;
+}
+static void message_destroy(struct message *message) { (void)message; }
+static void message_start(struct message *message, int peer, int tag, bool outgoing, void *block) {
+    (void)message, (void)peer, (void)tag, (void)outgoing, (void)block;
+    abort();
+}
+
+static const struct processes_class launched = {.name = "test",
+                                                .start = start,
+                                                .introduce = introduce,
+                                                .end = end,
+                                                .give_up = give_up,
+                                                .message_create = message_create,
+                                                .message_destroy = message_destroy,
+                                                .message_start = message_start,
+                                                .trouble = trouble};
+static const struct transport_class class = {
+    .name = "test", .own_threads = true, .processes = &launched, .shares_memory = true};
+
+/* One rank: what it sends and what it receives, by slot. */
+struct end {
+    struct processes *processes;
+    struct shared_block memory;
+    struct transport *transport;
+    enum block_kind sent, received;
+    float *out[SLOTS], *in[SLOTS];
+};
+
+/* A process of its own: the first thing that is not as it should be ends it with a number that says which. */
+#define CHECK(condition)                                                                                                       \
+    do {                                                                                                                       \
+        if (!(condition)) {                                                                                                    \
+            fprintf(stderr, "rank %d: line %d: %s (%s)\n", own_rank, __LINE__, #condition, error.message);                     \
+            _exit(1);                                                                                                          \
+        }                                                                                                                      \
+    } while (0)
+
+static void open_end(struct end *end) {
+    static const struct stage_slots slots[RANKS] = {{.output = SLOTS, .output_gradient = SLOTS},
+                                                    {.input = SLOTS, .input_gradient = SLOTS}};
+    static const struct stage_sizes sizes[RANKS] = {{.output_bytes = BYTES}, {.input_bytes = BYTES}};
+    struct ps_error error = {0};
+    struct ps_programs *programs;
+    struct part parts[RANKS];
+    for (int r = 0; r < RANKS; r++)
+        parts[r] = (struct part){.stage = r, .worker = r, .forward = true, .backward = true, .replicas = 1};
+    *end = (struct end){.sent = own_rank == 0 ? BLOCK_OUTPUT : BLOCK_INPUT_GRADIENT,
+                        .received = own_rank == 0 ? BLOCK_OUTPUT_GRADIENT : BLOCK_INPUT};
+    CHECK(processes_join(&launched, &end->processes, &error) == PS_OK);
+    CHECK(programs_create(RANKS, RANKS, &programs, &error) == PS_OK);
+    CHECK(programs_set_parts(programs, parts, RANKS, &error) == PS_OK);
+    CHECK(shared_block_take(&end->memory, 2 * SLOTS * (size_t)BYTES, true, "a rank", &error) == PS_OK);
+    for (int s = 0; s < SLOTS; s++) {
+        end->out[s] = memory_block_carve(&end->memory.memory, BYTES);
+        end->in[s] = memory_block_carve(&end->memory.memory, BYTES);
+    }
+    struct transport_options options = {.programs = programs,
+                                        .slots = slots,
+                                        .processes = end->processes,
+                                        .sizes = sizes,
+                                        .shared = &end->memory,
+                                        .shared_backed = true};
+    CHECK(ranks_create(&class, &options, &end->transport, &error) == PS_OK);
+    ps_programs_destroy(programs);
+}
+
+static void post(struct end *end, bool sends, int slot) {
+    ranks_post(end->transport, own_rank, sends ? end->sent : end->received, slot, 1 - own_rank,
+               sends ? &end->out[slot] : &end->in[slot], clock_now());
+}
+
+/* Now and then one is late: a moment, or so long that the other falls asleep. */
+static void be_late(int round) {
+    double chance = random_uniform(test_key((uint64_t)own_rank), (uint64_t)round);
+    if (chance < 1.0 / LATE_EVERY) clock_sleep(chance * LATE_EVERY * 2e-4);
+}
+
+static bool holds(const float *block, float value) {
+    for (int i = 0; i < WORDS; i++)
+        if (block[i] != value) return false;
+    return true;
+}
+
+static void fill(float *block, float value) {
+    for (int i = 0; i < WORDS; i++) block[i] = value;
+}
+
+/* Rank 0 sends i and gets -i for it. */
+static void exchange(struct end *end) {
+    struct ps_error error = {0};
+    float sign = own_rank == 0 ? 1 : -1;
+    for (int slot = 0; slot < SLOTS; slot++) post(end, false, slot);
+    for (int round = 0; round < ROUNDS; round++) {
+        int slot = round % SLOTS;
+        if (own_rank == 1) {
+            CHECK(ranks_wait(end->transport, own_rank, end->received, slot) && holds(end->in[slot], -sign * (float)round));
+            if (round + SLOTS < ROUNDS) post(end, false, slot);
+        }
+        be_late(round);
+        CHECK(ranks_wait(end->transport, own_rank, end->sent, slot));
+        fill(end->out[slot], sign * (float)round);
+        post(end, true, slot);
+        int before = round - (SLOTS - 1), last = round == ROUNDS - 1 ? round : before;
+        for (; own_rank == 0 && before >= 0 && before <= last; before++) {
+            slot = before % SLOTS;
+            CHECK(ranks_wait(end->transport, own_rank, end->received, slot) && holds(end->in[slot], -sign * (float)before));
+            if (before + SLOTS < ROUNDS) post(end, false, slot);
+        }
+    }
+    CHECK(ranks_drain(end->transport));
+    for (int s = 0; s < SLOTS; s++)
+        for (int other = 0; other < SLOTS; other++)
+            CHECK(end->in[s] != end->out[other] &&
+                  (s == other || (end->in[s] != end->in[other] && end->out[s] != end->out[other])));
+}
+
+static void *stop(void *argument) {
+    clock_sleep(0.05);
+    ranks_stop(argument);
+    return NULL;
+}
+
+/* One who sleeps until the other rings, which does not, is woken. */
+static void wait_in_vain(struct end *end) {
+    struct ps_error error = {0};
+    pthread_t thread;
+    post(end, false, 0);
+    CHECK(pthread_create(&thread, NULL, stop, end->transport) == 0);
+    CHECK(!ranks_wait(end->transport, own_rank, end->received, 0));
+    pthread_join(thread, NULL);
+    CHECK(!ranks_wait(end->transport, own_rank, end->received, 0));
+}
+
+static int run_rank(void) {
+    alarm(300); /* the other one may have failed, and will not ring */
+    struct ps_error error = {0};
+    struct end end;
+    open_end(&end);
+    exchange(&end);
+    wait_in_vain(&end);
+    CHECK(processes_leave(end.processes, PS_OK, &error) == PS_OK);
+    ranks_destroy(end.transport);
+    shared_block_release(&end.memory);
+    return 0;
+}
+
+static void test_two_ranks(void **state) {
+    (void)state;
+    pid_t children[RANKS];
+    pad = mmap(NULL, sizeof *pad, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(pad != MAP_FAILED);
+    assert_int_equal(sem_init(&pad->told, 1, 0), 0);
+    fflush(NULL);
+    for (own_rank = 0; own_rank < RANKS; own_rank++) {
+        children[own_rank] = fork();
+        assert_true(children[own_rank] >= 0);
+        if (children[own_rank] == 0) _exit(run_rank());
+    }
+    for (int r = 0; r < RANKS; r++) {
+        int status = -1;
+        assert_int_equal(waitpid(children[r], &status, 0), children[r]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    munmap(pad, sizeof *pad);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_ranks)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
