@@ -127,7 +127,7 @@ static void against_brute_force(void **state) {
             enum ps_status status = special ? madpipe_special(data, periods[0], stages, &count, &periods[1], &test_error)
                                             : madpipe_contiguous(data, stages, &count, &periods[0], &test_error);
             if (period > top) {
-                assert_status(status, PS_NO_PLAN, "the largest layer");
+                assert_status(status, PS_NO_PLAN, "fits their memory of");
                 infeasible++;
                 continue;
             }

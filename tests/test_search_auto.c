@@ -198,6 +198,9 @@ static void test_limits(void **state) {
                 &(struct ps_plan_options){.method = "uniform", .micro_batches = 4}, "the link between workers 0 and 1");
     check_limit(profile, make_cluster(4, 0, 0), &(struct ps_plan_options){.schedule = "gpipe", .micro_batches = 4},
                 "the schedule, which fills and drains");
+    check_limit(profile, make_cluster(2, 0, 64 * KIB / 20e-3),
+                &(struct ps_plan_options){.method = "uniform", .schedule = "1f1b", .micro_batches = 4},
+                "waiting for transfers: ");
     profile->tables[0].layers[0].size.stash_bytes = 6000 * KIB;
     profile->tables[0].layers[1].size.stash_bytes = 6000 * KIB;
     check_limit(profile, make_cluster(2, 16000 * KIB, 0), &(struct ps_plan_options){.method = "pipedream"}, "memory: without");
@@ -335,12 +338,58 @@ static void test_pipedream_profiles(void **state) {
     }
 }
 
+/* More workers than layers: some are idle, and it is no worse than the planners that leave some idle. */
+static void test_idle_workers(void **state) {
+    (void)state;
+    struct ps_profile *profile = random_profile(test_key(7000));
+    struct ps_cluster *cluster = make_cluster(2 * LAYERS, 0, 1e9);
+    struct ps_plan_options options = {.method = "auto"};
+    struct ps_plan *plan;
+    double best = throughput(profile, cluster, &options);
+    assert_true(best > 0);
+    static const char *const methods[] = {"bipartition", "madpipe"};
+    for (int m = 0; m < 2; m++) {
+        options.method = methods[m];
+        double one = planned_throughput(profile, cluster, &options);
+        assert_true(one > 0 && best >= one * (1 - 1e-9));
+    }
+    options.method = NULL;
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "each needs one of its own");
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+/* With replicas no method that has them is faster, and no bound is above what was simulated. */
+static void test_replicas(void **state) {
+    (void)state;
+    static const char *const methods[] = {"auto", "pipedream", "pipedream-paper", "data-parallel"};
+    for (uint64_t round = 0; round < 20; round++) {
+        struct ps_profile *profile = random_profile(test_key(8000 + round));
+        struct ps_cluster *cluster = make_cluster(2 + (int)(round % 4), 0, round % 2 ? 2e8 : 2e9);
+        double best = 0;
+        for (int m = 0; m < 4; m++) {
+            struct ps_plan_options options = {.method = methods[m], .replicate = true};
+            struct ps_plan *plan;
+            assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+            const struct plan_prediction *predicted = &plan->predicted;
+            double faster = predicted->throughput_samples_per_s;
+            if (m == 0) best = faster;
+            if (m < 2) assert_true(plan->micro_batches * predicted->lower_bound_s <= predicted->period_s * (1 + 1e-9));
+            assert_true(best >= faster * (1 - 1e-9));
+            ps_plan_destroy(plan);
+        }
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_worse),  cmocka_unit_test(test_recomputation_where_needed),
         cmocka_unit_test(test_pairs),        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_fewer_stages), cmocka_unit_test(test_batch),
         cmocka_unit_test(test_planners),     cmocka_unit_test(test_pipedream_profiles),
+        cmocka_unit_test(test_idle_workers), cmocka_unit_test(test_replicas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

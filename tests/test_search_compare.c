@@ -24,14 +24,15 @@ static void test_comparison(void **state) {
         assert_string_equal(row.schedule, schedules[r / 2 % 2]);
         assert_string_equal(row.weights, weights[r / 4 % 2]);
         assert_int_equal(row.workers, workers[r / 8]);
-        if (r / 8 == 1)
+        /* More than there are layers: auto leaves one idle. */
+        if (r / 8 == 1 && strcmp(row.method, "uniform") == 0)
             assert_true(row.reason && strstr(row.reason, "9 workers"));
         else if (strcmp(row.schedule, "1f1b-async") == 0 && strcmp(row.weights, "sync") == 0)
             assert_true(row.reason && strstr(row.reason, "does not flush"));
         else {
             assert_true(row.simulated && !row.reason && row.memory_bytes > 0 && row.weight_copies >= 1);
             assert_true(fabs(row.speedup - row.throughput_samples_per_s * 24e-3) < 1e-6);
-            assert_true(row.speedup > 1 && row.speedup < 2 + 1e-9);
+            assert_true(row.speedup > 1 && row.speedup < row.workers + 1e-9);
         }
     }
     char *table = ps_comparison_table(comparison), *json = ps_comparison_json(comparison);

@@ -3,7 +3,6 @@
  * worker, or cut along another order than the chain's. Where a plan happens to be a pipeline of stages, with replicas or without, each
  * on workers of its own, it is simulated; the others carry what the method minimised and no more.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,24 +218,6 @@ static enum ps_status deepen(const struct search *search, const struct planner *
     return status == PS_NO_PLAN ? PS_OK : status;
 }
 
-/* No plan is faster than all work evenly on all workers, each layer where it is fastest. */
-static double least_period_s(const struct planner_problem *problem) {
-    double least_s = 0, speeds = 0;
-    bool one_type = cluster_one_type(problem->cluster, problem->costs);
-    for (int w = 0; w < problem->workers; w++) speeds += one_type ? problem->cluster->devices[w].speed : 1;
-    for (int l = 0; l < problem->costs->layer_count; l++) {
-        double layer_s = INFINITY;
-        for (int w = 0; w < problem->workers; w++) {
-            const struct cluster_device *device = &problem->cluster->devices[w];
-            struct layer_times time = cost_table_on(problem->costs, device->type)->layers[l].time;
-            double work_s = time.forward_s + time.backward_input_s + time.backward_weight_s;
-            layer_s = fmin(layer_s, one_type ? work_s : work_s / device->speed);
-        }
-        least_s += layer_s / speeds;
-    }
-    return least_s;
-}
-
 static enum ps_status fill_plan(const struct search *search, const struct planner *planner,
                                 const struct planner_problem *problem, const struct search_choice *choice,
                                 const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
@@ -256,7 +237,7 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
     struct plan_prediction *predicted = &plan->predicted;
     predicted->known = true;
     predicted->objective_s = answer->objective_s;
-    predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : least_period_s(problem);
+    predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : search_least_period_s(problem);
     predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
     predicted->solve_s = solved_s;
     fill_loads(plan, problem, answer);
@@ -301,31 +282,6 @@ static enum ps_status solve(const struct search *search, const struct planner *p
     else
         ps_plan_destroy(made);
     return status;
-}
-
-/* The planners that make schedules reckon with a prediction in every update. Not all stages predict: the bound is what remains true
- * without, which no load exceeds by more than the layer whose update weighs most. */
-static void free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan) {
-    double least = 1, plain = 1.0 / problem->micro_batches;
-    for (int l = 0; l < problem->costs->layer_count; l++) {
-        const struct layer_times *time = &problem->costs->layers[l].time;
-        double work_s = time->forward_s + time->backward_input_s + time->backward_weight_s;
-        double reckoned_s = work_s + problem->update_share * time->update_s;
-        if (reckoned_s > 0) least = fmin(least, (work_s + plain * time->update_s) / reckoned_s);
-    }
-    struct plan_prediction *predicted = &plan->predicted;
-    predicted->lower_bound_s *= least;
-    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
-}
-
-/* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the method counts
- * one after the other, or the programs take less memory than was reckoned. That all work has to be done remains. */
-void search_free_beaten_bound(double least_s, struct ps_plan *plan) {
-    struct plan_prediction *predicted = &plan->predicted;
-    double micro_batch_s = predicted->period_s / plan->micro_batches;
-    if (!predicted->simulated || micro_batch_s >= predicted->lower_bound_s * (1 - 1e-9)) return;
-    predicted->lower_bound_s = fmin(least_s, micro_batch_s);
-    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
 }
 
 /* Sweeps over all replicas at once where workers are alike; otherwise, or where what they find does not fit, one choice of
@@ -387,9 +343,9 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, plan, error)
                                            : solve(search, planner, &problem, &choice, plan, error);
     if (status == PS_OK && planner->own_schedule && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)
-        free_bound_of_predictions(&problem, *plan);
+        search_free_bound_of_predictions(&problem, *plan);
     if (status == PS_OK && !planner->yardstick && !problem.paper_cost)
-        search_free_beaten_bound(least_period_s(&problem), *plan);
+        search_free_beaten_bound(search_least_period_s(&problem), *plan);
     if (status == PS_NO_PLAN) search_name_need(&problem, error);
 out:
     ps_programs_destroy(programs);

@@ -56,9 +56,12 @@ static enum ps_status try_pair(const struct search *search, const struct search_
     struct ps_plan_options options = {
         .schedule = pair->schedule->name, .weights = pair->policy->name, .micro_batches = size->micro_batches};
     struct search_case tried = {.costs = size->costs, .workers = search->cluster->workers, .recompute = recompute};
-    int fewest = search_is_free(search->options) ? 1 : tried.workers;
+    bool free_to = search_is_free(search->options);
+    int fewest = free_to ? 1 : tried.workers;
     struct ps_error refusal = {0}, said = {0};
     TRY(search_choose(&options, tried.workers, &tried.choice, error));
+    /* Each worker needs a layer of its own. */
+    if (free_to && tried.workers > size->costs->layer_count) tried.workers = size->costs->layer_count;
     for (; tried.workers >= fewest; tried.workers--) {
         double bound = search_case_bound(search, &tried);
         /* Fewer workers have no larger a bound. */
@@ -134,10 +137,10 @@ static enum ps_status search_methods(const struct search *search, struct ps_plan
     return status;
 }
 
-/* Without replicas every worker needs a layer of its own. */
+/* Without replicas every worker needs a layer of its own, unless some may be idle. */
 static enum ps_status check_layers(const struct search *search, struct ps_error *error) {
     int layers = search->profile->tables[0].layer_count, workers = search->cluster->workers;
-    if (layers >= workers) return PS_OK;
+    if (layers >= workers || search_is_free(search->options)) return PS_OK;
     return error_set(error, PS_NO_PLAN, "%d workers are more than %s has layers (%d); each needs one of its own", workers,
                      search->profile->model, layers);
 }

@@ -124,6 +124,10 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
 enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct planner_answer *answer, struct ps_error *error);
 
+/* No plan is faster, for a micro-batch. */
+double search_least_period_s(const struct planner_problem *problem);
+/* A bound that reckoned with a prediction in every update becomes one without. */
+void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan);
 /* A lower bound that the plan's simulated period is below becomes `least_s`. */
 void search_free_beaten_bound(double least_s, struct ps_plan *plan);
 

@@ -8,8 +8,36 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "graph/model.h"
 #include "plan/bapipe_splits.h"
+
+extern const struct partitioner partitioner_pipedream;
+
+/* What the slowest of so many alike workers takes at least; 0: there is no such cut. */
+static double slowest_s(const struct cost_table *costs, int workers) {
+    struct ps_cluster *cluster;
+    double objective_s = 0;
+    if (ps_cluster_uniform(&(struct ps_cluster_options){.workers = workers}, &cluster, NULL) != PS_OK) return 0;
+    struct partition_problem problem = {.costs = costs, .cluster = cluster, .stages = workers};
+    struct partition partition = {.last = calloc((size_t)workers, sizeof *partition.last)};
+    if (partition.last && partitioner_pipedream.solve(&problem, &partition, NULL) == PS_OK) objective_s = partition.objective_s;
+    free(partition.last);
+    ps_cluster_destroy(cluster);
+    return objective_s;
+}
+
+/* Parts of small layers can take longer than the whole. */
+static void compare_slowest(const struct cost_table *whole, const struct ps_profile *split, int workers) {
+    const struct cost_table *parts;
+    char before[32], after[32];
+    if (profile_table(split, whole->micro_batch, &parts, NULL) != PS_OK) return;
+    double whole_s = slowest_s(whole, workers), split_s = slowest_s(parts, workers);
+    if (whole_s <= 0 || split_s <= 0) return;
+    log_info("the slowest of %d workers takes %s for a micro-batch of %d with whole layers, %s with split ones%s", workers,
+             text_seconds(whole_s, before), whole->micro_batch, text_seconds(split_s, after),
+             split_s < whole_s ? "" : ": they are better left whole");
+}
 
 static enum ps_status find_splits(const struct ps_model *model, const struct cost_table *costs, int workers,
                                   struct text *splits, struct ps_error *error) {
@@ -48,11 +76,12 @@ enum ps_status ps_profile_measure_split(const struct ps_model *model, const stru
     if (first.micro_batch_count > 1) first.micro_batch_count = 1;
     TRY(ps_profile_measure(model, &first, &whole, error));
     enum ps_status status = find_splits(model, &whole->tables[0], workers, &splits, error);
-    ps_profile_destroy(whole);
     char *list = status == PS_OK && splits.length > 0 ? text_take(&splits) : NULL;
     if (status == PS_OK && !list) log_info("no boundary between %d workers falls into a layer that can be split", workers);
     if (status == PS_OK)
         status = list ? measure_split(name, list, options, profile, error) : ps_profile_measure(model, options, profile, error);
+    if (status == PS_OK && list) compare_slowest(&whole->tables[0], *profile, workers);
+    ps_profile_destroy(whole);
     free(list);
     text_free(&splits);
     return status;

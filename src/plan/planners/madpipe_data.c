@@ -108,11 +108,15 @@ static enum ps_status no_plan(const struct madpipe *data, struct ps_error *error
     for (int l = 1; l < data->layers; l++)
         if (madpipe_memory(data, l, l + 1, 1) > madpipe_memory(data, worst, worst + 1, 1)) worst = l;
     char needs[32], limit[32];
-    return error_set(
-        error, PS_NO_PLAN,
-        "no plan for %d workers fits their memory of %s; the largest layer, %d ('%s'), needs %s by itself with one activation",
-        data->workers, text_bytes(data->limit_bytes + data->problem->reserve_bytes, limit), worst + 1,
-        data->problem->costs->layers[worst].name, text_bytes(madpipe_memory(data, worst, worst + 1, 1), needs));
+    int64_t alone = madpipe_memory(data, worst, worst + 1, 1);
+    error_set(error, PS_NO_PLAN, "no plan for %d workers fits their memory of %s", data->workers,
+              text_bytes(data->limit_bytes + data->problem->reserve_bytes, limit));
+    if (alone > data->limit_bytes)
+        return error_set(error, PS_NO_PLAN,
+                         "no plan for %d workers fits their memory of %s; layer %d ('%s') needs %s by itself "
+                         "with one activation",
+                         data->workers, limit, worst + 1, data->problem->costs->layers[worst].name, text_bytes(alone, needs));
+    return PS_NO_PLAN;
 }
 
 /* With all of the work in one period nothing more is gained by a longer one, so the search ends there. */

@@ -1,0 +1,51 @@
+/* Lower bounds: what holds for every plan, and what a method's own bound is still worth once its plan was simulated. */
+#include <math.h>
+
+#include "search/search.h"
+
+/* No plan is faster than all work evenly on all workers, each layer where it is fastest; without replicas than the largest forward or
+ * backward of a layer. */
+double search_least_period_s(const struct planner_problem *problem) {
+    double least_s = 0, speeds = 0, largest_s = 0;
+    bool one_type = cluster_one_type(problem->cluster, problem->costs);
+    for (int w = 0; w < problem->workers; w++) speeds += one_type ? problem->cluster->devices[w].speed : 1;
+    for (int l = 0; l < problem->costs->layer_count; l++) {
+        double layer_s = INFINITY, forward_s = INFINITY, backward_s = INFINITY;
+        for (int w = 0; w < problem->workers; w++) {
+            const struct cluster_device *device = &problem->cluster->devices[w];
+            struct layer_times time = cost_table_on(problem->costs, device->type)->layers[l].time;
+            double back_s = time.backward_input_s + time.backward_weight_s, work_s = time.forward_s + back_s;
+            layer_s = fmin(layer_s, one_type ? work_s : work_s / device->speed);
+            forward_s = fmin(forward_s, time.forward_s / device->speed);
+            backward_s = fmin(backward_s, back_s / device->speed);
+        }
+        least_s += layer_s / speeds;
+        largest_s = fmax(largest_s, fmax(forward_s, backward_s));
+    }
+    return problem->replicate ? least_s : fmax(least_s, largest_s);
+}
+
+/* The planners that make schedules reckon with a prediction in every update. Not all stages predict: the bound is what remains true
+ * without, which no load exceeds by more than the layer whose update weighs most. */
+void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan) {
+    double least = 1, plain = 1.0 / problem->micro_batches;
+    for (int l = 0; l < problem->costs->layer_count; l++) {
+        const struct layer_times *time = &problem->costs->layers[l].time;
+        double work_s = time->forward_s + time->backward_input_s + time->backward_weight_s;
+        double reckoned_s = work_s + problem->update_share * time->update_s;
+        if (reckoned_s > 0) least = fmin(least, (work_s + plain * time->update_s) / reckoned_s);
+    }
+    struct plan_prediction *predicted = &plan->predicted;
+    predicted->lower_bound_s *= least;
+    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
+}
+
+/* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the method counts
+ * one after the other, or the programs take less memory than was reckoned. That all work has to be done remains. */
+void search_free_beaten_bound(double least_s, struct ps_plan *plan) {
+    struct plan_prediction *predicted = &plan->predicted;
+    double micro_batch_s = predicted->period_s / plan->micro_batches;
+    if (!predicted->simulated || micro_batch_s >= predicted->lower_bound_s * (1 - 1e-9)) return;
+    predicted->lower_bound_s = fmin(least_s, micro_batch_s);
+    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
+}
