@@ -4,11 +4,13 @@
 # TCP, and times of computation as profiled on this machine with one thread. Plans are PipeDream's and Bi-Partition's; measured time
 # for a mini-batch beside the simulator's (`error`), and Bi-Partition's speed-up over PipeDream, simulated, measured, and the
 # largest that the paper has (1.9, at 5 workers on LeNet-5). The simulator is told the bandwidth and latency that `penstock cluster`
-# measures in the namespaces, and that all that a host sends goes through its one cable.
-# Without the larger eager limits each message above 64 KiB would wait for a handshake and a delayed acknowledgement (docs/mpi.md).
+# measures in the namespaces, and that all that a host sends goes through its one cable; so are the ranks, which then send over it one block
+# at a time. Without the larger eager limits each message above 64 KiB would wait for a handshake and a delayed acknowledgement; without
+# the limit of what the kernel takes ahead whole blocks would count as sent while they still share the cable (docs/mpi.md).
 # Needs root, ip, tc, and Open MPI. Where the machine has other work, RUNNER="chrt -r 10" keeps that from delaying the ranks, which
 # only wait.
-#   STEPS (24) mini-batches, the median of ROUNDS (3), WORKERS ("2 3 4 5 6 7"), MODELS ("lenet5 alexnet vgg16"), RATE (100mbit)
+#   STEPS (24) mini-batches, the median of ROUNDS (3), WORKERS ("2 3 4 5 6 7"), MODELS ("lenet5 alexnet vgg16"), RATE (100mbit),
+#   MPIRUN_OPTIONS (none)
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
@@ -49,6 +51,8 @@ while [ $host -lt "$most" ]; do
     ip -n "penstock$host" link set dev eth0 gso_max_segs 1
     ip -n "penstock$host" link set eth0 up
     ip -n "penstock$host" link set lo up
+    # The machine's own may be one that seeks out the bandwidth of wide networks, and leaves a cable like this idle now and then.
+    ip netns exec "penstock$host" sysctl -qw net.ipv4.tcp_congestion_control=reno
     hold "penstock$host"
     host=$((host + 1))
 done
@@ -73,8 +77,8 @@ over() {
     tries=0
     # shellcheck disable=SC2086
     until "$work/agent" 10.99.0.1 ${RUNNER:-} "$mpirun" --mca plm_rsh_agent "$work/agent" --mca plm_rsh_no_tree_spawn 1 --mca btl tcp,self --mca btl_tcp_if_include eth0 \
-        --mca btl_tcp_eager_limit 2097152 --mca btl_tcp_rndv_eager_limit 2097152 \
-        --mca oob_tcp_if_include eth0 -np "$ranks" --host "$hosts" "$program" "$@" >"$work/out" 2>"$work/err"; do
+        --mca btl_tcp_eager_limit 2097152 --mca btl_tcp_rndv_eager_limit 2097152 --mca btl_tcp_sndbuf 131072 \
+        --mca oob_tcp_if_include eth0 ${MPIRUN_OPTIONS:-} -np "$ranks" --host "$hosts" "$program" "$@" >"$work/out" 2>"$work/err"; do
         tries=$((tries + 1))
         cat "$work/err" >&2
         [ $tries -lt 3 ] || exit 1
@@ -109,7 +113,7 @@ measure() {
     : >"$work/speeds"
     round=0
     while [ $round -lt "$rounds" ]; do
-        over "$2" train --plan "$work/plan.json" --profile "$work/$1.json" --device clock --steps "$steps" --json -q >"$work/run.json"
+        over "$2" train --plan "$work/plan.json" --profile "$work/$1.json" --cluster "$work/described.json" --device clock --steps "$steps" --json -q >"$work/run.json"
         field samples_per_s <"$work/run.json" >>"$work/speeds"
         round=$((round + 1))
     done

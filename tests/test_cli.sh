@@ -1,52 +1,37 @@
 #!/bin/sh
 # The command line as users meet it: every bad input gives its status and one clear line; a profile becomes a plan, programs, a
-# simulation; a small network is trained, exported and evaluated. PENSTOCK is the program.
-set -u
-
-: "${PENSTOCK:?the path of the program}"
-directory=$(mktemp -d) || exit 1
-trap 'rm -rf "$directory"' EXIT
-failures=0
-# A sanitizer's own report must not look like one of our statuses.
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}exitcode=99" UBSAN_OPTIONS="${UBSAN_OPTIONS:+$UBSAN_OPTIONS:}exitcode=99"
-
-complain() {
-    echo "FAILED: $*" >&2
-    sed 's/^/    /' "$directory/err" >&2
-    failures=$((failures + 1))
-}
+# simulation; a small network is trained, exported and evaluated. (What PENSTOCK is stands in support.sh.)
+. "$(dirname "$0")/support.sh"
 
 # refused STATUS PATTERN ARGUMENT...: exactly so, with nothing on standard output and "penstock: PATTERN" as the only such line.
 refused() {
     wanted=$1 pattern=$2
     shift 2
-    "$PENSTOCK" "$@" >"$directory/out" 2>"$directory/err"
+    "$PENSTOCK" "$@" >out 2>err
     status=$?
     [ $status -eq "$wanted" ] || complain "penstock $*: status $status, not $wanted"
-    [ ! -s "$directory/out" ] || complain "penstock $*: wrote to standard output"
-    [ "$(grep -c '^penstock: ' "$directory/err")" -eq 1 ] || complain "penstock $*: not one line of 'penstock: ...'"
-    grep -v '^[a-z]*: ' "$directory/err" | grep -q 'runtime error\|Sanitizer' && complain "penstock $*: a sanitizer spoke"
-    grep '^penstock: ' "$directory/err" | grep -Eq -- "^penstock: .*$pattern" || complain "penstock $*: does not say '$pattern'"
+    [ ! -s out ] || complain "penstock $*: wrote to standard output"
+    [ "$(grep -c '^penstock: ' err)" -eq 1 ] || complain "penstock $*: not one line of 'penstock: ...'"
+    grep -v '^[a-z]*: ' err | grep -q 'runtime error\|Sanitizer' && complain "penstock $*: a sanitizer spoke"
+    grep '^penstock: ' err | grep -Eq -- "^penstock: .*$pattern" || complain "penstock $*: does not say '$pattern'"
 }
 
-# done_by ARGUMENT...: status 0; standard output is in $directory/out.
+# done_by ARGUMENT...: status 0; standard output is in the file out.
 done_by() {
-    "$PENSTOCK" "$@" >"$directory/out" 2>"$directory/err"
+    "$PENSTOCK" "$@" >out 2>err
     status=$?
     [ $status -eq 0 ] || complain "penstock $*: status $status"
 }
 
 # says PATTERN: standard output of the last command does.
-says() { grep -Eq -- "$1" "$directory/out" || complain "standard output does not say '$1'"; }
+says() { grep -Eq -- "$1" out || complain "standard output does not say '$1'"; }
 
 # One document: it begins and ends with braces, and nothing stood on standard error.
 says_json() {
-    [ "$(head -c 1 "$directory/out")" = "{" ] && [ "$(tail -n 1 "$directory/out" | tail -c 2 | head -c 1)" = "}" ] ||
+    [ "$(head -c 1 out)" = "{" ] && [ "$(tail -n 1 out | tail -c 2 | head -c 1)" = "}" ] ||
         complain "$1: standard output is not one JSON object"
-    [ ! -s "$directory/err" ] || complain "$1: something on standard error"
+    [ ! -s err ] || complain "$1: something on standard error"
 }
-
-cd "$directory" || exit 1
 
 # ------------------------------------------------------------------ the command line itself
 refused 2 "a command is missing"
@@ -162,20 +147,20 @@ done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipe
 done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam --json -q -o again.json &&
     says_json "plan"
 [ "$(grep -v solve_s plan.json)" = "$(grep -v solve_s again.json)" ] || complain "the same plan twice is not the same"
-[ "$(grep -v solve_s "$directory/out")" = "$(grep -v solve_s again.json)" ] || complain "plan --json is not what -o writes"
+[ "$(grep -v solve_s out)" = "$(grep -v solve_s again.json)" ] || complain "plan --json is not what -o writes"
 refused 4 "stage [0-3] .* needs .* has 1.00 KiB" plan --profile even.csv --workers 4 --memory 1KiB
 sed 's/\[7, 8\]/[7, 9]/; s/^\( *\)8$/\19/' plan.json | sed 's/"layers": \[ *7, *8 *\]/"layers": [7, 9]/' >past.json
 refused 3 "past.json|9 is past the model's last layer 8" simulate --plan past.json --profile even.csv
 refused 5 "nowhere/plan.json" plan --profile even.csv --workers 2 -o nowhere/plan.json
 
 done_by program --plan plan.json --batches 5 && says "^worker 3: "
-cp "$directory/out" program.txt
+cp out program.txt
 done_by program --check program.txt && says "verified"
-done_by program --plan plan.json --batches 5 --json && cp "$directory/out" printed.json
+done_by program --plan plan.json --batches 5 --json && cp out printed.json
 says_json program
-done_by program --check program.txt --json && cmp -s "$directory/out" printed.json ||
+done_by program --check program.txt --json && cmp -s out printed.json ||
     complain "print, parse, print is not the identity"
-"$PENSTOCK" program --check - <program.txt >"$directory/out" 2>"$directory/err" || complain "program --check - failed"
+"$PENSTOCK" program --check - <program.txt >out 2>err || complain "program --check - failed"
 sed 's/3B0@[0-9]*/3B0@9/' program.txt >wrong-slot.txt
 refused 3 "wrong-slot.txt: .*3B0" program --check wrong-slot.txt
 sed 's/ 1SG2[^ ]*//' program.txt >no-send.txt
@@ -203,7 +188,7 @@ refused 2 "--batch: 3 samples" plan --profile even.csv --workers 2 --batch 3
 sed 's/^layer1,0.001/layer1,0.030/' even.csv >heavy.csv
 done_by plan --profile heavy.csv --workers 4 --method pipedream-paper --replicate -o replicas.json && says "objective 13\.250 ms" &&
     says "a mini-batch every 13\.[0-9]* ms"
-done_by program --plan replicas.json --batches 6 && says "replica 1/" && says "0AR0" && cp "$directory/out" replicas.txt &&
+done_by program --plan replicas.json --batches 6 && says "replica 1/" && says "0AR0" && cp out replicas.txt &&
     done_by program --check replicas.txt
 done_by simulate --plan replicas.json --profile heavy.csv && says "period *13\."
 done_by train --plan replicas.json --profile heavy.csv --device clock --steps 8
@@ -222,7 +207,7 @@ done_by plan --profile even.csv --workers 4 --weights auto && says "limited by"
 done_by compare --profile even.csv --workers 2,4,9 --methods uniform,auto,bipartition --schedules gpipe,1f1b-async \
     --bandwidth 1MB/s,1GB/s --memory 1KiB,1MiB && says "^method .*schedule .*weights .*workers .*memory .*period" && says "9 workers" &&
     says "needs .* has 1.00 KiB"
-[ "$(grep -c '^uniform ' "$directory/out")" -eq 24 ] || complain "compare does not have 24 rows for uniform"
+[ "$(grep -c '^uniform ' out)" -eq 24 ] || complain "compare does not have 24 rows for uniform"
 done_by compare --profile even.csv --workers 2,4 --bandwidth 1MB/s,1GB/s --methods uniform,madpipe,auto --grid &&
     says "^workers *bandwidth *memory *uniform *madpipe *auto" && says "^ *4 *1 GB/s *no limit .* x[34]\..* x[34]\..* x[34]\."
 printf '%s' '{ "format": "penstock-cluster", "version": 1, "devices": [ { "name": "a" }, { "name": "b", "speed": 0.5 } ] }' >two.json
@@ -232,12 +217,12 @@ refused 2 "--workers is missing" compare --profile even.csv
 done_by compare --profile even.csv --workers 4 --json -q && says_json compare && says '"method": "auto"' && says '"speedup": 3\.9'
 
 # ------------------------------------------------------------------ where the results go
-"$PENSTOCK" models >/dev/full 2>"$directory/err"
+"$PENSTOCK" models >/dev/full 2>err
 [ $? -eq 5 ] || complain "a full disk is not status 5"
-"$PENSTOCK" models >&- 2>"$directory/err"
+"$PENSTOCK" models >&- 2>err
 [ $? -eq 5 ] || complain "a closed standard output is not status 5"
 {
-    "$PENSTOCK" train --help 2>"$directory/err"
+    "$PENSTOCK" train --help 2>err
     echo $? >piped-status
 } | true
 case $(cat piped-status) in 0 | 5) ;; *) complain "a closed pipe is status $(cat piped-status)" ;; esac
@@ -254,9 +239,9 @@ for file in plan.json config.json log.jsonl summary.json trace.json timeline.svg
 done
 done_by export --run run -o lenet5.safetensors && says "lenet5.safetensors"
 done_by evaluate --run run --data synthetic:images,samples=64 --json -q && says_json evaluate && says '"samples": 64'
-cp "$directory/out" by-run
+cp out by-run
 done_by evaluate --weights lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 --json -q
-cmp -s "$directory/out" by-run || complain "exported weights do not evaluate as the run's"
+cmp -s out by-run || complain "exported weights do not evaluate as the run's"
 # shellcheck disable=SC2086
 done_by $train --transport serial --out serial -q && says "[0-9]"
 done_by export --run serial -o serial.safetensors -q
@@ -272,5 +257,4 @@ refused 4 "needs .* has 64.0 KiB" $train --memory 64KiB
 refused 2 "batch" train --model lenet5 --workers 2 --data synthetic:images --batch 17 --micro-batch 8 --micro-batches 2 --steps 1
 refused 2 "range" evaluate --run run --data synthetic:images,samples=64@0-65
 
-[ $failures -eq 0 ] || echo "$failures failures" >&2
-[ $failures -eq 0 ]
+finish

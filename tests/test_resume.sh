@@ -1,46 +1,11 @@
 #!/bin/sh
 # A run that survives, as users meet it: killed at random moments, stopped by signals, with a full disk, it goes on and ends with
-# the weights of the run that was never disturbed, bit for bit. PENSTOCK is the program; PENSTOCK_TEST_SEED sets the moments.
-set -u
-
-: "${PENSTOCK:?the path of the program}"
-directory=$(mktemp -d) || exit 1
-trap 'rm -rf "$directory"' EXIT
-cd "$directory" || exit 1
-failures=0
-seed=${PENSTOCK_TEST_SEED:-1}
+# the weights of the run that was never disturbed, bit for bit. (What PENSTOCK is, and what sets the moments, stands in support.sh.)
+. "$(dirname "$0")/support.sh"
 echo "seed: PENSTOCK_TEST_SEED=$seed"
 
-complain() {
-    echo "FAILED: $*" >&2
-    sed 's/^/    /' err >&2
-    failures=$((failures + 1))
-}
-
-# A number from 1 to $1.
-random() {
-    seed=$(((seed * 1103515245 + 12345) % 2147483648))
-    echo $((seed / 65536 % $1 + 1))
-}
-
-# milliseconds N: sleeps so long.
-milliseconds() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
-
-# The weights and moments of RUN's newest checkpoint, as one sum.
-sum() { (cd "$1/checkpoints/$(ls "$1/checkpoints" | sort | tail -n 1)" && cat -- *.safetensors | cksum); }
-
 # checkpoint_in RUN: waits until there is one.
-checkpoint_in() {
-    tries=0
-    while [ ! -e "$1/config.json" ]; do
-        milliseconds 10
-        tries=$((tries + 1))
-        [ $tries -lt 3000 ] || {
-            complain "$1 gets no checkpoint"
-            return
-        }
-    done
-}
+checkpoint_in() { until_so test -e "$1/config.json" || complain "$1 gets no checkpoint"; }
 
 common="--data synthetic:images,samples=400 --valid synthetic:images,samples=16 --optimizer adam --lr 0.001 --device reference
     --checkpoint-every 7 --keep-checkpoints 3 --seed 3 -q"
@@ -69,7 +34,8 @@ same() {
 kills=0
 while :; do
     # It gets longer each time: on a busy machine too it comes to an end.
-    milliseconds $((60 + $(random 250) + 20 * kills))
+    draw 250
+    milliseconds $((60 + random + 20 * kills))
     [ $kills -lt 25 ] && kill -KILL $! 2>/dev/null && kills=$((kills + 1))
     wait $! 2>/dev/null
     status=$?
@@ -92,7 +58,8 @@ for signal in TERM INT HUP; do
     # shellcheck disable=SC2086
     "$PENSTOCK" train $run --steps 400 --out stopped_$signal >out 2>err &
     checkpoint_in stopped_$signal
-    milliseconds "$(random 100)"
+    draw 100
+    milliseconds $random
     # A shell's background jobs ignore SIGINT, and so does what it starts there.
     [ $signal = INT ] && kill -TERM $! || kill -$signal $!
     wait $!
@@ -122,7 +89,8 @@ pid_below() {
 "$PENSTOCK" train ${run% -q} --steps 400 --restarts 4 --out lost >out 2>err &
 job=$!
 for signal in KILL STOP KILL; do
-    milliseconds $((200 + $(random 400)))
+    draw 400
+    milliseconds $((200 + random))
     pid_below $job
     [ -n "$below" ] && kill -$signal "$below"
     # Which is gone when another stands in its place.
@@ -141,7 +109,8 @@ grep -q 'with a worker less' err || same lost
 job=$!
 for i in 1 2; do
     checkpoint_in lost_twice
-    milliseconds $((20 + $(random 50)))
+    draw 50
+    milliseconds $((20 + random))
     pid_below $job
     [ -n "$below" ] && kill -KILL "$below"
     gone=$below
@@ -163,6 +132,20 @@ status=$?
 [ $status -eq 75 ] && [ "$(grep -c '^penstock: stopped by a signal' err)" -eq 1 ] || complain "a supervised run is stopped: status $status"
 "$PENSTOCK" train --resume lost_stopped --restarts 2 -q >out 2>err || complain "a supervised run is resumed: status $?"
 same lost_stopped
+
+# The supervisor itself is killed: what it supervises ends by itself, and can be gone on with.
+# shellcheck disable=SC2086
+"$PENSTOCK" train $run --steps 400 --restarts 1 --out lost_supervisor >out 2>err &
+job=$!
+pid_below $job
+checkpoint_in lost_supervisor
+kill -KILL $job
+wait $job 2>/dev/null
+[ -n "$below" ] || complain "a supervised run has no process"
+gone() { ! kill -0 "$below" 2>/dev/null; }
+until_so gone || complain "a supervisor that is killed leaves its run behind"
+"$PENSTOCK" train --resume lost_supervisor -q >out 2>err || complain "resumed without the supervisor: status $?"
+same lost_supervisor
 
 # shellcheck disable=SC2086
 "$PENSTOCK" train $run --steps 4 --restarts 1 --lr 1000000 --out lost_never >out 2>err
@@ -197,5 +180,4 @@ ls full/checkpoints 2>/dev/null | grep -q . && complain "a full disk: something 
 "$PENSTOCK" train --resume whole -q >out 2>err || complain "--resume of a finished run: status $?"
 same whole
 
-[ $failures -eq 0 ] || echo "$failures failures" >&2
-[ $failures -eq 0 ]
+finish

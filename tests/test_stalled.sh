@@ -1,26 +1,11 @@
 #!/bin/sh
 # A worker that really hangs: one of its images is a pipe that nobody writes to, as a file on a server that is gone would be. It is
 # found and named within 15 s, with what it was at, who waits for it and what everybody did last; the job ends with status 6, by
-# threads, over MPI, and under a supervisor. All at once, since they only wait. PENSTOCK is the program, PENSTOCK_MPIS lists
-# MPIRUN=PROGRAM.
-set -u
-
-: "${PENSTOCK:?the path of the program}"
-directory=$(mktemp -d) || exit 1
-trap 'rm -rf "$directory"' EXIT
-cd "$directory" || exit 1
-failures=0
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# More ranks than cores: Open MPI 4, and 5.
-export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+# threads, over MPI, and under a supervisor. All at once, since they only wait. (What PENSTOCK and PENSTOCK_MPIS
+# are stands in support.sh.)
+. "$(dirname "$0")/support.sh"
 # What a thread that hangs holds is left to it.
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-
-complain() { # NAME TEXT
-    echo "FAILED: $*" >&2
-    sed 's/^/    /' "$1.err" >&2
-    failures=$((failures + 1))
-}
+ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0"
 
 # One pixel, twelve times in each of two classes, and the pipe.
 for class in 0 1; do
@@ -61,10 +46,11 @@ wait
 
 for name in $names; do
     echo "$name: status $(cat $name.status) after $(cat $name.seconds) s"
-    [ "$(cat $name.status)" = 6 ] || complain $name "status $(cat $name.status)"
+    errors=$name.err
+    [ "$(cat $name.status)" = 6 ] || complain "$name: status $(cat $name.status)"
     # The pipe is on worker 0, whose inputs the others wait for.
     grep -Eq '^penstock: worker 0 is stalled: (it|rank 0 on .*) has got nowhere for [0-9]+ s, .*at 0F[0-9]+@.* \(stage 0, micro-batch [0-9]+\).*; worker 1.* waits for it at 1F' $name.err ||
-        complain $name "does not say who is stalled, and who waits"
-    [ "$(grep -c '^worker' $name/lost.txt)" -eq 3 ] || complain $name "no lost.txt"
+        complain "$name: does not say who is stalled, and who waits"
+    [ "$(grep -c '^worker' $name/lost.txt)" -eq 3 ] || complain "$name: no lost.txt"
 done
-[ $failures -eq 0 ]
+finish

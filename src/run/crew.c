@@ -344,6 +344,7 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
                                         .processes = crew->processes,
                                         .sizes = crew->sizes,
                                         .emulated = worker->emulated,
+                                        .cluster = worker->cluster,
                                         .shared_backed = crew->real};
     const struct worker *here = &crew->workers[crew->first_here];
     if (here->shared.memory.base) options.shared = &here->shared;

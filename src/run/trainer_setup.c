@@ -126,6 +126,7 @@ struct worker_options trainer_worker_options(const struct trainer *trainer) {
         .without_decay = trainer->rule.without_decay,
         .record = trainer->options.trace ? TRACE_COMPUTATIONS : 0,
         .emulated = trainer->options.emulate ? job->cluster : NULL,
+        .cluster = trainer->options.emulate ? NULL : job->cluster,
     };
 }
 

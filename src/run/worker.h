@@ -82,6 +82,7 @@ struct worker_options {
     int moments;
     int record;                        /* computations to remember; 0: none */
     const struct ps_cluster *emulated; /* whose speeds are emulated; NULL: none are */
+    const struct ps_cluster *cluster;  /* as it is; NULL: nothing is known of it */
     unsigned without_decay;            /* enum decay_exclusion */
     bool shared;                       /* blocks that travel are to lie where other processes can open them */
 };

@@ -4,6 +4,11 @@
  * their order. Nothing changes places: contents are copied into the receiver's block. Between ranks that share memory there are
  * no messages: there blocks change places (neighbours.h).
  *
+ * Where the cluster's description names a medium that several links share, say the one cable of a host, a worker sends over it one block
+ * at a time, as the simulator has it: the first arrives early and the second no later than if both had shared the cable. Their receivers
+ * first say, by a word, that they are ready. A block that waited on the cable for its receiver could keep back the very one that the
+ * receiver waits for.
+ *
  * A route between two parts of one worker has both ends here and is the channels' matter.
  */
 #include "run/transports/ranks.h"
@@ -27,15 +32,20 @@
 #define LOOK_MOST_S 5e-4
 /* Between operators, messages are moved along no more often than this. */
 #define PROGRESS_S 2e-4
+/* The words' tags: a route's number behind this. */
+enum { WORD_TAG = 10000 };
 
 /* One slot of one kind of one part of this process's worker; used by its thread alone. */
 struct place {
     struct message *message;
-    bool travels;  /* it was last posted to another process */
-    bool pending;  /* the post is not over */
-    bool incoming; /* it is empty */
-    bool changes;  /* places with a neighbour's; else its message is under way */
-    int route;
+    struct message *word; /* that the receiver is ready, where turns are taken; NULL: they never are */
+    char said;            /* by the word; it does not matter */
+    bool travels;         /* it was last posted to another process */
+    bool pending;         /* the post is not over */
+    bool incoming;        /* it is empty */
+    bool changes;         /* places with a neighbour's; else its message is under way, or waits for its turn */
+    bool waits;           /* for its turn */
+    int route, peer;
     float **block;      /* its table entry */
     uint64_t number;    /* of the post on a neighbour's route */
     double when;        /* it was over, or would be by the emulated link */
@@ -52,6 +62,8 @@ struct ranks {
     struct place *(*places)[BLOCK_PLACES]; /* by part, kind and slot; NULL of parts that are elsewhere */
     struct place *pending, **pending_end;  /* all whose posts are not over, by age */
     int messages;                          /* of them that are messages */
+    int *medium;                           /* per route: the first that shares its medium; NO_ROUTE: it has its own */
+    struct place **sending;                /* per route: what is on that medium from here; NULL: nothing */
     struct neighbours *neighbours;         /* NULL: none */
     struct emulation *emulation;           /* of the links that come here; NULL: none */
     struct rank_sums *sums;
@@ -71,8 +83,32 @@ static enum ps_status make_places(struct ranks *ranks, const struct transport_op
     struct place *places = calloc((size_t)slots + 1, sizeof *places);
     if (!places) return error_memory(error, "transport", (size_t)slots * sizeof *places);
     ranks->places[part][kind] = places;
-    for (int slot = 0; slot < slots; slot++)
+    for (int slot = 0; slot < slots; slot++) {
         TRY(ranks->transport.class->processes->message_create((size_t)bytes, &places[slot].message, error));
+        if (options->cluster) TRY(ranks->transport.class->processes->message_create(1, &places[slot].word, error));
+    }
+    return PS_OK;
+}
+
+/* Which routes share a medium with others of the same sender. */
+static enum ps_status find_media(struct ranks *ranks, const struct ps_cluster *cluster, struct ps_error *error) {
+    const struct routes *routes = &ranks->routes;
+    size_t count = (size_t)routes->count + 1;
+    ranks->medium = malloc(count * sizeof *ranks->medium);
+    ranks->sending = calloc(count, sizeof(*ranks->sending));
+    if (!ranks->medium || !ranks->sending) return error_memory(error, "transport", count * sizeof(*ranks->sending));
+    for (int route = 0; route < routes->count; route++) {
+        int from = ranks->part_worker[routes->list[route].from], to = ranks->part_worker[routes->list[route].to];
+        const struct cluster_link *link = cluster ? cluster_link_between(cluster, from, to) : NULL;
+        int *medium = &ranks->medium[route];
+        *medium = link && link->medium[0] ? route : NO_ROUTE;
+        for (int other = 0; *medium == route && other < route; other++) {
+            int other_from = ranks->part_worker[routes->list[other].from],
+                other_to = ranks->part_worker[routes->list[other].to];
+            if (other_from == from && cluster_share_link(cluster, from, to, other_from, other_to))
+                *medium = ranks->medium[other];
+        }
+    }
     return PS_OK;
 }
 
@@ -82,13 +118,13 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
     ranks->part_worker = calloc(parts + 1, sizeof *ranks->part_worker);
     ranks->places = calloc(parts + 1, sizeof *ranks->places);
     if (!ranks->part_worker || !ranks->places) return error_memory(error, "transport", parts * sizeof *ranks->places);
-    for (int part = 0; part < ranks->part_count; part++) {
-        ranks->part_worker[part] = options->programs->parts[part].worker;
+    for (int part = 0; part < ranks->part_count; part++) ranks->part_worker[part] = options->programs->parts[part].worker;
+    TRY(find_media(ranks, options->cluster, error));
+    for (int part = 0; part < ranks->part_count; part++)
         for (int kind = 0; kind < BLOCK_PLACES && ranks->part_worker[part] == ranks->processes->rank; kind++)
             if (kind != BLOCK_WEIGHT_GRADIENTS &&
                 (kind != BLOCK_WEIGHTS || programs_split(options->programs, options->programs->parts[part].stage)))
                 TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
-    }
     TRY(rank_sums_create(ranks->transport.class->processes, options, &ranks->sums, error));
     if (ranks->transport.class->shares_memory) TRY(neighbours_create(options, &ranks->routes, &ranks->neighbours, error));
     if (!options->emulated) return PS_OK;
@@ -113,7 +149,10 @@ enum ps_status ranks_create(const struct transport_class *class, const struct tr
 }
 
 static void free_places(const struct transport_class *class, struct place *places) {
-    for (struct place *place = places; places && place->message; place++) class->processes->message_destroy(place->message);
+    for (struct place *place = places; places && place->message; place++) {
+        class->processes->message_destroy(place->message);
+        class->processes->message_destroy(place->word);
+    }
     free(places);
 }
 
@@ -125,11 +164,34 @@ void ranks_destroy(struct transport *transport) {
         for (int kind = 0; kind < BLOCK_PLACES; kind++) free_places(transport->class, ranks->places[part][kind]);
     free(ranks->places);
     free(ranks->part_worker);
+    free(ranks->medium);
+    free(ranks->sending);
     emulation_destroy(ranks->emulation);
     neighbours_destroy(ranks->neighbours);
     rank_sums_destroy(ranks->sums);
     routes_free(&ranks->routes);
     free(ranks);
+}
+
+/* Starts those whose turn it is: on each medium the first posted of those whose receivers are ready. */
+static void begin_next(struct ranks *ranks) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    for (struct place *place = ranks->pending; place; place = place->next) {
+        if (!place->waits || ranks->sending[ranks->medium[place->route]] || !processes->message_done(place->word)) continue;
+        place->waits = false;
+        ranks->sending[ranks->medium[place->route]] = place;
+        processes->message_start(place->message, place->peer, place->route, true, *place->block);
+    }
+}
+
+/* Starts a post's message, or has it wait for its turn. */
+static void start(struct ranks *ranks, struct place *place) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    bool turns = ranks->medium[place->route] != NO_ROUTE;
+    place->waits = turns && !place->incoming;
+    if (!place->waits) processes->message_start(place->message, place->peer, place->route, !place->incoming, *place->block);
+    if (turns) processes->message_start(place->word, place->peer, WORD_TAG + place->route, place->incoming, &place->said);
+    if (place->waits) begin_next(ranks);
 }
 
 void ranks_post(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when) {
@@ -146,11 +208,13 @@ void ranks_post(struct transport *transport, int part, enum block_kind kind, int
     int route = routes_between(&ranks->routes, part, other, kind, &outgoing);
     assert(route != NO_ROUTE);
     *place = (struct place){.message = place->message,
+                            .word = place->word,
                             .travels = true,
                             .pending = true,
                             .incoming = !outgoing,
                             .changes = neighbours_on(ranks->neighbours, route),
                             .route = route,
+                            .peer = peer,
                             .block = block};
     *ranks->pending_end = place;
     ranks->pending_end = &place->next;
@@ -158,8 +222,18 @@ void ranks_post(struct transport *transport, int part, enum block_kind kind, int
         place->number = neighbours_post(ranks->neighbours, route, *block, when);
     } else {
         ranks->messages++;
-        transport->class->processes->message_start(place->message, peer, route, outgoing, *block);
+        start(ranks, place);
     }
+}
+
+/* Is the post's message over? */
+static bool end_message(struct ranks *ranks, const struct place *place) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    int medium = ranks->medium[place->route];
+    if (place->waits || !processes->message_done(place->message)) return false;
+    if (medium == NO_ROUTE) return true;
+    if (!place->incoming) ranks->sending[medium] = NULL;
+    return processes->message_done(place->word);
 }
 
 /* Is it over? Then notes when both ends had come, or a message's end was seen. */
@@ -167,7 +241,7 @@ static bool end_post(struct ranks *ranks, struct place *place) {
     if (place->changes) {
         if (!neighbours_take(ranks->neighbours, place->route, place->number, place->block, &place->when)) return false;
     } else {
-        if (!ranks->transport.class->processes->message_done(place->message)) return false;
+        if (!end_message(ranks, place)) return false;
         place->when = clock_now();
         ranks->messages--;
     }
@@ -186,6 +260,7 @@ static void look(struct ranks *ranks) {
             next = &(*next)->next;
     }
     ranks->pending_end = next;
+    begin_next(ranks);
 }
 
 void ranks_reduce(struct transport *transport, int part, const struct transport_share *share, double when) {

@@ -1,0 +1,90 @@
+# What the tests of the command line share; sourced at their beginning. They then stand in a directory of their own, which goes when they
+# end. PENSTOCK is the program; PENSTOCK_MPIS lists MPIRUN=PROGRAM for each MPI library to be tested; PENSTOCK_TEST_SEED sets the random
+# moments.
+set -u
+
+: "${PENSTOCK:?the path of the program}"
+directory=$(mktemp -d) || exit 1
+trap 'rm -rf "$directory"' EXIT
+mkdir "$directory/work" && cd "$directory/work" || exit 1
+failures=0 seed=${PENSTOCK_TEST_SEED:-1}
+# A sanitizer's own report must not look like one of our statuses.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}exitcode=99" UBSAN_OPTIONS="${UBSAN_OPTIONS:+$UBSAN_OPTIONS:}exitcode=99"
+# Open MPI wants to be asked for both where it is root's.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# More ranks than cores: Open MPI 4, and 5.
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+
+# complain TEXT: a failure; what the command wrote to standard error (the file err, or $errors) with it.
+complain() {
+    echo "FAILED: $*" >&2
+    head -n 40 "${errors:-err}" | sed 's/^/    /' >&2
+    failures=$((failures + 1))
+}
+
+# The test's own end.
+finish() {
+    [ $failures -eq 0 ] || echo "$failures failures" >&2
+    [ $failures -eq 0 ]
+}
+
+# A number from 1 to $1, in $random.
+draw() {
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    random=$((seed / 65536 % $1 + 1))
+}
+
+# milliseconds N: sleeps so long.
+milliseconds() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
+
+# until_so COMMAND...: waits until it says yes; no: it has not within some minutes.
+until_so() {
+    tries=0
+    until "$@"; do
+        milliseconds 20
+        tries=$((tries + 1))
+        [ $tries -lt 10000 ] || return 1
+    done
+}
+
+# The number of RUN's newest checkpoint; nothing where there is none.
+newest() { ls "$1/checkpoints" 2>/dev/null | grep '^[0-9]*$' | sort | tail -n 1; }
+
+# The weights and moments of RUN's newest checkpoint, as one sum.
+sum() { (cd "$1/checkpoints/$(newest "$1")" && cat -- *.safetensors | cksum); }
+
+# Tests of training over MPI end here where there is none.
+needs_mpi() {
+    if [ -z "${PENSTOCK_MPIS:-}" ]; then
+        echo "skipped: built without MPI"
+        exit 0
+    fi
+    # The libraries' own are many.
+    ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0"
+}
+
+# each_mpi FUNCTION: for all MPI libraries at once, each in a copy of this directory, with its $mpirun and $program. $mpi is its name.
+each_mpi() {
+    jobs=
+    for pair in $PENSTOCK_MPIS; do
+        (
+            mpirun=${pair%%=*} program=${pair#*=} mpi=$(basename "${pair%%=*}") failures=0
+            cp -R . "$directory/$mpi" && cd "$directory/$mpi" || exit 1
+            "$1"
+            [ $failures -eq 0 ]
+        ) &
+        jobs="$jobs $!"
+    done
+    for job in $jobs; do wait "$job" || failures=$((failures + 1)); done
+}
+
+# over RANKS ARGUMENT...: the program under mpirun, behind $prefix; its status is in $status.
+prefix=
+over() {
+    ranks=$1
+    shift
+    # Words on purpose.
+    # shellcheck disable=SC2086
+    timeout -k 5 200 "$mpirun" -n "$ranks" $prefix "$program" "$@" >out 2>err
+    status=$?
+}
