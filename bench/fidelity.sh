@@ -4,18 +4,22 @@
 # schedule is run ROUNDS times, each time with a profile of its own made just before, and the medians of predicted / measured are
 # printed: the time of a mini-batch (period), of the whole run (makespan), and the blocks of the two workers together.
 # `train` is a run's own prediction of its samples per second, everything counted. The last column says how many cores others kept
-# busy meanwhile: figures from a machine that is not left alone say little.
+# busy meanwhile: figures from a machine that is not left alone say little. Files are kept in memory where there is /dev/shm: what a
+# run leaves behind is else written to the disk while the next one is measured.
 #
 #   bench/fidelity.sh NETWORK...          vgg16 alexnet resnet,blocks=3 where nothing is said
 #   ROUNDS (3), SECONDS_EACH (4): of a run, MICRO_BATCH (16) samples, KEEP: a directory for every comparison in full
-# Afterwards the cost of --trace: one run with and one without by turns.
+#   ROWS: a directory that gathers rounds over several calls; the table is of all that it holds
+# bench/trace.sh measures what --trace costs.
 set -eu
 cd "$(dirname "$0")/.."
+[ ! -w /dev/shm ] || export TMPDIR=/dev/shm
 . bench/common.sh
 rounds=${ROUNDS:-3} seconds=${SECONDS_EACH:-4} micro_batch=${MICRO_BATCH:-16}
+rows=${ROWS:-$work}
 [ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3
 
-ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 }' /proc/stat 2>/dev/null || echo 0; }
+ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat 2>/dev/null || echo 0; }
 own_ticks() { awk '{ print $14 + $15 + $16 + $17 }' /proc/$$/stat 2>/dev/null || echo 0; }
 
 # steps SECONDS: mini-batches of the plan that take about so long
@@ -52,32 +56,18 @@ for model in "$@"; do
             echo "$(field measured_period_s <"$work/against.json") $(field period_error <"$work/against.json")" \
                 "$(field makespan_error <"$work/against.json") $(field memory_error <"$work/against.json")" \
                 "$(field predicted_samples_per_s <"$work/run.json") $(field samples_per_s <"$work/run.json") $others" \
-                >>"$work/$model.$schedule.$weights"
+                >>"$rows/$model.$schedule.$weights"
             [ -z "${KEEP:-}" ] || cp "$work/against.json" "$KEEP/$model.$schedule.$weights.$round.json"
             rm -rf "$work/run"
         done
         round=$((round + 1))
     done
-    for rows in "$work/$model".*; do
-        name=${rows#"$work/$model."}
-        column() { cut -d' ' -f"$1" "$rows" | median; }
-        train=$(awk '{ print $6 / $5 - 1 }' "$rows" | median)
+    for table in "$rows/$model".*; do
+        name=${table#"$rows/$model."}
+        column() { cut -d' ' -f"$1" "$table" | median; }
+        train=$(awk '{ print $6 / $5 - 1 }' "$table" | median)
         echo "$(column 1) $(column 2) $(column 3) $(column 4) $train $(column 7)" |
             awk -v n="$model" -v s="${name%.*}" -v w="${name##*.}" '{ printf "%-16s %-12s %-10s %8.2fms %+7.1f%% %+8.1f%% %+7.1f%% %+7.1f%% %8.2f\n",
                 n, s, w, 1000 * $1, 100 * $2, 100 * $3, 100 * $4, 100 * $5, $6 }'
     done
 done
-
-echo
-echo "cost of --trace: samples per second with it against without, by turns ($rounds rounds, ${1}, 1f1b)"
-planned 1f1b sync 4
-n=$(steps "$seconds")
-round=0
-while [ $round -lt "$rounds" ]; do
-    without=$(trained "$n" 4 | field samples_per_s) with=$(trained "$n" 4 --trace --out "$work/run" | field samples_per_s)
-    again=$(trained "$n" 4 | field samples_per_s)
-    rm -rf "$work/run"
-    echo "$without $with $again" | awk '{ print 2 * $2 / ($1 + $3) - 1 }'
-    round=$((round + 1))
-done >"$work/trace"
-printf 'median %+.2f%%\n' "$(median <"$work/trace" | awk '{ print 100 * $1 }')"

@@ -200,7 +200,7 @@ static void test_broken_programs_are_refused(void **state) {
 
     programs = lower_ok("1f1b", "sync", 2, 4, 2, false);
     remove_instruction(&programs->worker[0], nth(programs, 0, OP_U, 1));
-    expect_refused(programs, "updates");
+    expect_refused(programs, "0U1 is missing");
 
     programs = lower_ok("zb-h1", "sync", 3, 6, 2, false);
     remove_instruction(&programs->worker[1], nth(programs, 1, OP_W, 5));

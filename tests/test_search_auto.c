@@ -198,6 +198,9 @@ static void test_limits(void **state) {
                 &(struct ps_plan_options){.method = "uniform", .micro_batches = 4}, "the link between workers 0 and 1");
     check_limit(profile, make_cluster(4, 0, 0), &(struct ps_plan_options){.schedule = "gpipe", .micro_batches = 4},
                 "the schedule, which fills and drains");
+    check_limit(profile, make_cluster(2, 0, 64 * KIB / 20e-3),
+                &(struct ps_plan_options){.method = "uniform", .schedule = "1f1b", .micro_batches = 4},
+                "waiting for transfers: ");
     profile->tables[0].layers[0].size.stash_bytes = 6000 * KIB;
     profile->tables[0].layers[1].size.stash_bytes = 6000 * KIB;
     check_limit(profile, make_cluster(2, 16000 * KIB, 0), &(struct ps_plan_options){.method = "pipedream"}, "memory: without");

@@ -1,7 +1,7 @@
 /*
  * Measuring what each layer costs on a device of this machine: the medians of some rounds through all layers (profile/bench.h), so
- * that a disturbance from outside hits a few layers of one round, where the median does not see it; and what disturbances cost on
- * average, spread over all layers. On request others work beside (profile/company.h), as the other workers of a pipeline on the same
+ * that a disturbance from outside hits a few layers of one round, where the median does not see it; and what small disturbances cost
+ * on average, spread over all layers. On request others work beside (profile/company.h), as the other workers of a pipeline on the same
  * machine will.
  *
  * A network that does not fit the memory is measured in pieces, one after the other, as many layers as fit in each; a piece's last
@@ -97,18 +97,20 @@ static void summarize_adding(const struct bench *bench, struct layer_cost *layer
         layers[l].time.accumulate_s = longer_s * (double)layers[l].size.parameter_bytes / (double)bytes;
 }
 
-/* What the passes through all layers took on average, added up. A pass of more than twice its usual time counts as that: what stopped
- * it so long is no part of the machine's usual life. `passes` has room for one number a round. */
-static double average_s(const struct bench *bench, double *passes) {
-    double sum_s = 0, spread_s;
-    for (int t = 0; t < TIMINGS; t++) {
-        memset(passes, 0, (size_t)bench->repeats * sizeof *passes);
-        for (int l = 0; l < bench->layer_count; l++)
-            for (int r = 0; r < bench->repeats; r++) passes[r] += bench_times(bench, l, (enum timing)t)[r];
-        double usual_s = median(passes, bench->repeats, &spread_s);
-        for (int r = 0; r < bench->repeats; r++) sum_s += fmin(passes[r], 2 * usual_s) / bench->repeats;
-    }
-    return sum_s;
+/* A round that took more than this of the usual one does not count: what held it up is no part of the machine's usual life. */
+#define UNUSUAL 1.5
+
+/* What a round took on average, all in all. `rounds` has room for one number a round. */
+static double round_s(const struct bench *bench, double *rounds) {
+    double spread_s, sum_s = 0;
+    int count = 0;
+    memset(rounds, 0, (size_t)bench->repeats * sizeof *rounds);
+    for (int l = 0; l < bench->layer_count; l++)
+        for (int t = 0; t < TIMINGS; t++)
+            for (int r = 0; r < bench->repeats; r++) rounds[r] += bench_times(bench, l, (enum timing)t)[r];
+    double usual_s = median(rounds, bench->repeats, &spread_s);
+    for (; count < bench->repeats && rounds[count] <= UNUSUAL * usual_s; count++) sum_s += rounds[count];
+    return sum_s / count;
 }
 
 static double medians_s(const struct bench *bench) {
@@ -125,13 +127,13 @@ static void scale(struct layer_times *times, double factor) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) *all[i] *= factor;
 }
 
-/* Medians tell the layers apart, undisturbed. What interrupts a worker now and then is in no median but in every run: all layers take
- * so much longer as the passes did on average. */
+/* Medians tell the layers apart, undisturbed. What interrupts a worker for a moment now and then is in no layer's median, but in every
+ * run: all layers take so much longer as the rounds did. */
 static enum ps_status summarize_all(struct bench *bench, struct layer_cost *layers, struct ps_error *error) {
-    double *passes = malloc((size_t)bench->repeats * sizeof *passes);
-    if (!passes) return error_memory(error, "profiling", (size_t)bench->repeats * sizeof *passes);
-    double taken_s = average_s(bench, passes);
-    free(passes);
+    double *rounds = malloc((size_t)bench->repeats * sizeof *rounds);
+    if (!rounds) return error_memory(error, "profiling", (size_t)bench->repeats * sizeof *rounds);
+    double taken_s = round_s(bench, rounds);
+    free(rounds);
     for (int l = 0; l < bench->layer_count; l++) summarize(bench, l, &layers[l]);
     summarize_adding(bench, layers);
     double factor = taken_s / medians_s(bench);

@@ -444,30 +444,54 @@ static enum ps_status run_all(struct verifier *verifier, struct interpreter *int
     }
 }
 
+/* An instruction that there should be. */
+static enum ps_status missing(const struct ps_programs *programs, int part, enum opcode op, int micro_batch, const char *reason,
+                              struct ps_error *error) {
+    return error_set(error, PS_BAD_INPUT, "worker %d: %d%s%d is missing: %s", programs->parts[part].worker,
+                     programs->parts[part].stage, opcode_table[op].text, micro_batch, reason);
+}
+
+static enum ps_status check_forwards(const struct verifier *verifier, int part, struct ps_error *error) {
+    const struct ps_programs *programs = verifier->programs;
+    for (int k = 0; programs->parts[part].forward && k < programs_micro_batches(programs); k++)
+        if (programs_takes(programs, part, k) && !verifier->parts[part].forward[k])
+            return missing(programs, part, OP_F, k, "the micro-batch has no forward here", error);
+    return PS_OK;
+}
+
+static enum ps_status check_updates(const struct verifier *verifier, int number, struct ps_error *error) {
+    const struct ps_programs *programs = verifier->programs;
+    const struct verified_part *part = &verifier->parts[number];
+    int s = programs->parts[number].stage, worker = programs->parts[number].worker, updates = programs_updates(programs, s);
+    if (programs->evaluation) return PS_OK;
+    if (programs->parts[number].backward && part->newest != updates)
+        return missing(programs, number, OP_U, part->newest, "the stage makes fewer updates than it has mini-batches", error);
+    for (int slot = 0; slot < programs->slots[number].delta; slot++)
+        if (part->blocks[BLOCK_DELTA][slot].micro_batch != EMPTY)
+            return missing(programs, number, OP_W, part->blocks[BLOCK_DELTA][slot].micro_batch,
+                           "the gradient of the weights is never made", error);
+    bool handed = programs->parts[number].forward && !programs->parts[number].backward;
+    if (handed && (part->weights[0].version != updates || part->weights[0].ahead != 0))
+        return error_set(error, PS_BAD_INPUT, "stage %d: worker %d does not end with the newest weights: %dRW%d is missing", s,
+                         worker, s, programs_micro_batches(programs));
+    return PS_OK;
+}
+
 static enum ps_status check_complete(const struct verifier *verifier, struct ps_error *error) {
     const struct ps_programs *programs = verifier->programs;
-    for (int p = 0; p < programs->part_count; p++) {
-        const struct verified_part *part = &verifier->parts[p];
-        int s = programs->parts[p].stage;
-        int forwards = programs->parts[p].forward ? programs_taken(programs, p) : 0;
-        int updates = programs->parts[p].backward ? programs_updates(programs, s) : 0;
-        if (part->forwards != forwards)
-            return error_set(error, PS_BAD_INPUT, "stage %d: runs %d forwards, not %d", s, part->forwards, forwards);
-        if (!programs->evaluation && (part->newest != updates || part->gradients != 0))
-            return error_set(error, PS_BAD_INPUT, "stage %d: makes %d updates, not %d", s, part->newest, updates);
-        bool handed = programs->parts[p].forward && !programs->parts[p].backward && !programs->evaluation;
-        if (handed && (part->weights[0].version != programs_updates(programs, s) || part->weights[0].ahead != 0))
-            return error_set(error, PS_BAD_INPUT, "stage %d: worker %d does not end with the newest weights", s,
-                             programs->parts[p].worker);
-        for (int slot = 0; slot < programs->slots[p].delta; slot++)
-            if (part->blocks[BLOCK_DELTA][slot].micro_batch != EMPTY)
-                return error_set(error, PS_BAD_INPUT, "stage %d: the gradient of the weights for micro-batch %d is never made",
-                                 s, part->blocks[BLOCK_DELTA][slot].micro_batch);
+    for (int part = 0; part < programs->part_count; part++) {
+        TRY(check_forwards(verifier, part, error));
+        TRY(check_updates(verifier, part, error));
     }
-    for (int route = 0; route < verifier->routes.count; route++)
-        if (verifier->channels[route].first < verifier->channels[route].count)
-            return error_set(error, PS_BAD_INPUT, "stage %d: a transfer from it has only one end",
-                             programs->parts[verifier->routes.list[route].from].stage);
+    for (int r = 0; r < verifier->routes.count; r++) {
+        const struct channel *channel = &verifier->channels[r];
+        const struct route *route = &verifier->routes.list[r];
+        if (channel->first == channel->count) continue;
+        const struct instruction *end = channel->waiting[channel->first];
+        bool sends = opcode_table[end->op].action == ACTION_SEND;
+        return verify_refuse(end, programs->parts[sends ? route->from : route->to].worker, error,
+                             "its transfer has only one end");
+    }
     return PS_OK;
 }
 

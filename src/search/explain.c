@@ -1,7 +1,7 @@
 /*
  * Why a plan is not faster. Over a period the busiest worker and the busiest link of its simulation are held against the period:
- * what is busy nearly all of it is the limit. Where neither is, the order of computations leaves gaps: it fills and drains, or
- * waits along the pipeline. Memory limits where the same method finds a smaller objective without the workers' limits, or where
+ * what is busy nearly all of it is the limit. Where neither is, the order of computations leaves gaps: it waits for transfers, fills and
+ * drains, or waits along the pipeline, whichever the busiest worker does most. Memory limits where the same method finds a smaller objective without the workers' limits, or where
  * nothing is busy and a worker is full.
  */
 #include <stdio.h>
@@ -16,6 +16,7 @@
 struct shares {
     int worker, from, to;
     double most, most_link;
+    double transfers, order; /* of the worker: waiting for transfers; for the order of computations */
 };
 
 /* `memory` and `layers` (those of the worker) are pieces of text. */
@@ -32,8 +33,10 @@ static void describe(const struct shares *shares, const char *memory, const char
                  100 * shares->most);
     else
         snprintf(text, size, "%s%s: worker %d computes most, %.0f %% of the time%s", memory,
-                 flush ? "the schedule, which fills and drains" : "waiting along the pipeline", shares->worker,
-                 100 * shares->most, busiest);
+                 shares->transfers > shares->order ? "waiting for transfers"
+                 : flush                           ? "the schedule, which fills and drains"
+                                                   : "waiting along the pipeline",
+                 shares->worker, 100 * shares->most, busiest);
 }
 
 static struct shares find_shares(const struct ps_simulation *simulation) {
@@ -44,6 +47,9 @@ static struct shares find_shares(const struct ps_simulation *simulation) {
         double share = simulation->worker[w].busy_s / whole_s;
         if (share > shares.most) shares.most = share, shares.worker = w;
     }
+    const struct ps_simulation_worker *busiest = &simulation->worker[shares.worker];
+    shares.transfers = busiest->idle_communication_s / whole_s;
+    shares.order = (busiest->idle_fill_drain_s + busiest->idle_dependency_s) / whole_s;
     return shares;
 }
 

@@ -1,0 +1,319 @@
+/*
+ * Programs broken on purpose, at random places: every kind of fault in programs of every schedule and policy, of stages with replicas and
+ * of stages whose directions run on different workers, is refused with an instruction named.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "program_support.h"
+#include "split_support.h"
+
+struct dice {
+    struct random_key key;
+    uint64_t drawn;
+};
+
+static int draw(struct dice *dice, int below) { return (int)random_below(dice->key, dice->drawn++, (uint64_t)below); }
+
+static enum action action_of(const struct instruction *instruction) { return opcode_table[instruction->op].action; }
+
+static bool moves(const struct instruction *instruction) {
+    return action_of(instruction) == ACTION_SEND || action_of(instruction) == ACTION_RECEIVE;
+}
+
+static bool same_way(const struct instruction *a, const struct instruction *b) {
+    return a->op == b->op && a->stage == b->stage && a->peer == b->peer;
+}
+
+static void swap(struct instruction *a, struct instruction *b) {
+    struct instruction keep = *a;
+    *a = *b;
+    *b = keep;
+}
+
+static void insert_after(struct program *program, int at, struct instruction instruction) {
+    assert_ok(program_append(program, &instruction, &test_error));
+    for (int i = program->count - 1; i > at + 1; i--) swap(&program->code[i], &program->code[i - 1]);
+}
+
+/* ------------------------------------------------------------------------ faults */
+
+/* Each breaks instruction `at` of a worker, if it is of a kind that can be broken in this way. */
+typedef bool fault(struct ps_programs *programs, int worker, int at, struct dice *dice);
+
+static bool swap_with_next(struct ps_programs *programs, int worker, int at, bool (*wanted)(const struct instruction *)) {
+    struct program *program = &programs->worker[worker];
+    if (!wanted(&program->code[at])) return false;
+    for (int i = at + 1; i < program->count; i++) {
+        if (!same_way(&program->code[at], &program->code[i])) continue;
+        swap(&program->code[at], &program->code[i]);
+        return true;
+    }
+    return false;
+}
+
+static bool is_send(const struct instruction *instruction) { return action_of(instruction) == ACTION_SEND; }
+static bool is_receive(const struct instruction *instruction) { return action_of(instruction) == ACTION_RECEIVE; }
+static bool is_computation(const struct instruction *instruction) {
+    return !moves(instruction) && instruction->op != OP_P && instruction->op != OP_AR;
+}
+
+static bool swapped_sends(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    (void)dice;
+    return swap_with_next(programs, worker, at, is_send);
+}
+
+static bool removed(struct ps_programs *programs, int worker, int at, bool (*wanted)(const struct instruction *)) {
+    struct program *program = &programs->worker[worker];
+    if (!wanted(&program->code[at])) return false;
+    remove_instruction(program, &program->code[at]);
+    return true;
+}
+
+static bool missing_receive(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    (void)dice;
+    return removed(programs, worker, at, is_receive);
+}
+
+static bool missing_send(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    (void)dice;
+    return removed(programs, worker, at, is_send);
+}
+
+static bool missing_computation(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    (void)dice;
+    return removed(programs, worker, at, is_computation);
+}
+
+static bool duplicate_computation(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    struct program *program = &programs->worker[worker];
+    if (!is_computation(&program->code[at])) return false;
+    insert_after(program, at + draw(dice, program->count - at), program->code[at]);
+    return true;
+}
+
+/* Weights of another version than the policy says. */
+static bool stale_weights(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    struct instruction *instruction = &programs->worker[worker].code[at];
+    int weights = programs->slots[programs_part(programs, worker, instruction->stage)].weights;
+    if (!is_computation(instruction) || weights < 2) return false;
+    instruction->slot = (int16_t)((instruction->slot + 1 + draw(dice, weights - 1)) % weights);
+    return true;
+}
+
+/* Predicted for one update more. */
+static bool wrong_prediction(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    (void)dice;
+    struct instruction *instruction = &programs->worker[worker].code[at];
+    if (instruction->predict_to == NO_SLOT) return false;
+    instruction->ahead++;
+    return true;
+}
+
+static bool wrong_block(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    struct instruction *instruction = &programs->worker[worker].code[at];
+    const struct stage_slots *slots = &programs->slots[programs_part(programs, worker, instruction->stage)];
+    enum block_kind kind = (enum block_kind)draw(dice, BLOCK_KINDS);
+    int count = stage_slots_of(slots, kind);
+    /* Where it is made again, any free block will do for a stash that nobody keeps, and for an output that nobody sends. */
+    bool spare =
+        instruction->op == OP_R || (instruction->op == OP_F && kind == BLOCK_STASH && programs->recompute[instruction->stage]);
+    if (instruction->block[kind] == NO_SLOT || spare || count < 2) return false;
+    instruction->block[kind] = (int16_t)((instruction->block[kind] + 1 + draw(dice, count - 1)) % count);
+    return true;
+}
+
+/* A slot less than the programs use. */
+static bool overfull_memory(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    struct instruction *instruction = &programs->worker[worker].code[at];
+    struct stage_slots *slots = &programs->slots[programs_part(programs, worker, instruction->stage)];
+    int *counts[BLOCK_KINDS] = {
+        [BLOCK_STASH] = &slots->stash,
+        [BLOCK_DELTA] = &slots->delta,
+        [BLOCK_INPUT] = &slots->input,
+        [BLOCK_OUTPUT] = &slots->output,
+        [BLOCK_OUTPUT_GRADIENT] = &slots->output_gradient,
+        [BLOCK_INPUT_GRADIENT] = &slots->input_gradient,
+    };
+    enum block_kind kind = (enum block_kind)draw(dice, BLOCK_KINDS);
+    if (instruction->block[kind] == NO_SLOT || !counts[kind]) return false;
+    *counts[kind] = instruction->block[kind];
+    return true;
+}
+
+static bool wrong_micro_batch(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    (void)dice;
+    struct instruction *instruction = &programs->worker[worker].code[at];
+    if (instruction->op == OP_P) return false; /* says what it is for, and is checked by what reads it */
+    instruction->micro_batch++;
+    return true;
+}
+
+/* Not in time: behind everything else. */
+static bool late(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    (void)dice;
+    struct program *program = &programs->worker[worker];
+    struct instruction instruction = program->code[at];
+    if (!is_receive(&instruction) || at == program->count - 1) return false;
+    for (int i = at + 1; i < program->count; i++)
+        if (program->code[i].stage == instruction.stage && is_computation(&program->code[i]) &&
+            program->code[i].micro_batch == instruction.micro_batch) {
+            remove_instruction(program, &program->code[at]);
+            insert_after(program, program->count - 1, instruction);
+            return true;
+        }
+    return false;
+}
+
+static bool wrong_peer(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    struct instruction *instruction = &programs->worker[worker].code[at];
+    if (!moves(instruction) || programs->workers < 2) return false;
+    instruction->peer = (int16_t)((instruction->peer + 1 + draw(dice, programs->workers - 1)) % programs->workers);
+    return true;
+}
+
+static bool missing_sum(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    (void)dice;
+    struct program *program = &programs->worker[worker];
+    if (program->code[at].op != OP_AR) return false;
+    remove_instruction(program, &program->code[at]);
+    return true;
+}
+
+static bool wrong_sum(struct ps_programs *programs, int worker, int at, struct dice *dice) {
+    struct program *program = &programs->worker[worker];
+    if (program->code[at].op != OP_AR) return false;
+    if (draw(dice, 2)) {
+        insert_after(program, at, program->code[at]);
+        return true;
+    }
+    program->code[at].micro_batch = program->code[at].micro_batch > 0 ? program->code[at].micro_batch - 1 : 1;
+    return true;
+}
+
+static const struct {
+    const char *name;
+    fault *make;
+} faults[] = {
+    {"swapped sends", swapped_sends},
+    {"missing receive", missing_receive},
+    {"missing send", missing_send},
+    {"missing computation", missing_computation},
+    {"duplicate computation", duplicate_computation},
+    {"stale weights", stale_weights},
+    {"wrong prediction", wrong_prediction},
+    {"wrong block", wrong_block},
+    {"overfull memory", overfull_memory},
+    {"wrong micro-batch", wrong_micro_batch},
+    {"late receive", late},
+    {"wrong peer", wrong_peer},
+    {"missing all-reduce", missing_sum},
+    {"wrong all-reduce", wrong_sum},
+};
+enum { FAULTS = sizeof faults / sizeof faults[0] };
+
+/* ---------------------------------------------------------------------- programs */
+
+/* "2F0": a stage, an opcode, a micro-batch. */
+static bool names_instruction(const char *message) {
+    for (const char *at = message; *at; at++) {
+        if (!isdigit((unsigned char)*at) || (at > message && isalnum((unsigned char)at[-1]))) continue;
+        const char *op = at + strspn(at, "0123456789");
+        size_t length = strspn(op, "ABFGIPRSUW");
+        for (int o = 0; o < OPCODE_COUNT; o++)
+            if (length == strlen(opcode_table[o].text) && strncmp(op, opcode_table[o].text, length) == 0 &&
+                isdigit((unsigned char)op[length]))
+                return true;
+    }
+    return false;
+}
+
+enum form { STRAIGHT, REPLICAS, SPLIT, FORMS };
+
+/* *programs NULL: the schedule or policy is not for this. */
+static void make_programs(enum form form, const struct schedule *schedule, const struct weight_policy *policy,
+                          struct dice *dice, struct ps_programs **programs) {
+    int m = 1 + draw(dice, 8), batches = 2 + draw(dice, 3), stages = 2 + draw(dice, 3);
+    bool recompute = draw(dice, 3) == 0;
+    enum ps_status status;
+    struct ps_plan *plan = NULL;
+    *programs = NULL;
+    if (form == STRAIGHT) {
+        status = lower_straight(schedule->name, policy->name, stages, m, batches, recompute, programs, &test_error);
+    } else if (form == SPLIT) {
+        struct split_case split = split_draw(dice->key, &dice->drawn, 6, 4);
+        plan = split_plan(&split, schedule->name, policy->name, m);
+    } else {
+        int list[16], replicas[4], workers = 0;
+        for (int s = 0; s < stages; s++) workers += replicas[s] = 1 + draw(dice, 3);
+        assert_ok(plan_create(workers, stages, &plan, &test_error));
+        strcpy(plan->schedule, schedule->name);
+        strcpy(plan->weights, policy->name);
+        plan->micro_batches = m;
+        for (int s = 0, worker = 0; s < stages; s++) {
+            for (int r = 0; r < replicas[s]; r++) list[r] = worker++;
+            assert_ok(plan_stage_workers(plan, s, list, replicas[s], list, replicas[s], &test_error));
+            plan->stages[s].first = plan->stages[s].last = s;
+        }
+    }
+    if (plan) {
+        for (int s = 0; s < plan->stage_count; s++) plan->stages[s].recompute = recompute;
+        status = lower_plan(plan, batches, programs, &test_error);
+        ps_plan_destroy(plan);
+    }
+    if (status != PS_OK) *programs = NULL;
+}
+
+/* Breaks one random instruction; whether there is one. */
+static bool break_somewhere(struct ps_programs *programs, fault *make, struct dice *dice) {
+    int total = 0;
+    for (int w = 0; w < programs->workers; w++) total += programs->worker[w].count;
+    for (int tries = 0; tries < 200; tries++) {
+        int at = draw(dice, total), worker = 0;
+        while (at >= programs->worker[worker].count) at -= programs->worker[worker++].count;
+        if (make(programs, worker, at, dice)) return true;
+    }
+    return false;
+}
+
+static void test_every_fault_is_refused(void **state) {
+    (void)state;
+    enum { TRIALS = 6 };
+    struct dice dice = {.key = test_key(0)};
+    int refused[FORMS][FAULTS] = {{0}};
+    for (int form = 0; form < FORMS; form++)
+        for (int s = 0; schedule_table[s]; s++)
+            for (int p = 0; policy_table[p]; p++)
+                for (int trial = 0; trial < TRIALS * FAULTS; trial++) {
+                    struct ps_programs *programs;
+                    struct ps_error error = {0};
+                    int kind = trial % FAULTS;
+                    make_programs((enum form)form, schedule_table[s], policy_table[p], &dice, &programs);
+                    if (!programs) continue;
+                    char *whole = ps_programs_print(programs);
+                    if (break_somewhere(programs, faults[kind].make, &dice)) {
+                        enum ps_status status = ps_programs_verify(programs, &error);
+                        if (status != PS_BAD_INPUT || !names_instruction(error.message)) {
+                            char *broken = ps_programs_print(programs);
+                            fail_msg("%s (status %d, \"%s\") in\n%s\nbroken:\n%s", faults[kind].name, status, error.message,
+                                     whole, broken);
+                        }
+                        refused[form][kind]++;
+                    }
+                    free(whole);
+                    ps_programs_destroy(programs);
+                }
+    for (int kind = 0; kind < FAULTS; kind++) {
+        print_message("%-22s refused %4d times, with replicas %4d, split %4d\n", faults[kind].name, refused[STRAIGHT][kind],
+                      refused[REPLICAS][kind], refused[SPLIT][kind]);
+        assert_true(refused[REPLICAS][kind] > 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_fault_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
