@@ -1,9 +1,13 @@
 #!/bin/sh
 # What predicting weights costs: samples per second of pipeoptim, xpipe and spectrain (sgdm only) beside latest, which predicts
 # nothing and is otherwise the same pipeline: the same cut, the same schedule, the same order of computations. Two workers of one
-# thread each. The policies are run in turns, so that a busy machine slows all; the median over the rounds of each round's ratio to
-# latest counts. MODEL:BATCH[:STEPS] has a mini-batch and a number of steps of its own.
+# thread each. The policies are run in turns, there and back, so that a busy machine slows all; the median over the rounds of each
+# round's ratio to latest counts. All that a prediction adds to a step is in its updates, which write the predicted weights, too: the
+# first worker (the last predicts nothing) is also traced, and `updates` says what they and predictions of their own take, in
+# microseconds a step, median of the steps, and `share` which part of a step they take more than those of latest.
+# MODEL:BATCH[:STEPS] has a mini-batch and a number of steps of its own.
 #   bench/prediction.sh [MODEL[:BATCH[:STEPS]]...]     ROUNDS (7), OPTIMIZERS (sgdm adam adamw),
+#                                                      POLICIES (those that predict by the optimizer, XPipe's, SpecTrain's)
 #                                                      PROFILES (a directory that keeps profiles from one call to the next)
 set -eu
 cd "$(dirname "$0")/.."
@@ -23,8 +27,17 @@ speed() { # policy
     "$penstock" train --plan "$work/$1.json" --data "$given" --lr 0.0001 --steps "$steps" --quiet --json | field samples_per_s
 }
 
+# The first worker's updates and predictions, in microseconds a step: the median of those in a traced run.
+updates() { # policy
+    rm -rf "$work/traced"
+    "$penstock" train --plan "$work/$1.json" --data "$(data "$name" $((batch * 10)))" --lr 0.0001 --steps 10 --trace \
+        --out "$work/traced" --quiet >/dev/null
+    awk -F'[:,"]+' '/"name":"[UP][0-9]+"/ && /"tid":0,/ { for (i = 1; i < NF; i++) if ($i == "dur") print $(i + 1) }' \
+        "$work/traced/trace.json" | median
+}
+
 echo "$(machine), $(nproc) cores; two workers of one thread, 1f1b-async; medians of $rounds rounds"
-printf '%-24s %-6s %-10s %10s %10s   %s\n' model rule policy samples/s ratio 'each round'
+printf '%-24s %-6s %-10s %10s %8s %9s %8s   %s\n' model rule policy samples/s ratio updates share 'each round'
 for model; do
     name=${model%%:*} rest=${model#*:}
     [ "$rest" != "$model" ] || rest=64:12
@@ -34,8 +47,8 @@ for model; do
     profile=$profiles/$name.$batch.json
     [ -f "$profile" ] || "$penstock" profile --model "$name" --micro-batch "$batch" --quiet -o "$profile" >/dev/null
     for optimizer in $optimizers; do
-        policies="latest pipeoptim xpipe"
-        [ "$optimizer" != sgdm ] || policies="$policies spectrain"
+        policies="latest ${POLICIES:-pipeoptim xpipe}"
+        [ "$optimizer" != sgdm ] || [ -n "${POLICIES:-}" ] || policies="$policies spectrain"
         for policy in $policies; do
             "$penstock" plan --profile "$profile" --workers 2 --method pipedream --schedule 1f1b-async \
                 --weights "$policy" --optimizer "$optimizer" -o "$work/$policy.json" --quiet >/dev/null
@@ -43,13 +56,18 @@ for model; do
         done
         round=0
         while [ $round -lt "$rounds" ]; do
-            for policy in $policies; do speed "$policy" >>"$work/$policy.speeds"; done
+            turn=$policies
+            [ $((round % 2)) = 0 ] || turn=$(echo "$policies" | tr ' ' '\n' | sed '1!G;h;$!d')
+            for policy in $turn; do speed "$policy" >>"$work/$policy.speeds"; done
             round=$((round + 1))
         done
         for policy in $policies; do
             paste "$work/latest.speeds" "$work/$policy.speeds" | awk '{ printf "%.4f\n", $2 / $1 }' >"$work/ratios"
-            printf '%-24s %-6s %-10s %10.1f %10.3f   %s\n' "$name" "$optimizer" "$policy" "$(median <"$work/$policy.speeds")" \
-                "$(median <"$work/ratios")" "$(sort -g "$work/ratios" | tr '\n' ' ')"
+            samples=$(median <"$work/$policy.speeds") more=$(updates "$policy")
+            [ "$policy" != latest ] || usual=$more
+            share=$(echo "$more $usual $samples $batch" | awk '{ printf "%.4f", ($1 - $2) / 1e6 * $3 / $4 }')
+            printf '%-24s %-6s %-10s %10.1f %8.3f %9.0f %8s   %s\n' "$name" "$optimizer" "$policy" "$samples" \
+                "$(median <"$work/ratios")" "$more" "$share" "$(sort -g "$work/ratios" | tr '\n' ' ')"
         done
     done
 done

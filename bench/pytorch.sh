@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 . bench/common.sh
 rounds=${ROUNDS:-3} batch=${BATCH:-64} threads=${THREADS:-1} steps=${STEPS:-7}
 program=${SINGLE_WORKER:-build/release/bench/single_worker}
-[ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3 lenet5 resnet50:8 residual_lstm,seq=100 gnmt8,seq=20,vocab=4000,hidden=256
+[ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3 lenet5 resnet50:8 residual_lstm,seq=100 \
+    gnmt8,seq=20,vocab=4000,hidden=256 bert48,layers=1,width=768,heads=12,seq=128,vocab=1000:8
 
 for python in ${PYTHON:-python3 /usr/bin/python3} none; do
     "$python" -c 'import torch' 2>/dev/null && break

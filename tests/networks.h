@@ -67,9 +67,14 @@ static inline float *scratch(const struct graph *graph) {
     return values;
 }
 
-/* Single precision leaves 1e-4 with oneDNN 2; oneDNN 3 rounds otherwise, and the bias of googlenet's first normalisation is off by
- * 2.1e-4 with it. */
-#define TOLERANCE 3e-4
+#define TOLERANCE 1e-4
+/* The bias of googlenet's first normalisation is a sum over 4 x 32 x 32 positions that all but cancel: 9.9e-5 with oneDNN 2, and
+ * 1.0e-4 to 2.1e-4 with oneDNN 3, which rounds otherwise. With either no other gradient is off by more than 5e-5. */
+#define TOLERANCE_CANCELLING 3e-4
+
+static inline double tolerance_of(const char *name) {
+    return strcmp(name, "conv1.bn.bias") == 0 ? TOLERANCE_CANCELLING : TOLERANCE;
+}
 
 /* Small gradients are held against a thousandth of the largest, and those that are 0 but for rounding (a normalisation takes
  * away what shifts its input) against a tenth. */
@@ -84,7 +89,7 @@ static inline void check_entries(struct chain *chain, json_t *entries, const cha
         int64_t count = chain_export(chain, name, NULL, values);
         double norm = json_number_value(json_array_get(entry, 1));
         double scale = norm > 1e-9 * largest ? fmax(norm, 1e-3 * largest) : 0.1 * largest;
-        check_values(what, name, values, count, norm, json_number_value(json_array_get(entry, 2)), TOLERANCE, scale);
+        check_values(what, name, values, count, norm, json_number_value(json_array_get(entry, 2)), tolerance_of(name), scale);
     }
     free(values);
 }
@@ -139,9 +144,13 @@ static inline struct optimizer_settings settings_of(json_t *run, const struct op
     return settings;
 }
 
-/* How far the followed parameters have gone: a small difference of two numbers in single
- * precision, and kinks were crossed on the way. */
-static inline void check_movement(struct chain *chain, const float *start, json_t *moved, double tolerance) {
+/* How far the followed parameters have gone, and where they are. Ten steps cross some kinks of ReLUs and pools, and single
+ * precision not always in the same step as double (2.4e-3 of the movement is the worst that was seen); besides, each step rounds the
+ * weights. */
+#define MOVEMENT_TOLERANCE 4e-3
+#define WEIGHTS_TOLERANCE 1e-5
+
+static inline void check_movement(struct chain *chain, const float *start, json_t *moved) {
     float *now = scratch(chain->graph), *before = scratch(chain->graph);
     const float *starts[] = {start};
     json_t *entry;
@@ -155,12 +164,16 @@ static inline void check_movement(struct chain *chain, const float *start, json_
             now[e] -= before[e];
             squares += (double)before[e] * (double)before[e];
         }
-        check_values("movement", name, now, count, norm, json_number_value(json_array_get(entry, 2)), tolerance,
-                     norm + 1e-4 * sqrt(squares));
+        double projection = json_number_value(json_array_get(entry, 2)), rounding = 2e-7 * sqrt(squares);
+        check_values("movement", name, now, count, norm, projection, MOVEMENT_TOLERANCE, norm + rounding / MOVEMENT_TOLERANCE);
+        check_values("weights after ten steps, less those before: movement", name, now, count, norm, projection,
+                     WEIGHTS_TOLERANCE, sqrt(squares));
     }
     free(before);
     free(now);
 }
+
+#define LOSS_TOLERANCE 3e-4
 
 static inline void check_run(struct device *device, const struct ps_model *model, json_t *golden, json_t *run) {
     const struct optimizer *rule = NULL;
@@ -178,7 +191,7 @@ static inline void check_run(struct device *device, const struct ps_model *model
     size_t number;
     json_array_foreach(losses, number, loss) {
         double wanted = json_number_value(loss), got = run_step(chain);
-        if (fabs(got - wanted) > 1e-3 * wanted)
+        if (fabs(got - wanted) > LOSS_TOLERANCE * wanted)
             fail_msg("%s, %s, step %zu: loss %.8g, not %.8g", text_of(golden, "model"), rule->name, number, got, wanted);
         struct optimizer_call call = {.count = (size_t)bytes / sizeof(float),
                                       .weights = chain->weights[0],
@@ -189,7 +202,7 @@ static inline void check_run(struct device *device, const struct ps_model *model
                                       .step = (int64_t)number + 1};
         device->class->update(device, rule, &settings, &call, false, 0);
     }
-    check_movement(chain, start, json_object_get(run, "moved"), 1e-2);
+    check_movement(chain, start, json_object_get(run, "moved"));
     chain_destroy(chain);
 }
 
