@@ -3,12 +3,13 @@
 # library that there is a program for. All are run in turn, so that a busy machine slows each of them, and the median of the ratios
 # counts. `busy` is the time that workers spend in computations, moving messages along between operators included: what a
 # transfer costs that runs beside them.
-#   ROUNDS (3) rounds of STEPS (12) mini-batches of BATCH (64) samples; MODEL (vgg16), PROFILE (is measured), WORKERS (2);
-#   MPIRUN_OPTIONS (none); PENSTOCK_MPIS: the libraries, as MPIRUN=PROGRAM; without it those of the build
+#   ROUNDS (5) rounds of STEPS (12) mini-batches of BATCH (64) samples; MODEL (vgg16), PROFILE (is measured), WORKERS (2);
+#   TRANSPORTS ("mpi mpi-messages"); MPIRUN_OPTIONS (none); PENSTOCK_MPIS: the libraries, as MPIRUN=PROGRAM; without it those of
+#   the build
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-rounds=${ROUNDS:-3} steps=${STEPS:-12} batch=${BATCH:-64} model=${MODEL:-vgg16} workers=${WORKERS:-2}
+rounds=${ROUNDS:-5} steps=${STEPS:-12} batch=${BATCH:-64} model=${MODEL:-vgg16} workers=${WORKERS:-2} transports=${TRANSPORTS:-mpi mpi-messages}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # More ranks than cores: Open MPI 4, and 5.
 if [ "$workers" -gt "$(nproc)" ]; then
@@ -34,25 +35,30 @@ profile=${PROFILE:-$work/profile.json}
 "$penstock" plan --profile "$profile" --workers "$workers" --schedule 1f1b-async --weights pipeoptim --optimizer sgdm \
     -o "$work/plan.json" --quiet >/dev/null
 
-run() { # COMMAND...: what starts the program; speed and busy seconds
-    "$@" train --plan "$work/plan.json" --data "synthetic:images,samples=$((batch * 64))" --lr 0.0001 --steps "$steps" --quiet --json \
+run() { # TRANSPORT COMMAND...: what starts the program; speed and busy seconds
+    transport=$1
+    shift
+    "$@" train --transport "$transport" --plan "$work/plan.json" --data "synthetic:images,samples=$((batch * 64))" --lr 0.0001 --steps "$steps" --quiet --json \
         >"$work/run.json"
     echo "$(field samples_per_s <"$work/run.json") $(awk -F'[:,]' '/"busy_s"/ { s += $2 } END { print s }' "$work/run.json")"
 }
 round=0
 while [ $round -lt "$rounds" ]; do
-    run "$penstock" | sed 's/^/threads /'
+    run threads "$penstock" | sed 's/^/threads /'
     for pair in $PENSTOCK_MPIS; do
-        # shellcheck disable=SC2086
-        run "${pair%%=*}" ${MPIRUN_OPTIONS:-} -n "$workers" "${pair#*=}" | sed "s|^|$(basename "${pair%%=*}") |"
+        for transport in $transports; do
+            # shellcheck disable=SC2086
+            run "$transport" "${pair%%=*}" ${MPIRUN_OPTIONS:-} -n "$workers" "${pair#*=}" |
+                sed "s|^|$(basename "${pair%%=*}"):$transport |"
+        done
     done
     round=$((round + 1))
 done | tee "$work/rounds" >&2
 
 echo "$model, mini-batch $batch, 1f1b-async, pipeoptim, $workers workers of one thread; $(machine), $(nproc) cores; $rounds rounds of $steps"
-printf '%-16s %10s %8s %8s  %s\n' transport samples/s speed busy 'speed and busy: of that of the threads, medians; all rounds'
-for name in $(awk '{ print $1 }' "$work/rounds" | sort -ur); do
+printf '%-28s %10s %8s %8s  %s\n' transport samples/s speed busy 'speed and busy: of that of the threads, medians; all rounds of speed'
+for name in $(awk '!seen[$1]++ { print $1 }' "$work/rounds"); do
     awk -v n="$name" '$1 == "threads" { speed = $2; busy = $3 } $1 == n { print $2, $2 / speed, $3 / busy }' "$work/rounds" >"$work/of"
-    printf '%-16s %10.1f %8.3f %8.3f  %s\n' "$name" "$(cut -d' ' -f1 "$work/of" | median)" "$(cut -d' ' -f2 "$work/of" | median)" \
-        "$(cut -d' ' -f3 "$work/of" | median)" "$(cut -d' ' -f2 "$work/of" | sort -g | tr '\n' ' ')"
+    printf '%-28s %10.1f %8.3f %8.3f  %s\n' "$name" "$(cut -d' ' -f1 "$work/of" | median)" "$(cut -d' ' -f2 "$work/of" | median)" \
+        "$(cut -d' ' -f3 "$work/of" | median)" "$(cut -d' ' -f2 "$work/of" | sort -g | awk '{ printf "%.3f ", $1 }')"
 done

@@ -25,8 +25,10 @@ auto_row() { # file workers rate
             else if (!other || value + 0 < least) { other = method; least = value + 0 }
         }
         END {
+            ahead = 100 * (1 - period / least)
+            if (ahead < 0 && ahead > -1e-7) ahead = 0
             printf "%-26s %3d %5s %-16s %11.3f %8.2f %9.1f  %-16s %11.3f %6.1f%%\n", network, workers, rate, chosen, 1000 * period,
-                   speedup, 1000 * solve, other, 1000 * least, 100 * (1 - period / least)
+                   speedup, 1000 * solve, other, 1000 * least, ahead
         }' "$work/rows.json"
 }
 

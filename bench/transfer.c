@@ -4,9 +4,8 @@
  *
  *     transfer PLAN TRANSPORT [ROUNDS]
  *
- * alone, or under mpirun with a transport over MPI. For each worker it prints the median time of a computation alone, and of what a
- * transfer adds to one (medians over the rounds, in each of which one of either kind is run): to the computation itself, and with the
- * time that the worker then still waits.
+ * alone, or under mpirun with a transport over MPI. For each round and worker it prints a line: MiB of the block, milliseconds of a
+ * computation alone, of one beside a transfer, and of this one with the time that the worker then still waits.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -27,8 +26,9 @@ static const struct stage_slots slots[WORKERS] = {
     {.weights = 1, .stash = 1, .input = SLOTS, .output = SLOTS, .output_gradient = SLOTS, .input_gradient = SLOTS},
 };
 
+/* Of one round. */
 struct figures {
-    double alone_s, added, added_with_wait; /* added: of alone_s */
+    double alone_s, beside_s, with_wait_s;
 };
 
 struct bench {
@@ -37,7 +37,7 @@ struct bench {
     struct worker workers[WORKERS];
     struct stage_sizes sizes[WORKERS];
     int rounds;
-    struct figures figures[WORKERS];
+    struct figures figures[WORKERS][ROUNDS_MAX];
 };
 
 /* A worker's argument. */
@@ -50,16 +50,6 @@ static void check(enum ps_status status, const struct ps_error *error) {
     if (status == PS_OK) return;
     fprintf(stderr, "transfer: %s\n", error->message);
     exit(status);
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
 /* ---------------------------------------------------------------------- transfers */
@@ -79,8 +69,9 @@ static void settle(struct bench *bench, int number) {
     bench->class->wait(bench->transport, number, sent_by(number), GUEST);
 }
 
-static void move_along(void *context) {
+static void move_along(void *context, int layer) {
     const struct bench *bench = context;
+    (void)layer;
     bench->class->progress(bench->transport);
 }
 
@@ -124,7 +115,6 @@ static void *run(void *argument) {
     const struct turn *turn = argument;
     struct bench *bench = turn->bench;
     struct device *device = bench->workers[turn->number].device;
-    double alone_s[ROUNDS_MAX], added[ROUNDS_MAX], added_with_wait[ROUNDS_MAX];
     device->class->attach(device);
     for (int round = -WARMUP; round < bench->rounds; round++) {
         double computed_s[2], whole_s[2];
@@ -142,13 +132,9 @@ static void *run(void *argument) {
             settle(bench, turn->number);
             whole_s[beside] = clock_now() - begin;
         }
-        if (round < 0) continue;
-        alone_s[round] = computed_s[false];
-        added[round] = computed_s[true] / computed_s[false] - 1;
-        added_with_wait[round] = whole_s[true] / computed_s[false] - 1;
+        if (round >= 0)
+            bench->figures[turn->number][round] = (struct figures){computed_s[false], computed_s[true], whole_s[true]};
     }
-    bench->figures[turn->number] =
-        (struct figures){median(alone_s, bench->rounds), median(added, bench->rounds), median(added_with_wait, bench->rounds)};
     return NULL;
 }
 
@@ -187,15 +173,19 @@ static void measure(struct bench *bench, int first, int end) {
 }
 
 static void print(const struct bench *bench) {
-    int64_t bytes = worker_block_bytes(&bench->sizes[0], BLOCK_OUTPUT);
+    double mib = (double)worker_block_bytes(&bench->sizes[0], BLOCK_OUTPUT) / (1 << 20);
     for (int w = 0; w < WORKERS; w++)
-        printf("%-14s %6d %10.1f %10.2f %8.2f%% %12.2f%%\n", bench->class->name, w, (double)bytes / (1 << 20),
-               1e3 * bench->figures[w].alone_s, 100 * bench->figures[w].added, 100 * bench->figures[w].added_with_wait);
+        for (int r = 0; r < bench->rounds; r++) {
+            const struct figures *of = &bench->figures[w][r];
+            printf("%s %d %.1f %.3f %.3f %.3f\n", bench->class->name, w, mib, 1e3 * of->alone_s, 1e3 * of->beside_s,
+                   1e3 * of->with_wait_s);
+        }
 }
 
 int main(int argc, char **argv) {
     struct ps_error error = {0};
-    struct bench bench = {.rounds = argc > 3 ? atoi(argv[3]) : 100};
+    static struct bench bench;
+    bench.rounds = argc > 3 ? atoi(argv[3]) : 100;
     struct ps_plan *plan;
     struct ps_model *model;
     struct processes *processes;
@@ -226,7 +216,7 @@ int main(int argc, char **argv) {
     if (bench.workers[first].shared.memory.base) transport.shared = &bench.workers[first].shared;
     check(bench.class->create(&transport, &bench.transport, &error), &error);
     measure(&bench, first, end);
-    if (apart) check(processes_share(processes, &bench.figures[first], sizeof *bench.figures, bench.figures, &error), &error);
+    if (apart) check(processes_share(processes, bench.figures[first], sizeof *bench.figures, bench.figures, &error), &error);
     if (first == 0) print(&bench);
     bench.class->destroy(bench.transport);
     check(processes_leave(processes, PS_OK, &error), &error);

@@ -12,6 +12,7 @@
 #                    a policy with +r recomputes: its backward then has the activations of the weights that it reads
 #   JOBS (1)         trainings at a time
 #   RATES            learning rates in place of the task's, for looking for one
+#   SLOWER           divides the task's learning rates (then with another RESULTS, so that tables do not mix)
 #   TABLE            (no) only train; (only) only print the table
 #
 # Layers are cut evenly, not by measured times: so a training is the same wherever and however often it is run.
@@ -26,7 +27,9 @@ combinations() {
         for optimizer in $optimizers; do
             eval "set -- \$$optimizer"
             while [ $# -gt 1 ]; do shift; done
-            for rate in ${RATES:-$1}; do
+            rate=$1
+            [ -z "${SLOWER:-}" ] || rate=$(echo "$1 $SLOWER" | awk '{ printf "%g", $1 / $2 }')
+            for rate in ${RATES:-$rate}; do
                 for policy in $policies; do
                     [ "${policy%+r}" = spectrain ] && [ "$optimizer" != sgdm ] && continue
                     echo "$policy $optimizer $rate $seed"

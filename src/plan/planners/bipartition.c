@@ -274,17 +274,21 @@ static bool cuts_fit(const struct bipartition *data, const int *i, const int *j)
     return true;
 }
 
-/* What is searched without transfers is a bound of what is with them, and that of what is within memory too. */
+/* What is searched without transfers is a bound of what is with them, and that of what is within memory too. Over slow links one cut for
+ * both directions is often the best already. */
 static enum ps_status find_least(struct search *search, int *i, int *j, double *period_ns, struct ps_error *error) {
     const struct bipartition *data = &search->data;
-    bool limits = data->problem->slots;
     struct bipartition_test test = {find, search};
-    TRY(bipartition_free_least(data, i, j, period_ns, error));
-    if (bipartition_period_ns(data, i, j) > *period_ns)
-        TRY(bipartition_least(&test, *period_ns, INFINITY, i, j, period_ns, error));
-    if (!limits || cuts_fit(data, i, j)) return PS_OK;
+    double low, high;
+    TRY(bipartition_free_least(data, i, j, &low, error));
+    *period_ns = low;
+    if (bipartition_period_ns(data, i, j) > low) {
+        TRY(bipartition_contiguous_least(data, low, i, j, &high, error));
+        TRY(bipartition_least(&test, low, high, INFINITY, i, j, period_ns, error));
+    }
+    if (!data->problem->slots || cuts_fit(data, i, j)) return PS_OK;
     search->memory = true;
-    return bipartition_least(&test, *period_ns, hopeless_ns(data), i, j, period_ns, error);
+    return bipartition_least(&test, *period_ns, INFINITY, hopeless_ns(data), i, j, period_ns, error);
 }
 
 static enum ps_status search_open(struct search *search, struct ps_error *error) {

@@ -54,11 +54,15 @@ struct bipartition_test {
     enum ps_status (*find)(void *context, double period_ns, int *i, int *j, double *found_ns, struct ps_error *error);
     void *context;
 };
-/* The least period, and a plan that has it. None is below low_ns; PS_NO_PLAN where there is none up to top_ns either. */
-enum ps_status bipartition_least(const struct bipartition_test *test, double low_ns, double top_ns, int *i, int *j,
-                                 double *period_ns, struct ps_error *error);
+/* The least period, and a plan that has it. None is below low_ns. high_ns: the cuts have this period already (INFINITY: there are none).
+ * PS_NO_PLAN where there is none up to top_ns either. */
+enum ps_status bipartition_least(const struct bipartition_test *test, double low_ns, double high_ns, double top_ns, int *i,
+                                 int *j, double *period_ns, struct ps_error *error);
 /* The least period where neither transfers nor memory count. */
 enum ps_status bipartition_free_least(const struct bipartition *data, int *i, int *j, double *period_ns,
                                       struct ps_error *error);
+/* A short one, not below low_ns, of one cut for both directions with its transfers: the shortest where links are alike. */
+enum ps_status bipartition_contiguous_least(const struct bipartition *data, double low_ns, int *i, int *j, double *period_ns,
+                                            struct ps_error *error);
 
 #endif

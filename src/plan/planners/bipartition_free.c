@@ -100,7 +100,7 @@ enum ps_status bipartition_free_least(const struct bipartition *data, int *i, in
         for (size_t l = 0; l + 1 < side; l++) last[l] = (int)side;
         last[side - 1] = data->layers;
         struct bipartition_test test = {find, &stairs};
-        status = bipartition_least(&test, bound_ns(data), INFINITY, i, j, period_ns, error);
+        status = bipartition_least(&test, bound_ns(data), INFINITY, INFINITY, i, j, period_ns, error);
     } else {
         status = error_memory(error, "the tables of the planner", 2 * rows * side * sizeof(int));
     }

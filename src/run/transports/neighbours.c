@@ -255,16 +255,17 @@ void neighbours_destroy(struct neighbours *neighbours) {
 
 bool neighbours_on(const struct neighbours *neighbours, int route) { return neighbours && neighbours->lanes[route].own; }
 
+static bool lies_in(const struct memory_block *blocks, const char *address) {
+    return blocks->base && address >= blocks->base && address < blocks->base + blocks->size;
+}
+
 /* A block's name for all ranks: it lies in the memory of one of them. */
 static struct entry entry_of(const struct neighbours *neighbours, const float *block, double when) {
     const char *address = (const char *)block;
-    for (int rank = 0; rank < neighbours->count; rank++) {
-        const struct memory_block *blocks = &neighbours->members[rank].blocks;
-        if (blocks->base && address >= blocks->base && address < blocks->base + blocks->size)
-            return (struct entry){(uint64_t)rank, (uint64_t)(address - blocks->base), when};
-    }
-    assert(!"the block lies in no memory that is shared");
-    return (struct entry){0};
+    int rank = 0;
+    while (rank < neighbours->count && !lies_in(&neighbours->members[rank].blocks, address)) rank++;
+    assert(rank < neighbours->count);
+    return (struct entry){(uint64_t)rank, (uint64_t)(address - neighbours->members[rank].blocks.base), when};
 }
 
 uint64_t neighbours_post(struct neighbours *neighbours, int route, const float *block, double when) {
