@@ -2,10 +2,12 @@
 # What checkpoints cost training: VGG-16 (CIFAR form) on two workers, a checkpoint of weights and momentum every EVERY steps, beside
 # the same segments without. Both are run alternately and the median of the ratios counts; the share is what the trainer says that it
 # waited, for copying the state and for the checkpoint before, of its training time.
-#   ROUNDS (3) rounds of STEPS (48) mini-batches of 16 samples; EVERY (16)
+#   ROUNDS (3) rounds of STEPS (48) mini-batches of 16 samples; EVERY (16); LAUNCH (none): what starts the ranks, as in "mpirun -n 2" (with
+#   PENSTOCK=build/release/tests/penstock_other for the other MPI library)
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 rounds=${ROUNDS:-3} steps=${STEPS:-48} every=${EVERY:-16} model=${MODEL:-vgg16}
 
 "$penstock" profile --model "$model" --micro-batch 16 --quiet -o "$work/profile.json" >/dev/null
@@ -13,7 +15,7 @@ rounds=${ROUNDS:-3} steps=${STEPS:-48} every=${EVERY:-16} model=${MODEL:-vgg16}
     -o "$work/plan.json" >/dev/null
 
 train() { # OPTION...
-    "$penstock" train --plan "$work/plan.json" --data synthetic:images,samples=8192 --lr 0.001 --steps "$steps" --quiet --json "$@"
+    ${LAUNCH:-} "$penstock" train --plan "$work/plan.json" --data synthetic:images,samples=8192 --lr 0.001 --steps "$steps" --quiet --json "$@"
 }
 train --evaluate-every "$every" >/dev/null # warm up
 round=0
@@ -27,6 +29,6 @@ while [ $round -lt "$rounds" ]; do
     round=$((round + 1))
 done >"$work/rounds"
 column() { cut -d' ' -f"$1" "$work/rounds" | median; }
-echo "$model, mini-batch 16, 2 workers, 1f1b-async, pipeoptim, sgdm; $(machine), $(nproc) cores"
+echo "$model, mini-batch 16, 2 workers${LAUNCH:+ ($LAUNCH)}, 1f1b-async, pipeoptim, sgdm; $(machine), $(nproc) cores"
 echo "checkpoints of $size MB every $every steps: $(column 2) samples/s, without $(column 1); ratio $(column 3)"
 echo "training waited for them $(column 5) s in $steps steps, $(column 4)% of its time (median of $rounds rounds)"

@@ -21,7 +21,7 @@ chmod +x ranked
 weights() { "$PENSTOCK" export --run "$1" -o exported.safetensors -q >/dev/null 2>err && cksum <exported.safetensors; }
 
 data="--data synthetic:images,samples=96 --valid synthetic:images,samples=20"
-steps=40
+steps=${moments:+1}40
 "$PENSTOCK" profile --model lenet5,input=16,classes=4 --micro-batch 4 -q -o profile.json >/dev/null 2>err || complain "no profile"
 for plan in "async 1f1b-async pipeoptim" "flush 1f1b sync"; do
     # Words on purpose, here and below.

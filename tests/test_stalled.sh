@@ -1,8 +1,8 @@
 #!/bin/sh
 # A worker that really hangs: one of its images is a pipe that nobody writes to, as a file on a server that is gone would be. It is
 # found and named within 15 s, with what it was at, who waits for it and what everybody did last; the job ends with status 6, by
-# threads, over MPI, and under a supervisor. All at once, since they only wait. (What PENSTOCK and PENSTOCK_MPIS
-# are stands in support.sh.)
+# threads, over MPI, and under a supervisor, which also finds what is stopped below a launcher. All at once, since they only wait. (What
+# PENSTOCK and PENSTOCK_MPIS are stands in support.sh.)
 . "$(dirname "$0")/support.sh"
 # What a thread that hangs holds is left to it.
 ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0"
@@ -42,8 +42,26 @@ for pair in ${PENSTOCK_MPIS:-}; do
     begin $name "${pair%%=*}" -n 3 "${pair#*=}"
     names="$names $name"
 done
+# A process below the launcher is stopped when nobody of the run would notice: the supervisor does.
+cat >halts <<'END'
+#!/bin/sh
+if mkdir once 2>/dev/null; then
+    sleep 300 &
+    kill -STOP $!
+    wait
+fi
+exec "$@"
+END
+chmod +x halts
+(
+    "$PENSTOCK" train --model lenet5,input=16 --workers 1 --data synthetic:images,samples=16 --batch 4 --steps 2 --device reference --out halted \
+        --restarts 1 --launch ./halts >/dev/null 2>halted.err
+    echo $? >halted.status
+) &
 wait
 
+errors=halted.err
+[ "$(cat halted.status)" = 0 ] && grep -q 'training was ended by signal 9' halted.err || complain "halted: status $(cat halted.status)"
 for name in $names; do
     echo "$name: status $(cat $name.status) after $(cat $name.seconds) s"
     errors=$name.err

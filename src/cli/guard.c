@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cli/message.h"
+#include "cli/process_state.h"
 
 /* The others notice a death at once and one of them ends the run; if they do not, they are no more. */
 enum { STAY_S = 15, LOOK_EVERY_MS = 200 };
@@ -34,23 +35,12 @@ void guard_done(void) {
 
 /* ----------------------------------------------------------------------- the child */
 
-/* 'T': stopped; '\0': nobody knows. */
-static char state_of(pid_t process) {
-    char path[64], line[512] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
-    FILE *file = fopen(path, "re");
-    if (file != NULL && fgets(line, sizeof line, file) == NULL) line[0] = '\0';
-    if (file != NULL) fclose(file);
-    const char *state = strrchr(line, ')');
-    return state != NULL && state[1] == ' ' ? state[2] : '\0';
-}
-
 static void *stop_with_guard(void *argument) {
     const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
     pid_t guard = (pid_t)(size_t)argument;
     for (;;) {
         nanosleep(&moment, NULL);
-        if (state_of(guard) == 'T') raise(SIGSTOP);
+        if (process_state(guard, NULL) == 'T') raise(SIGSTOP);
     }
     return NULL;
 }

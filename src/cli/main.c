@@ -109,7 +109,8 @@ static void wait_for_launcher(void) {
     const struct timespec moment = {.tv_nsec = 20000000};
     enum { MOMENTS_MAX = 250, MOMENTS_AFTER = 10 };
     int unread;
-    for (int i = 0; i < MOMENTS_MAX && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; i++) nanosleep(&moment, NULL);
+    for (int i = 0; i < MOMENTS_MAX && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; i++)
+        nanosleep(&moment, NULL);
     for (int i = 0; i < MOMENTS_AFTER; i++) nanosleep(&moment, NULL);
 }
 
