@@ -1,7 +1,8 @@
 #!/bin/sh
-# What --trace costs. First of one computation: a program whose computations take no time (the clock device with costs of a nanosecond),
-# so that all there is left is what the runtime does around them, with and without a trace by turns. Then of the networks: computations
-# in a second times that, and the samples per second of runs with and without a trace by turns.
+# What --trace costs. First of one computation: in a program whose computations take no time (the clock device with costs of a
+# nanosecond) all there is left is what the runtime does around them. Counted is processor time, of a long run less that of a short one, so
+# that neither start-up nor other processes matter. Then of the networks: computations in a second times that, and the samples per second
+# of runs with and without a trace by turns.
 #
 #   bench/trace.sh NETWORK...             resnet,blocks=3 vgg16 alexnet where nothing is said
 #   ROUNDS (9), SECONDS_EACH (2): of a run of a network, MICRO_BATCH (16) samples
@@ -33,10 +34,31 @@ by_turns() {
 profile=$work/profile.csv
 printf 'name,forward_s,backward_s,parameter_bytes,output_bytes\nnothing,1e-9,1e-9,64,64\n' >"$profile"
 "$penstock" plan --profile "$profile" --workers 1 --schedule gpipe --weights sync --micro-batches 64 --quiet -o "$work/plan.json" >/dev/null
-# A sample is a micro-batch, a forward and a backward; updates are a 129th.
-by_turns 2000 2000 --device clock >"$work/turns"
-without_ns=$(awk '{ print 1e9 / $1 / 2 }' "$work/turns" | median)
-each_ns=$(awk '{ print (1e9 / $2 - 1e9 / $1) / 2 }' "$work/turns" | median)
+# Processor time of all that was run so far, in seconds.
+spent() {
+    times >"$work/times"
+    awk 'NR == 2 { split($1, user, "[ms]"); split($2, kernel, "[ms]"); print 60 * (user[1] + kernel[1]) + user[2] + kernel[2] }' \
+        "$work/times"
+}
+# nothing STEPS [...]: of such a run
+nothing() {
+    n=$1
+    shift
+    trained "$n" 2000 --device clock "$@" >"$work/run.json"
+    rm -rf "$work/run"
+}
+short=1000 long=21000
+round=0
+while [ $round -lt "$rounds" ]; do
+    spent >"$work/0"; nothing $short; spent >"$work/1"; nothing $long; spent >"$work/2"
+    nothing $short --trace --out "$work/run"; spent >"$work/3"; nothing $long --trace --out "$work/run"; spent >"$work/4"
+    # 64 forwards, 64 backwards and an update in a step.
+    cat "$work"/[0-4] | awk -v n=$(((long - short) * 129)) '{ t[NR] = $1 }
+        END { print 1e9 * (t[3] - 2 * t[2] + t[1]) / n, 1e9 * (t[5] - 2 * t[4] + t[3]) / n }'
+    round=$((round + 1))
+done >"$work/nothing"
+without_ns=$(cut -d' ' -f1 "$work/nothing" | median)
+each_ns=$(awk '{ print $2 - $1 }' "$work/nothing" | median)
 echo "$(machine), $(nproc) cores, $rounds rounds"
 echo "$without_ns $each_ns" | awk '{ printf "a computation that takes no time: %.0f ns, with a trace %+.0f ns\n\n", $1, $2 }'
 
