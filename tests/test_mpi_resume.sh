@@ -56,9 +56,11 @@ strike() {
     milliseconds $random
     [ ! -e ended ] || return 1
     launched=$(launches)
-    read -r victim <"pid.$2"
-    [ "$3" = guard ] || read -r victim _ <"/proc/$victim/task/$victim/children"
-    kill -"$1" "${victim:-0}" 2>/dev/null || return 1
+    victim=$(cat "pid.$2")
+    [ "$3" = guard ] || victim=$(cat "/proc/$victim/task/$victim/children" 2>/dev/null)
+    # It may be gone by now.
+    victim=${victim%% *}
+    [ -n "$victim" ] && kill -"$1" "$victim" 2>/dev/null || return 1
     struck=$((struck + 1))
     until_so went_down
 }
@@ -122,7 +124,7 @@ elsewhere() {
 strike_first() {
     seen=
     until_so goes_on
-    read -r victim <"pid.$2"
+    victim=$(cat "pid.$2")
     kill -"$1" "$victim" 2>/dev/null
     until_so test -e ended
     wait
