@@ -29,7 +29,8 @@ static struct ps_profile *random_profile(struct random_key key, uint64_t *n, boo
         nodes[v].activation_bytes = 64 * (1 + (int64_t)random_below(key, (*n)++, 300));
         nodes[v].parameter_bytes = 3840 * (1 + (int64_t)random_below(key, (*n)++, 30));
         for (int u = 0; u < v; u++)
-            if (chain ? u == v - 1 : random_below(key, (*n)++, 3) == 0) edges[edge_count++] = (struct costgraph_edge){.from = u, .to = v};
+            if (chain ? u == v - 1 : random_below(key, (*n)++, 3) == 0)
+                edges[edge_count++] = (struct costgraph_edge){.from = u, .to = v};
     }
     assert_ok(costgraph_create(nodes, count, edges, edge_count, &graph, &test_error));
     assert_ok(costgraph_profile(graph, &profile, &test_error));
