@@ -77,7 +77,48 @@ static void test_predictions(void **state) {
     assert_seconds(steady_s(&measured, "latest"), work_s + measured.update_s);
 }
 
+/* Two stages on one worker, each a layer of 8 bytes of parameters, with as many of gradients. */
+static double two_stages_s(int64_t fast_memory_bytes) {
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    struct ps_cluster *cluster;
+    struct ps_simulation *simulation;
+    struct ps_cluster_options options = {.workers = 1};
+    assert_ok(profile_create(1, 2, &profile, &test_error));
+    profile->tables[0].fast_memory_bytes = fast_memory_bytes;
+    for (int l = 0; l < 2; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        layer->time = (struct layer_times){.forward_s = 1, .backward_weight_s = 2, .update_s = 0.25};
+        layer->spill = (struct layer_times){.forward_s = 0.5, .update_s = 0.125};
+        layer->size.parameter_bytes = 8;
+    }
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(plan_create(1, 2, &plan, &test_error));
+    strcpy(plan->schedule, "interleaved");
+    strcpy(plan->weights, "sync");
+    plan->micro_batches = 2;
+    for (int s = 0; s < 2; s++) assert_ok(plan_stage_set(plan, s, s, s, 0, &test_error));
+    assert_ok(ps_simulate(plan, profile, cluster, 1, &simulation, &test_error));
+    double makespan_s = ps_simulation_info(simulation).makespan_s;
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    return makespan_s;
+}
+
+/* All that a worker holds shares its fast memory. */
+static void test_fast_memory_is_the_workers(void **state) {
+    (void)state;
+    double fits_s = 2 * 2 * (1 + 2) + 2 * 0.25, spills_s = fits_s + 2 * 2 * 0.5 + 2 * 0.125;
+    assert_seconds(two_stages_s(0), fits_s);
+    assert_seconds(two_stages_s(32), fits_s);
+    assert_seconds(two_stages_s(31), spills_s); /* each would fit alone */
+    assert_seconds(two_stages_s(15), spills_s);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_are_added), cmocka_unit_test(test_predictions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_are_added), cmocka_unit_test(test_predictions),
+                                       cmocka_unit_test(test_fast_memory_is_the_workers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,15 +49,21 @@ void stage_walk_grow(struct stage_walk *walk) {
     walk->inner_cut_bytes = larger(walk->inner_cut_bytes, walk->table->layers[walk->first].size.output_bytes);
 }
 
-/* Weights and gradients share the fast memory, where there is one. */
-static bool spills(const struct stage_walk *walk) {
-    int64_t fast = walk->table->fast_memory_bytes;
-    return fast > 0 && 2 * walk->parameter_bytes > fast;
+bool cost_spills(int64_t parameter_bytes, int64_t fast_memory_bytes) {
+    return fast_memory_bytes > 0 && 2 * parameter_bytes > fast_memory_bytes;
 }
+
+static bool spills(const struct stage_walk *walk) { return cost_spills(walk->parameter_bytes, walk->table->fast_memory_bytes); }
 
 struct layer_times stage_walk_times(const struct stage_walk *walk) {
     struct layer_times times = walk->time;
     if (spills(walk)) add_times(&times, &walk->spill);
+    return times;
+}
+
+struct layer_times stage_cost_times(const struct stage_cost *cost, int64_t worker_parameter_bytes) {
+    struct layer_times times = cost->time;
+    if (cost_spills(worker_parameter_bytes, cost->fast_memory_bytes)) add_times(&times, &cost->spill);
     return times;
 }
 
@@ -69,6 +75,8 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
     int gradient_blocks = walk->last - walk->first < 2 ? walk->last - walk->first : 2;
     return (struct stage_cost){
         .time = stage_walk_times(walk),
+        .spill = spills(walk) ? (struct layer_times){0} : walk->spill,
+        .fast_memory_bytes = table->fast_memory_bytes,
         .size = {.parameter_bytes = walk->parameter_bytes,
                  .statistics_bytes = walk->statistics_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,
@@ -88,11 +96,6 @@ static struct stage_walk walk_to(const struct cost_table *table, int first, int 
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last) {
     struct stage_walk walk = walk_to(table, first, last);
     return stage_walk_cost(&walk);
-}
-
-bool stage_spills(const struct cost_table *table, int first, int last) {
-    struct stage_walk walk = walk_to(table, first, last);
-    return spills(&walk);
 }
 
 struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled) {

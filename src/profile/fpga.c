@@ -7,7 +7,7 @@
  *
  *   arithmetic   a DSP slice makes one half-precision multiply-add a cycle (assumed, as FPDeep designs its units); all are busy
  *   DDR memory   what the backward needs of the features is written in the forward and read in the backward
- *   weights      weights and their gradients stay on chip where those of the whole stage fit there. Where they do not, the
+ *   weights      weights and their gradients stay on chip where those of all its stages fit there. Where they do not, the
  *                forward and the input gradient read the weights, the weight gradient is read and written, and an update reads
  *                both and writes the weights
  *

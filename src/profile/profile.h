@@ -88,10 +88,16 @@ enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile 
 struct stage_cost {
     struct layer_times time;
     struct stage_sizes size;
+    struct layer_times
+        spill; /* what `time` grows by where it is the worker's other stages that exceed the fast memory; else 0 */
+    int64_t fast_memory_bytes; /* 0: there is none */
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
-/* Whether the stage is too large for the fast memory, so that its layers take longer by their `spill`. */
-bool stage_spills(const struct cost_table *table, int first, int last);
+/* The fast memory holds weights and gradients of all that a worker has. Whether these parameters are too large for it, so that layers
+ * take longer by their `spill`. 0: there is no such memory. */
+bool cost_spills(int64_t parameter_bytes, int64_t fast_memory_bytes);
+/* What the stage takes on a worker with so many bytes of parameters in all its stages. */
+struct layer_times stage_cost_times(const struct stage_cost *cost, int64_t worker_parameter_bytes);
 struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled);
 
 /* The same for a stage that grows at its front, one layer in O(1): planners look at all stages that end with `last`. */

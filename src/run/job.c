@@ -203,15 +203,41 @@ static enum ps_status check_order(const struct ps_plan *plan, const struct graph
     return PS_OK;
 }
 
+static bool runs_on(const struct plan_stage *stage, int worker) {
+    for (int i = 0; i < stage->forward_count; i++)
+        if (stage->forward[i] == worker) return true;
+    for (int i = 0; i < stage->backward_count; i++)
+        if (stage->backward[i] == worker) return true;
+    return false;
+}
+
+/* The parameters in all stages of a worker. */
+static int64_t parameters_on(const struct job *job, int worker) {
+    int64_t bytes = 0;
+    for (int s = 0; s < job->plan->stage_count; s++) {
+        const struct plan_stage *stage = &job->plan->stages[s];
+        if (runs_on(stage, worker)) bytes += stage_cost(job->costs, stage->first, stage->last).size.parameter_bytes;
+    }
+    return bytes;
+}
+
+/* Is the stage on a worker that has more than its fast memory holds? */
+static bool stage_spills(const struct job *job, const struct plan_stage *stage) {
+    for (int worker = 0; worker < job->plan->workers; worker++)
+        if (runs_on(stage, worker) && cost_spills(parameters_on(job, worker), job->costs->fast_memory_bytes)) return true;
+    return false;
+}
+
 /* The graph of what the layers cost in the plan's stages. */
 static enum ps_status make_clock_graph(struct job *job, struct ps_error *error) {
     const struct ps_plan *plan = job->plan;
     TRY(plan_check(plan, job->costs->layer_count, error));
     bool *spilled = calloc((size_t)job->costs->layer_count, sizeof *spilled);
     if (!spilled) return error_memory(error, "a graph of costs", (size_t)job->costs->layer_count * sizeof *spilled);
-    for (int s = 0; s < plan->stage_count; s++)
-        for (int l = plan->stages[s].first; l <= plan->stages[s].last; l++)
-            spilled[l] = stage_spills(job->costs, plan->stages[s].first, plan->stages[s].last);
+    for (int s = 0; s < plan->stage_count && job->costs->fast_memory_bytes > 0; s++) {
+        bool spills = stage_spills(job, &plan->stages[s]);
+        for (int l = plan->stages[s].first; l <= plan->stages[s].last; l++) spilled[l] = spills;
+    }
     enum ps_status status = profile_graph(job->costs, spilled, &job->clock_graph, error);
     free(spilled);
     return status;

@@ -18,10 +18,24 @@ struct stage_seconds {
     double action[ACTION_COUNT], update_and_predict, accumulate;
 };
 
+static const struct stage_cost *cost_of(const struct simulation_work *work, const struct part *part) {
+    return work->part_costs ? &work->part_costs[part - work->programs->parts] : &work->costs[part->stage];
+}
+
+/* Of all stages on the part's worker. */
+static int64_t parameters_beside(const struct simulation_work *work, const struct part *part) {
+    int64_t bytes = 0;
+    for (int p = 0; p < work->programs->part_count; p++) {
+        const struct part *other = &work->programs->parts[p];
+        if (other->worker == part->worker) bytes += cost_of(work, other)->size.parameter_bytes;
+    }
+    return bytes;
+}
+
 static struct stage_seconds part_seconds(const struct simulation_work *work, const struct part *part) {
-    const struct stage_cost *costs =
-        work->part_costs ? &work->part_costs[part - work->programs->parts] : &work->costs[part->stage];
-    const struct layer_times *time = &costs->time;
+    const struct stage_cost *cost = cost_of(work, part);
+    struct layer_times times = stage_cost_times(cost, cost->fast_memory_bytes > 0 ? parameters_beside(work, part) : 0);
+    const struct layer_times *time = &times;
     double speed = work->cluster->devices[part->worker].speed;
     struct stage_seconds seconds = {
         .action = {[ACTION_FORWARD] = time->forward_s / speed,
