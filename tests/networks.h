@@ -145,9 +145,9 @@ static inline struct optimizer_settings settings_of(json_t *run, const struct op
 }
 
 /* How far the followed parameters have gone, and where they are. Ten steps cross some kinks of ReLUs and pools, and single
- * precision not always in the same step as double (2.4e-3 of the movement is the worst that was seen); besides, each step rounds the
- * weights. */
-#define MOVEMENT_TOLERANCE 4e-3
+ * precision not always in the same step as double: the worst that was seen is 2.4e-3 of the movement with oneDNN 2, and 6.9e-3 with
+ * oneDNN 3 (a normalisation of googlenet). Besides, each step rounds the weights. */
+#define MOVEMENT_TOLERANCE 1e-2
 #define WEIGHTS_TOLERANCE 1e-5
 
 static inline void check_movement(struct chain *chain, const float *start, json_t *moved) {
