@@ -1,14 +1,9 @@
 #!/bin/sh
 # How fast the simulator is and what memory it takes: pipelines of up to 1,024 workers and 4,096 micro-batches, from the command
-# line, lowering included. Prints a table and writes it to bench/results/simulate.txt.
-#
-#   PENSTOCK=build/release/penstock bench/simulate.sh
+# line, lowering included.
 set -eu
-penstock=${PENSTOCK:-penstock}
-results=$(dirname "$0")/results
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir -p "$results"
+cd "$(dirname "$0")/.."
+. bench/common.sh
 
 # simulate SCHEDULE WEIGHTS WORKERS MICRO_BATCHES BATCHES
 simulate() {
@@ -37,13 +32,11 @@ print(f"{schedule:12}{workers:>8}{int(micro_batches) * int(batches):>15}{count:>
 PYTHON
 }
 
-{
-    echo "schedule     workers  micro-batches  instructions  seconds  M instr/s      MiB"
-    simulate 1f1b-async latest 4 1 4096
-    simulate 1f1b-async latest 64 1 4096
-    simulate 1f1b-async latest 64 1 65536
-    simulate 1f1b-async pipeoptim 256 1 4096
-    simulate 1f1b sync 64 4096 1
-    simulate 1f1b-async latest 1024 1 4096
-    simulate 1f1b sync 1024 4096 1
-} | tee "$results/simulate.txt"
+echo "schedule     workers  micro-batches  instructions  seconds  M instr/s      MiB"
+simulate 1f1b-async latest 4 1 4096
+simulate 1f1b-async latest 64 1 4096
+simulate 1f1b-async latest 64 1 65536
+simulate 1f1b-async pipeoptim 256 1 4096
+simulate 1f1b sync 64 4096 1
+simulate 1f1b-async latest 1024 1 4096
+simulate 1f1b sync 1024 4096 1
