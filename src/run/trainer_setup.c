@@ -164,10 +164,9 @@ static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
                  text_bytes(m.buffers, t[4]), text_bytes(m.workspace, t[5]), text_bytes(worker_memory_total(&m), total),
                  limit > 0 ? text_bytes(limit, limit_text) : "-");
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
+    char *table = text_take_table(&rows);
     if (table) error_hint(error, "%s", table);
     free(table);
-    free(source);
 }
 
 static enum ps_status check_memory(const struct trainer *trainer, struct ps_error *error) {
