@@ -42,9 +42,10 @@ struct crew {
     const struct update_rule *rule;
     const struct transport_class *transport_class;
     uint64_t seed;
-    bool real;   /* the device computes numbers */
-    int samples; /* of a micro-batch, as the graph counts them */
-    int labels;  /* of a sample */
+    bool real;     /* the device computes numbers */
+    bool looks_on; /* there is a core for each worker: who waits looks on for a while before he sleeps */
+    int samples;   /* of a micro-batch, as the graph counts them */
+    int labels;    /* of a sample */
 
     struct worker *workers;
     int worker_count;
