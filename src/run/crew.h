@@ -15,12 +15,14 @@
 #include "run/transport.h"
 #include "run/watchdog.h"
 #include "run/worker.h"
+#include "run/writing.h"
 
 /* What all workers execute next. */
 struct segment {
     const struct ps_programs *programs;
-    bool training;      /* false: evaluation */
-    int64_t first_step; /* mini-batches trained before; of an evaluation: its first batch, 0 */
+    bool training;                 /* false: evaluation */
+    int64_t first_step;            /* mini-batches trained before; of an evaluation: its first batch, 0 */
+    const struct writing *writing; /* of an evaluation: sentences that get their next tokens; NULL: none */
 };
 
 /* What the last stage saw of one mini-batch. */
