@@ -6,8 +6,12 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 
 #define WATCH_EVERY_S 0.05
+/* A thread that slept goes on some 0.1 ms late on a virtual machine, and whoever wakes it loses half as much; layers may be no
+ * longer than that. Most waits are shorter than this. */
+#define LOOK_ON_S 5e-3
 /* After a loss, until a thread that is still at its instruction is abandoned. */
 #define END_WITHIN_S 2.0
 
@@ -176,10 +180,19 @@ static enum step run_until_waiting(struct crew *crew, int number) {
     return step;
 }
 
+/* Waits for the block without sleeping, up to a limit: who sleeps wakes up late, and a block that is nearly there is the usual case. */
+static void look_on(const struct crew *crew, int part, enum block_kind kind, int slot) {
+    double until = clock_now() + LOOK_ON_S;
+    while (!crew->transport_class->settled(crew->transport, part, kind, slot) && clock_now() < until &&
+           !atomic_load_explicit(&crew->failed, memory_order_relaxed))
+        clock_pause();
+}
+
 static void run_on_own_thread(struct crew *crew, int number) {
     const struct interpreter *interpreter = &crew->interpreters[number];
     while (run_until_waiting(crew, number) == STEP_WAITING) {
         int part = programs_part(crew->segment.programs, number, interpreter->program->code[interpreter->next].stage);
+        if (crew->looks_on) look_on(crew, part, interpreter->waiting_kind, interpreter->waiting_slot);
         if (!crew->transport_class->wait(crew->transport, part, interpreter->waiting_kind, interpreter->waiting_slot)) return;
     }
     if (crew->transport_class->drain) crew->transport_class->drain(crew->transport);
@@ -318,6 +331,12 @@ static enum ps_status start_threads(struct crew *crew, struct ps_error *error) {
     return PS_OK;
 }
 
+/* Of this run, on the host of this process. */
+static int workers_on_host(const struct crew *crew) {
+    const struct processes *processes = crew->processes;
+    return processes->count > 1 ? processes_on_host(processes, processes->rank) : crew->worker_count;
+}
+
 static enum ps_status initialize_weights(struct crew *crew, struct ps_error *error) {
     for (int number = 0; number < crew->worker_count; number++)
         for (int i = 0; i < crew->workers[number].stage_count; i++) {
@@ -336,6 +355,7 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
         for (int i = 0; i < crew->workers[number].stage_count; i++)
             crew->sizes[crew->workers[number].stages[i].number] = crew->workers[number].stages[i].sizes;
     }
+    crew->looks_on = crew->real && workers_on_host(crew) * worker->threads <= cores_usable();
     if (crew->real) TRY(initialize_weights(crew, error));
     /* Page faults belong to no step of training. Only now, so that what the weights' making took for a while and gave back does not
      * come on top of the plan. A clock's blocks, of any size, are never read or written. */

@@ -15,12 +15,14 @@
 #include "run/transport.h"
 #include "run/watchdog.h"
 #include "run/worker.h"
+#include "run/writing.h"
 
 /* What all workers execute next. */
 struct segment {
     const struct ps_programs *programs;
-    bool training;      /* false: evaluation */
-    int64_t first_step; /* mini-batches trained before; of an evaluation: its first batch, 0 */
+    bool training;                 /* false: evaluation */
+    int64_t first_step;            /* mini-batches trained before; of an evaluation: its first batch, 0 */
+    const struct writing *writing; /* of an evaluation: sentences that get their next tokens; NULL: none */
 };
 
 /* What the last stage saw of one mini-batch. */
@@ -42,9 +44,10 @@ struct crew {
     const struct update_rule *rule;
     const struct transport_class *transport_class;
     uint64_t seed;
-    bool real;   /* the device computes numbers */
-    int samples; /* of a micro-batch, as the graph counts them */
-    int labels;  /* of a sample */
+    bool real;     /* the device computes numbers */
+    bool looks_on; /* there is a core for each worker: who waits looks on for a while before he sleeps */
+    int samples;   /* of a micro-batch, as the graph counts them */
+    int labels;    /* of a sample */
 
     struct worker *workers;
     int worker_count;

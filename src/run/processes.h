@@ -96,6 +96,8 @@ bool processes_speaks(const struct processes *processes);
 /* Do two ranks share a host's memory, so that one could open what the other has there? Does any rank share that of `rank`? */
 bool processes_share_memory(const struct processes *processes, int rank, int other);
 bool processes_has_neighbours(const struct processes *processes, int rank);
+/* Ranks on the host of `rank`, itself included. */
+int processes_on_host(const struct processes *processes, int rank);
 
 /* *data of rank 0 (borrowed) becomes a copy (free()) at all others. All call it. */
 enum ps_status processes_broadcast(struct processes *processes, void **data, size_t *size, struct ps_error *error);

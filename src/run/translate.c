@@ -154,20 +154,25 @@ static void write_input(struct search *search, int64_t position) {
     }
 }
 
+enum ps_status translate_count(const struct samples *samples, int64_t index, const int32_t *tokens, int64_t count,
+                               struct text *sentences, struct bleu *bleu, struct ps_error *error) {
+    struct text sentence = {0};
+    pairs_spell(samples->dataset, tokens, count, &sentence);
+    char *text = text_take(&sentence);
+    if (!text) return error_memory(error, "a sentence", 256);
+    if (sentences) text_add(sentences, "%s\n", text);
+    enum ps_status status = bleu_add(bleu, text, pairs_reference(samples->dataset, samples->first + index), error);
+    free(text);
+    return status;
+}
+
 /* Counts the best hypothesis of each sentence. */
 static enum ps_status finish(struct search *search, int64_t first, int count, struct bleu *bleu, struct ps_error *error) {
     const struct translation_options *o = search->options;
     for (int s = 0; s < count; s++) {
         int64_t row = (int64_t)s * o->beam; /* candidates are kept in order: the first is the best */
-        struct text sentence = {0};
-        pairs_spell(o->samples->dataset, search->tokens + row * search->target, search->rows[row].length, &sentence);
-        char *text = text_take(&sentence);
-        enum ps_status status = text ? PS_OK : error_memory(error, "a sentence", 256);
-        if (text && o->sentences) text_add(o->sentences, "%s\n", text);
-        const char *reference = pairs_reference(o->samples->dataset, o->samples->first + first + s);
-        if (status == PS_OK) status = bleu_add(bleu, text, reference, error);
-        free(text);
-        TRY(status);
+        const int32_t *tokens = search->tokens + row * search->target;
+        TRY(translate_count(o->samples, first + s, tokens, search->rows[row].length, o->sentences, bleu, error));
     }
     return PS_OK;
 }

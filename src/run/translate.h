@@ -28,5 +28,9 @@ struct translation_options {
 
 /* Translates all samples and counts their words against the references. */
 enum ps_status translate(const struct translation_options *options, struct bleu *bleu, struct ps_error *error);
+/* Spells one translation of `count` tokens at most, adds it as a line to `sentences` (may be NULL) and counts its words against
+ * the reference of sample `index` of `samples`. */
+enum ps_status translate_count(const struct samples *samples, int64_t index, const int32_t *tokens, int64_t count,
+                               struct text *sentences, struct bleu *bleu, struct ps_error *error);
 
 #endif

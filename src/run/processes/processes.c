@@ -167,6 +167,12 @@ enum ps_status processes_share(struct processes *processes, const void *mine, si
     return spread(processes, all, (size_t)processes->count * size, error);
 }
 
+int processes_on_host(const struct processes *processes, int rank) {
+    int count = 0;
+    for (int r = 0; r < processes->count; r++) count += processes->info[r].machine == processes->info[rank].machine;
+    return count;
+}
+
 bool processes_share_memory(const struct processes *processes, int rank, int other) {
     const struct process_info *one = &processes->info[rank], *two = &processes->info[other];
     return one->beside == two->beside && one->machine == two->machine;
