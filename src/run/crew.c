@@ -362,6 +362,8 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
     } else {
         run_in_turn(crew, watch, context);
     }
+    /* Where it stands at last. */
+    if (crew->status != PS_OK) tell_place(crew);
     if (crew->status != PS_OK && error) *error = crew->error;
     return crew->status;
 }

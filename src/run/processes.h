@@ -88,6 +88,8 @@ enum ps_status processes_check(const struct processes *processes, struct ps_erro
 void processes_lose(struct processes *processes, const struct process_loss *loss);
 /* Which process was lost, where one was. */
 bool processes_lost(const struct processes *processes, struct process_loss *loss);
+/* Then: waits until the others have told where they stand at last, and left; not for the one that was lost. */
+void processes_hear_out(const struct processes *processes, double seconds);
 /* Is it for this process to say what ended the run? Rank 0's, or rank 1's where rank 0 is gone. */
 bool processes_speaks(const struct processes *processes);
 

@@ -114,6 +114,11 @@ bool processes_lost(const struct processes *processes, struct process_loss *loss
     return processes->links && links_lost(processes->links, loss);
 }
 
+void processes_hear_out(const struct processes *processes, double seconds) {
+    struct process_loss loss;
+    if (processes_lost(processes, &loss)) links_hear_out(processes->links, loss.rank, seconds);
+}
+
 bool processes_speaks(const struct processes *processes) {
     struct process_loss loss;
     bool headless = processes_lost(processes, &loss) && loss.rank == 0 && loss.kind != LOSS_STALLED;
