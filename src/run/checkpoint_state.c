@@ -22,6 +22,7 @@ static const struct {
     {"valid_top5", offsetof(struct log_entry, valid_top5)},
     {"perplexity", offsetof(struct log_entry, perplexity)},
     {"valid_perplexity", offsetof(struct log_entry, valid_perplexity)},
+    {"valid_bleu", offsetof(struct log_entry, valid_bleu)},
     {"lr", offsetof(struct log_entry, lr)},
     {"samples_per_s", offsetof(struct log_entry, samples_per_s)},
     {"elapsed_s", offsetof(struct log_entry, elapsed_s)},

@@ -178,6 +178,7 @@ enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *err
                                           .valid_top5 = NAN,
                                           .perplexity = NAN,
                                           .valid_perplexity = NAN,
+                                          .valid_bleu = NAN,
                                           .samples_per_s = NAN};
     if (!trainer->wishes->resume) return PS_OK;
     int64_t step = trainer->checkpoint.state.step;

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "data/pairs.h"
 #include "run/predict.h"
 #include "run/survey.h"
 #include "run/trainer_share.h"
@@ -25,7 +26,10 @@ static enum ps_status open_data(struct trainer *trainer, struct ps_error *error)
     struct dataset_shape wanted = job_data_shape(trainer->job.model);
     TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
     memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
-    return options->valid ? samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error) : PS_OK;
+    if (options->valid) TRY(samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error));
+    if (options->valid_bleu == 0 || (options->valid && dataset_has_pairs(trainer->valid.dataset))) return PS_OK;
+    return error_set(error, PS_USAGE, "--valid-bleu: %s%s", options->valid ? options->valid : "needs --valid with",
+                     options->valid ? " are no pairs of sentences" : " pairs of sentences");
 }
 
 static bool runs_forward(const struct plan_stage *stage, int worker) {
@@ -105,7 +109,8 @@ static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *erro
 static enum ps_status lower_programs(struct trainer *trainer, struct ps_error *error) {
     const struct job *job = &trainer->job;
     int64_t evaluation = (trainer->valid.count + job->samples - 1) / job->samples;
-    return program_set_create(job->plan, &trainer->lengths, evaluation, &trainer->programs, error);
+    int64_t writing = (trainer_written(trainer) + job->samples - 1) / job->samples;
+    return program_set_create(job->plan, &trainer->lengths, evaluation, writing, &trainer->programs, error);
 }
 
 /* ------------------------------------------------------------------------- crew */
@@ -159,10 +164,9 @@ static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
                  text_bytes(m.buffers, t[4]), text_bytes(m.workspace, t[5]), text_bytes(worker_memory_total(&m), total),
                  limit > 0 ? text_bytes(limit, limit_text) : "-");
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
+    char *table = text_take_table(&rows);
     if (table) error_hint(error, "%s", table);
     free(table);
-    free(source);
 }
 
 static enum ps_status check_memory(const struct trainer *trainer, struct ps_error *error) {
