@@ -213,6 +213,33 @@ static void test_bleu_wishes(void **state) {
     ps_comparison_destroy(comparison);
 }
 
+/* A run whose text has other words when it is to go on would read every sentence as something else. */
+static void test_changed_words(void **state) {
+    (void)state;
+    char place[4096], run_dir[4096], data[4200];
+    struct run_case work = {
+        .model = "residual_lstm,seq=4,vocab=9,hidden=4", .data = data, .device = "cpu", .micro_batch = 2, .steps = 2};
+    struct text before = {0}, after = {0};
+    for (int i = 0; i < 8; i++) {
+        text_add(&before, "%d\ta b b c\n", i % 2);
+        text_add(&after, "%d\ta b b d\n", i % 2);
+    }
+    snprintf(data, sizeof data, "reviews:%s/words.tsv", test_directory);
+    write_lines("words.tsv", &before);
+    run_case_train(work, place, NULL);
+    struct ps_train_options options;
+    struct ps_run *run;
+    ps_train_options_init(&options);
+    options.resume = file_join(run_dir, place, "run");
+    assert_ok(ps_train(&options, &run, &test_error));
+    ps_run_destroy(run);
+    write_lines("words.tsv", &after);
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "has other words than the run was trained with");
+    text_free(&before);
+    text_free(&after);
+    test_directory_remove(place);
+}
+
 static int set_up(void **state) {
     test_directory_set_up(state);
     write_language();
@@ -221,6 +248,7 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts), cmocka_unit_test(test_learning),
-                                       cmocka_unit_test(test_bleu), cmocka_unit_test(test_bleu_wishes)};
+                                       cmocka_unit_test(test_bleu), cmocka_unit_test(test_bleu_wishes),
+                                       cmocka_unit_test(test_changed_words)};
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

@@ -13,6 +13,7 @@
 
 #include "program/interpreter.h"
 #include "run/transport.h"
+#include "run/turns.h"
 #include "run/watchdog.h"
 #include "run/worker.h"
 #include "run/writing.h"
@@ -66,7 +67,9 @@ struct crew {
 
     /* Threads; `lock` guards what follows. */
     struct crew_member *members;
-    int threads; /* started */
+    int threads;         /* started */
+    int cores;           /* on which so many workers can compute at once */
+    struct turns *turns; /* that the workers take on them, where there are more; NULL: each has a thread of its own */
     pthread_mutex_t lock;
     pthread_cond_t begin, over;
     int64_t segments; /* started so far */

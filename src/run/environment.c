@@ -364,20 +364,15 @@ static bool settled(void *context, int number, int stage, enum block_kind kind, 
 
 /* --------------------------------------------------------------------- watching */
 
-static bool computes(const struct instruction *instruction) {
-    enum action action = opcode_table[instruction->op].action;
-    return action != ACTION_SEND && action != ACTION_RECEIVE && action != ACTION_REDUCE;
-}
-
 static void before(void *context, int number, const struct instruction *instruction) {
     struct crew *crew = context;
-    if (computes(instruction)) crew->workers[number].started_s = clock_now();
+    if (instruction_computes(instruction)) crew->workers[number].started_s = clock_now();
 }
 
 static void after(void *context, int number, const struct instruction *instruction) {
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
-    if (!crew->segment.training || !computes(instruction)) return;
+    if (!crew->segment.training || !instruction_computes(instruction)) return;
     double now = clock_now();
     worker->busy_s += now - worker->started_s;
     struct recorder *recorder = &worker->recorder;
