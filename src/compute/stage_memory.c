@@ -138,6 +138,8 @@ void stage_place(struct stage *stage, struct place *values, int64_t *scratch) {
     for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = place_layer(stage, l, values);
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
+        int64_t state = node->kernel != NULL ? node->kernel->state_floats * stage->samples * (int64_t)sizeof(float) : 0;
+        if (state > 0) node->state = place_carve(PLACE_STATE, &stage->state_bytes, state);
         node->output = values[node->node->root];
         for (int j = 0; j < node->node->input_count; j++) {
             node->input[j] = values[graph->nodes[node->node->inputs[j]].root];

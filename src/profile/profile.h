@@ -73,6 +73,10 @@ enum { PROFILE_LAYERS_MAX = 16384, PROFILE_MICRO_BATCH_MAX = 1 << 24 };
 enum ps_status profile_create(int table_count, int layer_count, struct ps_profile **profile, struct ps_error *error);
 /* What every source must keep: tables in ascending order, the same layers in all, some time spent, sums within the limits. */
 enum ps_status profile_check(const struct ps_profile *profile, struct ps_error *error);
+/* How reading ends: with `status` PS_OK so far, the profile that was `made` is checked, and what is wrong with it as a whole told of
+ * `line` (0: of none), the last one read. Then it is the caller's, or freed. */
+enum ps_status profile_finish(struct ps_profile *made, enum ps_status status, int line, struct ps_profile **profile,
+                              struct ps_error *error);
 
 /* delta_bytes of a layer where the source does not say: the value that it makes, if it has weights. */
 int64_t profile_usual_delta_bytes(const struct layer_sizes *size);

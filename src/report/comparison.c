@@ -111,11 +111,8 @@ static void add_way_head(struct text *rows, const struct ps_comparison_row *long
 /* Adds the table of tab-separated `rows`, under a title; nothing where there are none. */
 static void add_table(struct text *out, const char *title, struct text *rows) {
     if (rows->length == 0) return;
-    char *source = text_take(rows), *table = source ? text_table(source) : NULL;
-    text_add(out, "\n%s\n\n%s", title, table ? table : "");
-    if (!table) out->failed = true;
-    free(source);
-    free(table);
+    text_add(out, "\n%s\n\n", title);
+    text_add_table(out, rows);
 }
 
 static void add_ways(const struct ps_comparison *comparison, struct text *out) {
@@ -182,15 +179,11 @@ static char *trained_table(const struct ps_comparison *comparison) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         add_trained_row(&rows, &row);
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
-    text_add(&out, "%s", table ? table : "");
-    if (!table) out.failed = true;
+    text_add_table(&out, &rows);
     snprintf(target, sizeof target, look->format, any.target);
     if (any.target > 0) text_add(&out, "\ntarget: validation %s %s\n", look->words, target);
     add_ways(comparison, &out);
     add_memory(comparison, &out);
-    free(source);
-    free(table);
     return text_take(&out);
 }
 
@@ -223,14 +216,11 @@ static char *largest_table(const struct ps_comparison *comparison) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         add_largest_row(&rows, &row);
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     text_add(&out,
              "%s, the largest number of %s that fits; what its fullest worker needs, a mini-batch of it, speed-up over one "
-             "worker with memory enough\n\n%s",
-             ps_comparison_model(comparison), key, table ? table : "");
-    if (!table) out.failed = true;
-    free(source);
-    free(table);
+             "worker with memory enough\n\n",
+             ps_comparison_model(comparison), key);
+    text_add_table(&out, &rows);
     return text_take(&out);
 }
 
@@ -245,14 +235,11 @@ char *ps_comparison_table(const struct ps_comparison *comparison) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         add_row(&rows, &row);
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     text_add(&out,
              "%s, a mini-batch in steady state; speed-up over one worker, largest memory and copies of the weights of a "
-             "worker\n\n%s",
-             ps_comparison_model(comparison), table ? table : "");
-    if (!table) out.failed = true;
-    free(source);
-    free(table);
+             "worker\n\n",
+             ps_comparison_model(comparison));
+    text_add_table(&out, &rows);
     return text_take(&out);
 }
 

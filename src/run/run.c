@@ -153,11 +153,8 @@ static void add_learning(const struct ps_run_info *info, struct text *text) {
         if (bleu) text_add(&rows, "\t%s", shown(figures[f].bleu, "%.2f", 1, a));
         text_add(&rows, "\n");
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
-    text_add(text, "\n%s", table ? table : "");
-    if (!table) text->failed = true;
-    free(source);
-    free(table);
+    text_add(text, "\n");
+    text_add_table(text, &rows);
 }
 
 static void add_comparison(const struct ps_run *run, struct text *text) {
@@ -172,11 +169,8 @@ static void add_comparison(const struct ps_run *run, struct text *text) {
         text_add(&rows, "memory of worker %d\t%s\t%s\t%.1f s\n", w, text_bytes(worker->planned_bytes, a),
                  text_bytes(worker->measured_bytes, b), worker->busy_s);
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
-    text_add(text, "\n%s", table ? table : "");
-    if (!table) text->failed = true;
-    free(source);
-    free(table);
+    text_add(text, "\n");
+    text_add_table(text, &rows);
 }
 
 char *ps_run_table(const struct ps_run *run) {
