@@ -154,7 +154,7 @@ struct ps_profile_options {
     int busy;                 /* workers that compute side by side meanwhile, the measured one among them; 0: 1 */
     const int *micro_batches; /* sizes to measure at */
     int micro_batch_count;
-    int warmup, repeats;  /* 0: 2 and 9 */
+    int warmup, repeats;  /* 0: 2, and 9 or, of a small network, as many as fit a quarter of a second */
     int64_t memory_bytes; /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
 };
 
@@ -314,6 +314,7 @@ struct ps_train_options {
     /* how long: steps > 0 wins over epochs */
     int epochs, steps;
     int evaluate_every; /* steps, counted from the beginning of each epoch; 0: once an epoch */
+    int valid_bleu;     /* of pairs: sentences of `valid` to translate at each evaluation, for BLEU; 0: none */
     /* optimizer; NaN: its default */
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
     const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
@@ -353,6 +354,7 @@ struct ps_run_info {
     int64_t checkpoint_bytes;  /* memory for checkpoints beside that of the workers */
     double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
     double top5, valid_top5;   /* share of labels among the five best guesses; NaN for five classes or fewer */
+    double valid_bleu;         /* of the sentences that were translated, greedily; as in struct ps_evaluation */
 };
 
 struct ps_run_worker {
@@ -367,8 +369,12 @@ struct ps_run_worker {
 struct ps_run_point {
     int step, epoch;
     double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
+    double valid_perplexity, valid_bleu;               /* likewise */
     double training_s;                                 /* seconds of training alone until then */
 };
+
+/* Accuracy (0 to 1); of translations BLEU (0 to 100); of other texts whose labels are tokens perplexity, the less the better. */
+enum ps_metric { PS_METRIC_ACCURACY, PS_METRIC_BLEU, PS_METRIC_PERPLEXITY };
 
 /* Over MPI all processes call it, once, with the same options. What went wrong on any of them is the status of all; the message
  * is empty on those that need not show it. The run's figures are complete on rank 0. */
@@ -377,6 +383,8 @@ struct ps_run_info ps_run_info(const struct ps_run *run);
 struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker);
 int ps_run_point_count(const struct ps_run *run);
 struct ps_run_point ps_run_point(const struct ps_run *run, int point);
+/* On the validation data; NaN where not measured. */
+double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metric);
 char *ps_run_json(const struct ps_run *run);
 char *ps_run_table(const struct ps_run *run);
 void ps_run_destroy(struct ps_run *run);
@@ -425,7 +433,7 @@ struct ps_compare_options {
      * workers all of them. */
     const char *cluster_path;
     int batch_per_worker; /* samples in a mini-batch for each worker, so that it grows with them; 0: as `plan` says */
-    double target;        /* validation accuracy to time the way to; 0: the best that all rows reach */
+    double target;        /* of training: what the metric of its data is to reach; 0: the best that all rows reach */
 };
 
 struct ps_comparison_row {
@@ -448,10 +456,13 @@ struct ps_comparison_row {
     int64_t measured_bytes;            /* of the worker that took most */
     const struct ps_run_point *points; /* the way, as long as the comparison lives */
     int point_count;
+    const int64_t *memory_of;   /* what each worker took; run.workers of them */
     double best_valid_accuracy; /* NaN where nothing was validated */
+    enum ps_metric metric;      /* by which training on these data is judged, on the validation data: */
+    double best;                /* NaN where it was not measured */
     int best_epoch;
-    double target_accuracy, target_s; /* seconds of training until validation first reached it; NaN: it did not */
-    int target_epoch;                 /* 0: it did not */
+    double target, target_s; /* seconds of training until the metric first reached it; NaN: it did not */
+    int target_epoch;        /* 0: it did not */
 };
 
 /* Plans and simulates every combination. Those without a plan are rows too. */
@@ -464,7 +475,8 @@ enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_comp
 enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,
                                   const struct ps_compare_options *options, struct ps_comparison **comparison,
                                   struct ps_error *error);
-/* Trains every combination instead, as ps_train does with `train` but for its plan and cluster. Fails where none can be trained. */
+/* Trains every combination instead, as ps_train does with `train` but for its plan and cluster. Of pairs the first 256 of `valid` are
+ * translated where valid_bleu is 0. Fails where none can be trained. */
 enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
                                    struct ps_comparison **comparison, struct ps_error *error);
 const char *ps_comparison_model(const struct ps_comparison *comparison);

@@ -23,7 +23,7 @@ struct run_case {
     const char *model, *schedule, *weights, *optimizer, *device, *transport, *data, *valid, *lr_schedule;
     int replicas[6]; /* per stage of a pipeline with replicas, each with workers of its own; all 0: `workers` say it */
     const struct split_case *split; /* who runs which layer's forward and backward; NULL: `workers` and `replicas` say it */
-    int workers, micro_batch, micro_batches, steps, evaluate_every;
+    int workers, micro_batch, micro_batches, steps, evaluate_every, valid_bleu;
     bool recompute, paper_prediction;
     uint64_t seed;
     double lr, weight_decay;
@@ -110,6 +110,7 @@ static inline struct ps_train_options run_case_options(const struct run_case *wa
     options.valid = wanted->valid;
     options.steps = wanted->steps;
     options.evaluate_every = wanted->evaluate_every;
+    options.valid_bleu = wanted->valid_bleu;
     options.lr = wanted->lr;
     options.lr_schedule = wanted->lr_schedule;
     if (wanted->weight_decay > 0) options.weight_decay = wanted->weight_decay;

@@ -33,7 +33,7 @@ says_json() {
     [ ! -s err ] || complain "$1: something on standard error"
 }
 
-# ------------------------------------------------------------------ the command line itself
+begins "the command line itself"
 refused 2 "a command is missing"
 refused 2 "'plna' is not a command; did you mean 'plan'" plna
 refused 2 "'x' is not a command" x
@@ -105,7 +105,7 @@ for command in models profile plan program simulate train evaluate compare expor
     done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
 done
 
-# ------------------------------------------------------------------ files that are missing or wrong
+begins "files that are missing or wrong"
 {
     echo name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes
     for i in 1 2 3 4 5 6 7 8; do echo "layer$i,0.001,0.002,4000,1000,3000"; done
@@ -136,12 +136,12 @@ refused 2 "idxx.*did you mean 'idx'" train --model lenet5 --workers 1 --data idx
 refused 3 "no-data" evaluate --run no-data --data synthetic:images
 refused 7 "no-data" export --run no-data -o weights
 
-# ------------------------------------------------------------------ networks
+begins "networks"
 done_by models && says "lenet5 .* 61706 " && says "vgg16 "
 done_by models --json && says_json "models" && says '"name": "lenet5".*"parameters": 61706,.*"input_shape": \[1, 28, 28\]'
 done_by models --model lenet5,classes=7 --json && says_json "models" && says '"name": "fc3", .*"output_shape": \[7\]'
 
-# ------------------------------------------------------------------ profile, plan, program, simulation
+begins "profile, plan, program, simulation"
 done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam -o plan.json &&
     says "1f1b-async" && says "pipeoptim"
 done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam --json -q -o again.json &&
@@ -181,7 +181,7 @@ for field in makespan_s throughput_samples_per_s bubble busy_s idle_s fill_drain
     says "\"$field\""
 done
 
-# ------------------------------------------------------------------ plans for comparison, and comparisons
+begins "plans for comparison, and comparisons"
 refused 2 "--replicate: method uniform has no replicas" plan --profile even.csv --workers 2 --method uniform --replicate
 refused 2 "--paper-cost: method auto" plan --profile even.csv --workers 2 --paper-cost
 refused 2 "--batch: 3 samples" plan --profile even.csv --workers 2 --batch 3
@@ -216,7 +216,7 @@ refused 2 "the cluster has 2 workers, not 3" compare --profile even.csv --cluste
 refused 2 "--workers is missing" compare --profile even.csv
 done_by compare --profile even.csv --workers 4 --json -q && says_json compare && says '"method": "auto"' && says '"speedup": 3\.9'
 
-# ------------------------------------------------------------------ where the results go
+begins "where the results go"
 "$PENSTOCK" models >/dev/full 2>err
 [ $? -eq 5 ] || complain "a full disk is not status 5"
 "$PENSTOCK" models >&- 2>err
@@ -227,7 +227,7 @@ done_by compare --profile even.csv --workers 4 --json -q && says_json compare &&
 } | true
 case $(cat piped-status) in 0 | 5) ;; *) complain "a closed pipe is status $(cat piped-status)" ;; esac
 
-# ------------------------------------------------------------------ training
+begins "training"
 train="train --model lenet5 --workers 2 --schedule 1f1b --weights sync --micro-batch 8 --micro-batches 2 --batch 16
     --optimizer adam --lr 0.002 --data synthetic:images,samples=128 --valid synthetic:images,samples=32 --epochs 1 --seed 3"
 # Words on purpose.

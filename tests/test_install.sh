@@ -1,35 +1,28 @@
 #!/bin/sh
 # What is installed is enough: the README's example is built with the flags of pkg-config, against the shared library and against the
 # static one, and as a CMake project, from another directory than the prefix was made for; the program and the examples run.
-# PENSTOCK_SOURCE and PENSTOCK_BUILD are the trees, CC and CMAKE the tools.
-set -u
-
+# PENSTOCK_SOURCE and PENSTOCK_BUILD are the trees, CC and CMAKE the tools. (The rest stands in support.sh.)
+. "$(dirname "$0")/support.sh"
 : "${PENSTOCK_SOURCE:?the source tree}" "${PENSTOCK_BUILD:?the build tree}" "${CC:?the compiler}" "${CMAKE:?the path of cmake}"
-directory=$(mktemp -d) || exit 1
-trap 'rm -rf "$directory"' EXIT
-cd "$directory" || exit 1
-failures=0
+errors=out
 
 check() { # WHAT COMMAND...
-    what=$1
+    begins "$1"
     shift
-    "$@" >out 2>&1 && return
-    echo "FAILED: $what" >&2
-    sed 's/^/    /' out >&2
-    failures=$((failures + 1))
+    "$@" >out 2>&1 || complain "$section"
 }
 
 learns() { # COMMAND...: the example, which says how well it did
     "$@" >said && cat said && grep -Eq '^accuracy (0\.[0-9]+|1\.0+)$' said
 }
 
-check install "$CMAKE" --install "$PENSTOCK_BUILD" --prefix "$directory/first"
+check install "$CMAKE" --install "$PENSTOCK_BUILD" --prefix "$PWD/first"
 mv first prefix || exit 1
 check program prefix/bin/penstock models --model lenet5
 
 sed -n '/^#include <penstock.h>/,/^}/p' "$PENSTOCK_SOURCE/README.md" >example.c
 pc=$(dirname "$(find prefix -name penstock.pc)")
-lib=$(dirname "$(find "$directory/prefix" -name libpenstock.a)")
+lib=$(dirname "$(find "$PWD/prefix" -name libpenstock.a)")
 flags() { PKG_CONFIG_PATH=$pc pkg-config "$@" penstock; }
 
 # shellcheck disable=SC2046
@@ -48,9 +41,8 @@ find_package(penstock REQUIRED)
 add_executable(example example.c)
 target_link_libraries(example PRIVATE penstock::penstock)
 X
-check "cmake" "$CMAKE" -S . -B build -DCMAKE_PREFIX_PATH="$directory/prefix" -DCMAKE_C_COMPILER="$CC"
+check "cmake" "$CMAKE" -S . -B build -DCMAKE_PREFIX_PATH="$PWD/prefix" -DCMAKE_C_COMPILER="$CC"
 check "example by CMake" "$CMAKE" --build build
 check "example of CMake" learns build/example
 
-[ $failures -eq 0 ] || echo "$failures failures" >&2
-[ $failures -eq 0 ]
+finish

@@ -9,6 +9,7 @@ if ! command -v pgrep >/dev/null 2>&1; then
     echo "skipped: no pgrep"
     exit 0
 fi
+echo "seed: PENSTOCK_TEST_SEED=$seed"
 
 printf 'name,forward_s,backward_s,parameter_bytes,output_bytes\n' >profile.csv
 for layer in 1 2 3; do echo "layer$layer,0.005,0.01,4000,4000" >>profile.csv; done
@@ -26,7 +27,8 @@ below() { # PID
 # Some are gone before they are looked at.
 rank_of() { { tr '\0' '\n' <"/proc/$1/environ"; } 2>/dev/null | sed -n 's/^\(OMPI_COMM_WORLD_RANK\|PMI_RANK\)=//p' | head -n 1; }
 
-# begin NAME [PREFIX...]: training of three ranks in NAME; NAME/status and NAME/err. It is not over by itself before it must have failed.
+# begin NAME [PREFIX...]: training of three ranks in NAME; NAME/status and NAME/err. It plays so many steps that it must have failed before
+# it would be over.
 begin() {
     name=$1
     shift
@@ -36,13 +38,14 @@ begin() {
     echo $? >"$name/status"
 }
 
-# lose NAME SIGNAL RANK guard|worker
+# lose NAME SIGNAL RANK guard|worker: at a random moment
 lose() {
     begin "$1" &
     job=$!
     # Then all have the plan, and training begins.
     until_so test -s "$1/run/config.json"
-    sleep 0.5
+    draw 300
+    milliseconds $random
     for pid in $(below $job); do
         [ "$(rank_of "$pid")" = "$3" ] || continue
         guard=no
@@ -52,10 +55,11 @@ lose() {
     wait $job
 }
 
-# leave HOW STATUS: rank 1 does
+# leave HOW STATUS: rank 1 does, at a random moment
 leave() {
+    draw 300
     begin "leave-$1-$2" env LD_PRELOAD="$PENSTOCK_LEAVER" LEAVER_RANK=1 LEAVER_HOW="$1" LEAVER_STATUS="$2" \
-        LEAVER_FILE="leave-$1-$2/run/config.json" LEAVER_MS=500
+        LEAVER_FILE="leave-$1-$2/run/config.json" LEAVER_MS=$random
 }
 
 # named NAME RANK WHAT: status 6, and the message.
@@ -67,19 +71,27 @@ named() {
     [ "$2" -eq 0 ] || [ "$(grep -c '^worker' "$1/run/lost.txt")" -eq 3 ] || complain "$mpi: $1: no lost.txt"
 }
 
-library() {
-    lose stop1 STOP 1 worker &
-    lose stop0 STOP 0 worker &
-    lose guard STOP 2 guard &
-    lose kill0 KILL 0 worker &
-    wait
-    lose kill2 KILL 2 worker &
-    lose launch KILL 1 guard &
-    [ -z "${PENSTOCK_LEAVER:-}" ] || for case in "exit 0" "exit 3" "_exit 0"; do
+# side_by_side CASE...: each a command, with moments of its own; waits for them.
+side_by_side() {
+    cases=
+    for case in "$@"; do
+        draw 1000000
+        # Words on purpose.
         # shellcheck disable=SC2086
-        leave $case &
+        (seed=$random && $case) &
+        cases="$cases $!"
     done
-    wait
+    for case in $cases; do wait "$case"; done
+}
+
+library() {
+    begins "$mpi: stopped and killed"
+    side_by_side "lose stop1 STOP 1 worker" "lose stop0 STOP 0 worker" "lose guard STOP 2 guard" "lose kill0 KILL 0 worker"
+    begins "$mpi: killed, and left"
+    set -- "lose kill2 KILL 2 worker" "lose launch KILL 1 guard"
+    [ -z "${PENSTOCK_LEAVER:-}" ] || set -- "$@" "leave exit 0" "leave exit 3" "leave _exit 0"
+    side_by_side "$@"
+    begins "$mpi: what was said"
     named stop1 1 'has not answered'
     named stop0 0 'has not answered'
     named guard 2 'has not answered'

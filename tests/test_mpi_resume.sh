@@ -6,6 +6,8 @@
 needs_mpi
 echo "seed: PENSTOCK_TEST_SEED=$seed"
 moments=${PENSTOCK_TEST_ALL:+6}
+# Longer than what is begun here may last.
+patience=${moments:+10}320
 
 # Each process of a launch leaves its number in pid.RANK; `launches` has a line for each launch. Without a launcher: pid.supervisor.
 cat >ranked <<'END'
@@ -17,6 +19,7 @@ exec "$@"
 END
 chmod +x ranked
 
+begins "the undisturbed runs"
 # Its weights alone, however they are cut.
 weights() { "$PENSTOCK" export --run "$1" -o exported.safetensors -q >/dev/null 2>err && cksum <exported.safetensors; }
 
@@ -77,6 +80,16 @@ supervise() {
         --launch "$mpirun -n %d ./ranked" "$@"
 }
 
+# finished COMMAND...: goes on with a run to its end; its status is in $status. For a moment those who trained in it before may still be
+# there.
+finished() {
+    tries=0
+    while "$@" >out 2>err; status=$?; [ $status -eq 2 ] && grep -q 'another process is training in it' err && [ $tries -lt 100 ]; do
+        milliseconds 100
+        tries=$((tries + 1))
+    done
+}
+
 # undisturbed TEXT: the run has ended, and as if nothing had been.
 undisturbed() {
     until_so test -e ended
@@ -88,25 +101,28 @@ undisturbed() {
 
 # Every rank once, and gone on with by hand.
 by_hand() {
+    begins "$mpi: by hand"
     rm -rf run pid.* launches
     : >launches
     struck=0
     # shellcheck disable=SC2086
     set -- --plan async.json $data --steps $steps --checkpoint-every 2 --out run -q
-    for rank in 2 0 1 none; do
+    for rank in 2 0 1; do
         # A launcher can hang when a process dies while it starts; what it started is gone then, and it is ended from here.
         begin timeout -k 5 120 "$mpirun" -n 3 ./ranked "$program" train "$@"
-        [ $rank = none ] || strike KILL $rank guard
+        strike KILL $rank guard
         until_so test -e ended
         wait
-        [ $rank != none ] && [ "$(cat ended)" = 0 ] && break
         set -- --resume run -q
     done
+    finished timeout -k 5 120 "$mpirun" -n 3 ./ranked "$program" train --resume run -q
+    echo $status >ended
     undisturbed "killed, and gone on with"
 }
 
 # Begun by threads and stopped, gone on with by two processes, for which it is planned anew, and at last by threads again.
 elsewhere() {
+    begins "$mpi: elsewhere"
     rm -rf run pid.*
     : >launches
     # shellcheck disable=SC2086
@@ -116,7 +132,8 @@ elsewhere() {
     strike KILL 1 guard
     until_so test -e ended
     wait
-    "$PENSTOCK" train --resume run -q >out 2>err || complain "$mpirun: gone on with by threads: status $?"
+    finished "$PENSTOCK" train --resume run -q
+    [ $status -eq 0 ] || complain "$mpirun: gone on with by threads: status $status"
     [ "$(weights run)" = "$(weights flush)" ] || complain "$mpirun: by threads, by processes, by threads: other weights"
 }
 
@@ -132,6 +149,7 @@ strike_first() {
 
 # Rank 2 is lost whenever it comes up, stopped at first and then killed: two processes take over.
 with_less() {
+    begins "$mpi: with less"
     supervise flush -q
     signal=STOP
     until [ -e ended ]; do
@@ -152,19 +170,15 @@ with_less() {
 
 # The supervisor itself is killed: nothing of it stays, and the run goes on from what it left.
 without_supervisor() {
+    begins "$mpi: without supervisor"
     supervise async
     strike_first KILL supervisor
-    tries=0
-    # For a moment those that it started may still be there.
-    while over 3 train --resume run -q && [ $status -eq 2 ] && [ $tries -lt 100 ]; do
-        grep -q 'another process is training in it' err || break
-        milliseconds 100
-        tries=$((tries + 1))
-    done
+    finished timeout -k 5 200 "$mpirun" -n 3 "$program" train --resume run -q
     [ $status -eq 0 ] && [ "$(sum run)" = "$(sum async)" ] || complain "$mpirun: supervisor killed: status $status, or other weights"
 }
 
 library() {
+    begins "$mpi: checkpoints"
     # shellcheck disable=SC2086
     over 3 train --plan async.json $data --steps $steps --checkpoint-every 2 --out run -q
     [ $status -eq 0 ] && [ "$(sum run)" = "$(sum async)" ] || complain "$mpirun: checkpoints are not those of threads"
@@ -172,12 +186,14 @@ library() {
     elsewhere
     with_less
     without_supervisor
+    begins "$mpi: supervised"
     supervise async
     strike KILL 0 worker
     strike STOP 1 worker
     undisturbed "supervised"
     for rank in ${moments:+0 1 2}; do
         for way in "KILL guard" "KILL worker" "STOP guard" "STOP worker"; do
+            begins "$mpi: rank $rank, $way"
             supervise async
             while [ $struck -lt "$moments" ] && strike "${way% *}" $rank "${way#* }"; do :; done
             undisturbed "rank $rank, $way"

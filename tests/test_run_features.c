@@ -146,7 +146,7 @@ static void test_comparison(void **state) {
     }
     for (int r = 0; r < 2; r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        assert_true(row.target_accuracy == least);
+        assert_true(row.metric == PS_METRIC_ACCURACY && row.target == least && row.best == row.best_valid_accuracy);
         assert_true(row.target_s == row.points[row.target_epoch - 1].training_s);
         assert_true(row.points[row.target_epoch - 1].valid_accuracy >= least);
         assert_true(row.target_epoch == 1 || row.points[row.target_epoch - 2].valid_accuracy < least);
@@ -159,8 +159,11 @@ static void test_comparison(void **state) {
     free(json);
     ps_comparison_destroy(comparison);
     options.target = 1.1;
+    assert_status(ps_compare_training(&options, &train_options, &comparison, &test_error), PS_USAGE, "--target");
+    options.target = 1;
     assert_ok(ps_compare_training(&options, &train_options, &comparison, &test_error));
-    assert_true(isnan(ps_comparison_row(comparison, 0).target_s));
+    struct ps_comparison_row row = ps_comparison_row(comparison, 0);
+    assert_true(isnan(row.target_s) == (row.best < 1) && (row.target_epoch == 0) == (row.best < 1));
     ps_comparison_destroy(comparison);
 }
 

@@ -38,7 +38,7 @@ static void test_programs(void **state) {
     struct ps_plan *plan = run_case_plan(&wanted);
     struct segment_lengths lengths = {.steps = 25, .epoch = 10, .evaluate_every = 4, .micro_batches = 2};
     struct program_set set;
-    assert_ok(program_set_create(plan, &lengths, 7, &set, &test_error));
+    assert_ok(program_set_create(plan, &lengths, 7, 3, &set, &test_error));
     /* 4 4 2, 4 4 2, 4 1 */
     assert_int_equal(set.count, 3);
     assert_int_equal(program_set_longest(&set), 4);

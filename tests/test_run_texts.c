@@ -1,6 +1,7 @@
 /*
  * Training on texts: a translating network gives the bits of one worker under every schedule that flushes, wherever it is cut; it
- * learns a small language, and what was trained is evaluated with the vocabulary that the run keeps.
+ * learns a small language, what was trained is evaluated with the vocabulary that the run keeps, and translates as well alone as
+ * in the pipeline.
  */
 #include "base/text.h"
 #include "data/vocabulary.h"
@@ -122,6 +123,123 @@ static void test_learning(void **state) {
     test_directory_remove(place);
 }
 
+/* What a run's pipeline translates while it trains is what its weights translate alone, sentence by sentence. Returns how well. */
+static double check_bleu(struct run_case work) {
+    char place[4096], run_dir[4096], data[4300];
+    struct ps_run *run;
+    run_case_train(work, place, &run);
+    struct ps_run_info info = ps_run_info(run);
+    int points = ps_run_point_count(run);
+    assert_int_equal(points, 8);
+    for (int i = 0; i < points; i++) assert_true(isfinite(ps_run_point(run, i).valid_bleu));
+    assert_true(ps_run_point(run, points - 1).valid_bleu == info.valid_bleu);
+    ps_run_destroy(run);
+    snprintf(data, sizeof data, "%s@0-%d", work.valid, work.valid_bleu < TESTED ? work.valid_bleu : TESTED);
+    struct ps_evaluate_options options = {
+        .run = file_join(run_dir, place, "run"), .data = data, .batch = 3, .device = "reference"};
+    struct ps_evaluation alone;
+    assert_ok(ps_evaluate(&options, &alone, &test_error));
+    print_message("BLEU %.3f, alone %.3f\n", info.valid_bleu, alone.bleu);
+    assert_float_equal(info.valid_bleu, alone.bleu, 1e-9);
+    test_directory_remove(place);
+    return alone.bleu;
+}
+
+static void test_bleu(void **state) {
+    (void)state;
+    char data[4200], valid[4200];
+    struct run_case work = {.model = "gnmt-l,layers=4,seq=5,target=5,hidden=16,vocab=12,dropout=0",
+                            .data = spec_of("train", data),
+                            .valid = spec_of("test", valid),
+                            .schedule = "1f1b-async",
+                            .weights = "latest",
+                            .optimizer = "adam",
+                            .lr = 0.02,
+                            .workers = 3,
+                            .micro_batch = 16,
+                            .steps = 256,
+                            .valid_bleu = 10};
+    double best = check_bleu(work);
+    work.transport = "serial";
+    work.valid_bleu = 1000; /* all there are */
+    best = fmax(best, check_bleu(work));
+    work.transport = NULL;
+    work.workers = 0;
+    memcpy(work.replicas, (const int[6]){1, 2}, sizeof work.replicas);
+    work.valid_bleu = 37;
+    best = fmax(best, check_bleu(work));
+    /* Nothing at all is easily the same. */
+    assert_true(best > 5);
+}
+
+/* BLEU of what is no translation is refused before anything is trained; a comparison of translations asks for it by itself. */
+static void test_bleu_wishes(void **state) {
+    (void)state;
+    char data[4200], valid[4200];
+    struct ps_train_options options;
+    struct ps_run *run;
+    ps_train_options_init(&options);
+    options.model = "gnmt-l,layers=4,seq=5,target=5,hidden=4,vocab=12";
+    options.cluster.workers = 1;
+    options.data = spec_of("train", data);
+    options.valid_bleu = 4;
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--valid-bleu: needs --valid");
+    options.model = "lenet5,input=16,classes=4";
+    options.data = options.valid = "synthetic:images,samples=64";
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "are no pairs");
+
+    options.model = "gnmt-l,layers=4,seq=5,target=5,hidden=4,vocab=12";
+    options.data = spec_of("train", data);
+    options.valid = spec_of("test", valid);
+    options.valid_bleu = 0;
+    options.steps = 2;
+    static const char *const methods[] = {"uniform"};
+    const int workers = 2;
+    struct ps_compare_options compare = {.methods = methods, .method_count = 1, .workers = &workers, .worker_count = 1};
+    struct ps_comparison *comparison;
+    compare.target = 101;
+    assert_status(ps_compare_training(&compare, &options, &comparison, &test_error), PS_USAGE, "no BLEU");
+    compare.target = 0;
+    assert_ok(ps_compare_training(&compare, &options, &comparison, &test_error));
+    struct ps_comparison_row row = ps_comparison_row(comparison, 0);
+    assert_int_equal(row.metric, PS_METRIC_BLEU);
+    assert_true(row.best == row.run.valid_bleu && row.best_epoch == 1);
+    assert_int_equal(row.memory_of[0] > row.memory_of[1] ? row.memory_of[0] : row.memory_of[1], row.measured_bytes);
+    char *table = ps_comparison_table(comparison), *json = ps_comparison_json(comparison);
+    assert_non_null(strstr(table, "BLEU"));
+    assert_non_null(strstr(json, "\"metric\": \"bleu\""));
+    free(table);
+    free(json);
+    ps_comparison_destroy(comparison);
+}
+
+/* A run whose text has other words when it is to go on would read every sentence as something else. */
+static void test_changed_words(void **state) {
+    (void)state;
+    char place[4096], run_dir[4096], data[4200];
+    struct run_case work = {
+        .model = "residual_lstm,seq=4,vocab=9,hidden=4", .data = data, .device = "cpu", .micro_batch = 2, .steps = 2};
+    struct text before = {0}, after = {0};
+    for (int i = 0; i < 8; i++) {
+        text_add(&before, "%d\ta b b c\n", i % 2);
+        text_add(&after, "%d\ta b b d\n", i % 2);
+    }
+    snprintf(data, sizeof data, "reviews:%s/words.tsv", test_directory);
+    write_lines("words.tsv", &before);
+    run_case_train(work, place, NULL);
+    struct ps_train_options options;
+    struct ps_run *run;
+    ps_train_options_init(&options);
+    options.resume = file_join(run_dir, place, "run");
+    assert_ok(ps_train(&options, &run, &test_error));
+    ps_run_destroy(run);
+    write_lines("words.tsv", &after);
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "has other words than the run was trained with");
+    text_free(&before);
+    text_free(&after);
+    test_directory_remove(place);
+}
+
 static int set_up(void **state) {
     test_directory_set_up(state);
     write_language();
@@ -129,6 +247,8 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts), cmocka_unit_test(test_learning)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts), cmocka_unit_test(test_learning),
+                                       cmocka_unit_test(test_bleu), cmocka_unit_test(test_bleu_wishes),
+                                       cmocka_unit_test(test_changed_words)};
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

@@ -1,6 +1,7 @@
 /*
- * Translating with a small GNMT of random weights: greedy against the most probable token at each position, and a beam that is
- * wide enough to keep everything against all sentences there are.
+ * Translating with a small GNMT of random weights, one position at a time, against the whole network: greedy against the most
+ * probable token at each position, and a beam that is wide enough to keep everything against all sentences there are. A network
+ * that goes on from its state gives what the whole one gives, also when samples change places on the way.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,11 +16,27 @@
 enum { SOURCE = 4, TARGET = 3, WORDS = 7, ROWS = 64 };
 
 struct network {
-    struct ps_model *model;
+    struct ps_model *model, *stepping;
     struct device *device;
-    struct chain *chain;
+    struct chain *chain, *step; /* the whole network; for one position */
     struct samples samples;
 };
+
+static void fill_weights(struct network *n) {
+    struct stage *stage = n->chain->stages[0];
+    assert_int_equal(stage_parameter_count(stage), stage_parameter_count(n->step->stages[0]));
+    for (int p = 0; p < stage_parameter_count(stage); p++) {
+        const struct parameter *parameter = stage_parameter(stage, p);
+        assert_string_equal(parameter->name, stage_parameter(n->step->stages[0], p)->name);
+        int64_t count = shape_elements(&parameter->shape);
+        float *values = malloc((size_t)count * sizeof *values);
+        assert_non_null(values);
+        for (int64_t i = 0; i < count; i++) values[i] = 5 * random_uniform(test_key(6 + (uint64_t)p), (uint64_t)i) - 2.5f;
+        assert_ok(stage_import(stage, p, values, n->chain->weights[0], NULL, &test_error));
+        assert_ok(stage_import(n->step->stages[0], p, values, n->step->weights[0], NULL, &test_error));
+        free(values);
+    }
+}
 
 /* Weights so large that sentences differ and end at different lengths. */
 static void open_network(struct network *n, const char *device) {
@@ -28,8 +45,9 @@ static void open_network(struct network *n, const char *device) {
     assert_ok(ps_model_create(spec, &n->model, &test_error));
     n->device = chain_device(device);
     n->chain = chain_create(n->device, n->model->graph, ROWS, 1, NULL, 0);
-    for (int64_t i = 0; i < n->chain->sizes[0].parameter_bytes / 4; i++)
-        n->chain->weights[0][i] = 5 * random_uniform(test_key(6), (uint64_t)i) - 2.5f;
+    assert_ok(model_create_stepping(spec, &n->stepping, &test_error));
+    n->step = chain_create(n->device, n->stepping->graph, ROWS, 1, NULL, 0);
+    fill_weights(n);
     static const char source[] = "a b c\nb\nc c a b a\na\nb b\n", target[] = "x y z\nz\ny x x x\ny\nx z\n";
     test_file_write(file_join(path, test_directory, "t.en"), source, strlen(source));
     test_file_write(file_join(path, test_directory, "t.de"), target, strlen(target));
@@ -42,15 +60,17 @@ static void open_network(struct network *n, const char *device) {
 static void close_network(struct network *n) {
     samples_close(&n->samples);
     chain_destroy(n->chain);
+    chain_destroy(n->step);
     device_close(n->device);
     ps_model_destroy(n->model);
+    ps_model_destroy(n->stepping);
 }
 
 static char *translations(struct network *n, int beam, struct bleu *bleu) {
     struct text sentences = {0};
-    struct translation_options options = {.stage = n->chain->stages[0],
-                                          .graph = n->model->graph,
-                                          .blocks = n->chain->blocks[0][0],
+    struct translation_options options = {.stage = n->step->stages[0],
+                                          .graph = n->stepping->graph,
+                                          .blocks = n->step->blocks[0][0],
                                           .rows = ROWS,
                                           .beam = beam,
                                           .samples = &n->samples,
@@ -128,6 +148,75 @@ static void check_translations(struct network *n, int beam) {
     free(got);
 }
 
+/* The layers of the encoder: their sequences are whole. */
+static bool *encoder_layers(const struct graph *graph) {
+    bool *layers = calloc((size_t)graph->layer_count, sizeof *layers);
+    assert_non_null(layers);
+    for (int l = 0; l < graph->layer_count; l++) {
+        layers[l] = true;
+        for (int n = 0; n < graph->layers[l].node_count; n++)
+            if (strncmp(graph->nodes[graph->layers[l].node_first + n].name, "encoder.", 8) != 0) layers[l] = false;
+    }
+    return layers;
+}
+
+/* All rows have one source, and each reads tokens of its own; after every position the rows go one place on in a circle, state and
+ * all. */
+static void check_state(struct network *n, bool exact) {
+    struct stage *step = n->step->stages[0], *whole = n->chain->stages[0];
+    struct stage_blocks *blocks = &n->step->blocks[0][0], *all = &n->chain->blocks[0][0];
+    size_t state = (size_t)stage_state_bytes(step);
+    int32_t labels[ROWS * TARGET];
+    float *states[2] = {calloc(1, state), calloc(1, state)}, *got = malloc(sizeof(float) * ROWS * TARGET * WORDS);
+    int rows[ROWS];
+    bool *encoder = encoder_layers(n->stepping->graph);
+    assert_true(state > 0 && states[0] && states[1] && got);
+    for (int i = 0; i < ROWS * TARGET; i++) labels[i] = -1;
+    for (int i = 0; i < ROWS * (SOURCE + TARGET); i++) {
+        int same = i % (SOURCE + TARGET);
+        all->input[i] = (float)(1 + random_below(test_key(60), (uint64_t)(same < SOURCE ? same : i), WORDS - 1));
+    }
+    struct stage_step how = {.labels = labels};
+    for (int t = 0; t < TARGET; t++) {
+        for (int r = 0; r < ROWS; r++) { /* row r of the step is now row (r + t) % ROWS of the whole */
+            const float *from = all->input + (r + t) % ROWS * (SOURCE + TARGET);
+            memcpy(blocks->input + r * (SOURCE + 1), from, SOURCE * sizeof *from);
+            blocks->input[r * (SOURCE + 1) + SOURCE] = from[SOURCE + t];
+            rows[r] = (r + 1) % ROWS;
+        }
+        blocks->state = states[t % 2];
+        assert_ok(stage_forward_again(step, blocks, &how, t > 0 ? encoder : NULL, NULL, &test_error));
+        for (int r = 0; r < ROWS; r++)
+            memcpy(got + ((r + t) % ROWS * TARGET + t) * WORDS, stage_probabilities(step, blocks) + r * WORDS,
+                   WORDS * sizeof *got);
+        stage_state_take(step, states[t % 2], rows, states[1 - t % 2]);
+    }
+    assert_ok(stage_forward(whole, all, &how, NULL, &test_error));
+    const float *wanted = stage_probabilities(whole, all);
+    for (int i = 0; i < ROWS * TARGET * WORDS; i++) {
+        if (exact)
+            assert_true(got[i] == wanted[i]);
+        else
+            assert_float_equal(got[i], wanted[i], 2e-5);
+    }
+    blocks->state = NULL;
+    free(states[0]);
+    free(states[1]);
+    free(got);
+    free(encoder);
+}
+
+static void test_state(void **state) {
+    (void)state;
+    struct network n;
+    open_network(&n, "cpu");
+    check_state(&n, false);
+    close_network(&n);
+    open_network(&n, "reference");
+    check_state(&n, true);
+    close_network(&n);
+}
+
 static void test_searches(void **state) {
     (void)state;
     struct network n;
@@ -135,9 +224,12 @@ static void test_searches(void **state) {
     check_translations(&n, 1);
     check_translations(&n, ROWS);
     close_network(&n);
+    open_network(&n, "reference");
+    check_translations(&n, 1);
+    close_network(&n);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_searches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_state), cmocka_unit_test(test_searches)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # A worker that really hangs: one of its images is a pipe that nobody writes to, as a file on a server that is gone would be. It is
-# found and named within 15 s, with what it was at, who waits for it and what everybody did last; the job ends with status 6, by
+# found and named, with what it was at, who waits for it and what everybody did last; the job ends with status 6, by
 # threads, over MPI, and under a supervisor, which also finds what is stopped below a launcher. All at once, since they only wait. (What
 # PENSTOCK and PENSTOCK_MPIS are stands in support.sh.)
 . "$(dirname "$0")/support.sh"
@@ -18,6 +18,7 @@ for class in 0 1; do
 done
 mkfifo images/train/1/pipe.png || exit 1
 
+begins "all at once"
 # begin NAME COMMAND...: leaves NAME.err and, in NAME.status, the status; in NAME.seconds how long it took.
 begin() {
     name=$1
@@ -54,12 +55,13 @@ exec "$@"
 END
 chmod +x halts
 (
-    "$PENSTOCK" train --model lenet5,input=16 --workers 1 --data synthetic:images,samples=16 --batch 4 --steps 2 --device reference --out halted \
-        --restarts 1 --launch ./halts >/dev/null 2>halted.err
+    timeout -k 5 250 "$PENSTOCK" train --model lenet5,input=16 --workers 1 --data synthetic:images,samples=16 --batch 4 --steps 2 \
+        --device reference --out halted --restarts 1 --launch ./halts >/dev/null 2>halted.err
     echo $? >halted.status
 ) &
 wait
 
+begins "what was said"
 errors=halted.err
 [ "$(cat halted.status)" = 0 ] && grep -q 'training was ended by signal 9' halted.err || complain "halted: status $(cat halted.status)"
 for name in $names; do

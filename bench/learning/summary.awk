@@ -1,8 +1,10 @@
-# All tasks in one table: mean best validation accuracy of each policy, and what PipeOptim gains over sync, latest and stash from the same seeds.
+# All tasks in two tables, mini-batches of one micro-batch and of four: mean best validation accuracy of each policy; and what
+# PipeOptim gains over others from the same seeds.
 # Input: the results files of the sweeps (bench/learning/sweep.sh), one after the other. A run that diverged counts as such and in no mean.
 BEGIN {
     FS = "\t"
-    policies = split("sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r", policy, " "); others = split("sync latest stash", other, " ")
+    pairs = split("pipeoptim sync pipeoptim latest pipeoptim stash pipeoptim+r sync pipeoptim+r latest pipeoptim+r stash " \
+        "pipeoptim/4 sync pipeoptim/4 sync/4 pipeoptim/4 latest/4 pipeoptim/4 stash/4", pair, " ")
 }
 
 function deviation(sum, squares, n,   v) { v = n > 1 ? (squares - sum * sum / n) / (n - 1) : 0; return sqrt(v > 0 ? v : 0) }
@@ -21,6 +23,24 @@ function compare(line, ours, theirs,   seed, a, b, d, s, c, spread, mark) {
     marks[ours, theirs, mark]++
 }
 
+function table(title, names,   policy, policies, i, l, part, any) {
+    policies = split(names, policy, " ")
+    for (i = 1; i <= policies; i++) any = any || runs[policy[i]]
+    if (!any) return
+    print title ": best validation accuracy in %: mean, spread (standard deviation over seeds), number of seeds\n"
+    printf "%-22s %-11s", "task", ""
+    for (i = 1; i <= policies; i++) printf " %14s", policy[i]
+    print ""
+    for (l = 1; l <= count; l++) {
+        split(lines[l], part, " "); printf "%-22s %-5s %5s", part[1], part[2], part[3]
+        for (i = 1; i <= policies; i++) printf " %14s", cell(lines[l] " " policy[i])
+        print ""
+    }
+    printf "%-22s %-11s", "runs that diverged", ""
+    for (i = 1; i <= policies; i++) printf " %14s", runs[policy[i]] ? (lost[policy[i]] + 0) " of " runs[policy[i]] : "-"
+    print "\n"
+}
+
 FNR == 1 { task = FILENAME; sub(/.*\//, "", task); sub(/\.tsv$/, "", task) }
 {
     line = task " " $2 " " $3
@@ -33,27 +53,15 @@ FNR == 1 { task = FILENAME; sub(/.*\//, "", task); sub(/\.tsv$/, "", task) }
 }
 
 END {
-    print "best validation accuracy in %: mean, spread (standard deviation over seeds), number of seeds\n"
-    printf "%-22s %-11s", "task", ""
-    for (i = 1; i <= policies; i++) printf " %14s", policy[i]
-    print ""
-    for (l = 1; l <= count; l++) {
-        split(lines[l], part, " "); printf "%-22s %-5s %5s", part[1], part[2], part[3]
-        for (i = 1; i <= policies; i++) {
-            printf " %14s", cell(lines[l] " " policy[i])
-        }
-        print ""
-        for (o = 1; o <= others; o++) { compare(lines[l], "pipeoptim", other[o]); compare(lines[l], "pipeoptim+r", other[o]) }
-    }
-    printf "%-22s %-11s", "runs that diverged", ""
-    for (i = 1; i <= policies; i++) printf " %14s", runs[policy[i]] ? (lost[policy[i]] + 0) " of " runs[policy[i]] : "-"
-    print "\n\nmean difference over the lines; lines of several seeds where it is above, within and below the spread of the two\n"
+    table("Mini-batches of one micro-batch (2bw: of four)", "sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r")
+    table("Mini-batches of four micro-batches", "sync/4 latest/4 stash/4 spectrain/4 xpipe/4 pipeoptim/4")
+    for (l = 1; l <= count; l++) for (i = 1; i < pairs; i += 2) compare(lines[l], pair[i], pair[i + 1])
+    print "mean difference over the lines; lines of several seeds where it is above, within and below the spread of the two\n"
     printf "%-28s %6s %6s %6s %7s %6s\n", "", "mean", "lines", "above", "within", "below"
-    for (i = policies - 1; i <= policies; i++)
-        for (o = 1; o <= others; o++) {
-            p = policy[i]; q = other[o]
-            if (compared[p, q])
-                printf "%-28s %+6.2f %6d %6d %7d %6d\n", p " over " q, total[p, q] / compared[p, q], compared[p, q], marks[p, q, "above"],
-                    marks[p, q, "within"], marks[p, q, "below"]
-        }
+    for (i = 1; i < pairs; i += 2) {
+        p = pair[i]; q = pair[i + 1]
+        if (compared[p, q])
+            printf "%-28s %+6.2f %6d %6d %7d %6d\n", p " over " q, total[p, q] / compared[p, q], compared[p, q], marks[p, q, "above"],
+                marks[p, q, "within"], marks[p, q, "below"]
+    }
 }

@@ -9,7 +9,8 @@
 # was stopped goes on where it was, and more seeds or policies come in beside the others. At the end a table is printed.
 #
 #   SEEDS ("0 1 2")  OPTIMIZERS ("sgdm adam adamw")  POLICIES (all)  RESULTS (runs/learning)
-#                    a policy with +r recomputes: its backward then has the activations of the weights that it reads
+#                    a policy with +r recomputes: its backward then has the activations of the weights that it reads;
+#                    with /4 it cuts its mini-batches into four micro-batches
 #   JOBS (1)         trainings at a time
 #   RATES            learning rates in place of the task's, for looking for one
 #   SLOWER           divides the task's learning rates (then with another RESULTS, so that tables do not mix)
@@ -18,7 +19,7 @@
 # Layers are cut evenly, not by measured times: so a training is the same wherever and however often it is run.
 . bench/common.sh
 results=${RESULTS:-runs/learning} seeds=${SEEDS:-0 1 2} optimizers=${OPTIMIZERS:-sgdm adam adamw} jobs=${JOBS:-1}
-policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r}
+policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r pipeoptim/4}
 data=${PENSTOCK_DATA:?names a directory with the data sets}
 
 # What to train, a line each: policy, optimizer, learning rate, seed. All of the first seed come before the second.
@@ -31,7 +32,7 @@ combinations() {
             [ -z "${SLOWER:-}" ] || rate=$(echo "$1 $SLOWER" | awk '{ printf "%g", $1 / $2 }')
             for rate in ${RATES:-$rate}; do
                 for policy in $policies; do
-                    [ "${policy%+r}" = spectrain ] && [ "$optimizer" != sgdm ] && continue
+                    [ "${policy%%[+/]*}" = spectrain ] && [ "$optimizer" != sgdm ] && continue
                     echo "$policy $optimizer $rate $seed"
                 done
             done
@@ -70,9 +71,12 @@ train_one() { # POLICY OPTIMIZER RATE SEED
     run=$(mktemp -d "$work/run.XXXXXX")
     micro_batches=1 recompute="" status=0
     [ "$1" = 2bw ] && micro_batches=4
-    [ "$1" = "${1%+r}" ] || recompute=--recompute
+    case $1 in
+    *+r) recompute=--recompute ;;
+    */*) micro_batches=${1#*/} ;;
+    esac
     eval "settings=\${$2% *}"
-    "$penstock" train --profile "$results/$name.json" --model "$model" --method uniform --workers 4 --weights "${1%+r}" $recompute \
+    "$penstock" train --profile "$results/$name.json" --model "$model" --method uniform --workers 4 --weights "${1%%[+/]*}" $recompute \
         --batch "$batch" --micro-batches $micro_batches --data "$train" --valid "$valid" $length --optimizer "$2" $settings "$3" \
         --threads 1 --seed "$4" --out "$run/out" --quiet >"$run/printed" 2>"$run/errors" || status=$?
     if [ $status -eq 0 ]; then

@@ -1,6 +1,6 @@
 # Tables of a learning sweep. A line of input is a training, by tabs: policy, optimizer, learning rate, seed, best validation accuracy
 # (or "diverged"), the accuracies of all evaluations, last validation loss, errors of predicted and of newest weights, BLEU.
-BEGIN { FS = "\t"; order = "sync latest stash 2bw spectrain xpipe pipeoptim latest+r spectrain+r xpipe+r pipeoptim+r" }
+BEGIN { FS = "\t"; order = "sync sync/4 latest stash 2bw spectrain xpipe pipeoptim latest+r spectrain+r xpipe+r pipeoptim+r pipeoptim/4" }
 
 function spread(sum, squares, n) { return n > 1 ? sprintf("%.2f", deviation(sum, squares, n)) : "-" }
 function deviation(sum, squares, n,   v) { v = n > 1 ? (squares - sum * sum / n) / (n - 1) : 0; return sqrt(v > 0 ? v : 0) }

@@ -26,12 +26,16 @@ static void sleep_until(double time) {
     if (slack > 0) prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
 }
 
+void clock_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 void clock_wait_until(double time) {
     if (clock_now() < time - SPIN_S) sleep_until(time - SPIN_S);
     while (clock_now() < time) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
+        clock_pause();
     }
 }
 

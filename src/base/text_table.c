@@ -96,3 +96,18 @@ char *text_table(const char *source) {
     free(columns);
     return text_take(&out);
 }
+
+char *text_take_table(struct text *rows) {
+    char *source = text_take(rows), *table = source ? text_table(source) : NULL;
+    free(source);
+    return table;
+}
+
+void text_add_table(struct text *out, struct text *rows) {
+    char *table = text_take_table(rows);
+    if (table)
+        text_add(out, "%s", table);
+    else
+        out->failed = true;
+    free(table);
+}

@@ -78,6 +78,13 @@ static const struct argument data_rows[] = {
      .read = argument_read_integer,
      .low = 1,
      .high = 1000000000},
+    {.name = "valid-bleu",
+     .value = "N",
+     .help = "translate the first N pairs of --valid at each evaluation, greedily, and count BLEU",
+     .offset = OF(options.valid_bleu),
+     .read = argument_read_integer,
+     .low = 1,
+     .high = 1000000000},
 };
 static const struct argument_group data_group = ARGUMENT_GROUP("Data and duration", data_rows);
 /* Around --batch, which planning without training has too. */
@@ -212,9 +219,9 @@ static const struct argument lasting_rows[] = {
      .help = "go on from the newest whole checkpoint of a run; plan, workers, device and transport may be others",
      .offset = OF(options.resume),
      .read = argument_read_text,
-     .excludes =
-         "model batch epochs steps evaluate-every checkpoint-every optimizer lr momentum dampening weight-decay betas eps "
-         "lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"},
+     .excludes = "model batch epochs steps evaluate-every valid-bleu checkpoint-every optimizer lr momentum dampening "
+                 "weight-decay betas eps "
+                 "lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"},
     {.name = "restarts",
      .value = "N",
      .help = "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; "

@@ -24,6 +24,8 @@ struct kernel_call {
     float *input_gradient[GRAPH_INPUTS_MAX];    /* NULL where nobody needs it */
     const float *output_gradient;               /* NULL for a loss */
     void *workspace;
+    float *state;           /* forward only, samples x state_floats: what a sequence begins with, and then what it ends with, so
+                               that the next call goes on with it; NULL: it begins with zeros */
     const int32_t *labels;  /* loss only: one a sample, or one a position of a sequence; -1: not counted (no loss, no hit,
                                    gradient 0) */
     int counted;            /* loss only: the first `counted` of the N samples count; the labels of the others are not
@@ -47,6 +49,7 @@ struct kernel {
     int64_t parameter_bytes[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout, padding included; 4 x elements for statistics */
     int64_t inner_bytes;
     int64_t workspace_bytes; /* largest of forward, backward_input and backward_weight */
+    int64_t state_floats;    /* of a sample, that go from position to position; 0: none do */
     bool fuses_relu;         /* forward applies the ReLU that follows in place; its own forward is then skipped */
 };
 

@@ -10,6 +10,8 @@
  *   delta                from the backward of the input to that of the weights, where they
  *                        are apart: gradients of the outputs of nodes with weights         sizes.delta_bytes
  *   workspace            scratch while a call runs; gradients of inner cuts                sizes.workspace_bytes
+ *   state                where sequences come in pieces: what goes from one forward to the
+ *                        next; zeros before the first                                      stage_state_bytes
  *
  * Gradients of a value that several nodes read are added from the last reader to the first, across cuts as within a stage, so
  * a cut changes no bit.
@@ -31,6 +33,7 @@ struct stage_blocks {
     float *output_gradient; /* NULL at the network's end; a backward leaves in it what it likes */
     float *input_gradient;  /* NULL at the network's start */
     void *workspace;
+    float *state; /* NULL: each forward's sequences are whole */
 };
 
 struct stage_step {
@@ -67,6 +70,9 @@ struct stage_update_times {
 };
 struct stage_update_times stage_update_times(const struct stage *stage);
 
+/* Of what crosses the cut after `layer`, what a stage that ends there copies into its output block: the rest is made there. */
+int64_t stage_copied_bytes(const struct graph *graph, int samples, int layer);
+
 /* Sizes of every layer of the graph on a device: what a profile records. `sizes` has graph->layer_count elements. */
 enum ps_status stage_layer_sizes(struct device *device, const struct graph *graph, int samples, struct layer_sizes *sizes,
                                  int64_t *input_bytes, struct ps_error *error);
@@ -82,6 +88,9 @@ enum ps_status stage_forward_again(struct stage *stage, const struct stage_block
 /* After a forward of the network's last stage: what its loss made of it, the probabilities of the classes (samples, positions,
  * classes); it lies in `blocks`. */
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks);
+/* The block `state`, and the same for samples in another order: sample n of `to` becomes sample rows[n] of `from`. */
+int64_t stage_state_bytes(const struct stage *stage);
+void stage_state_take(const struct stage *stage, const float *from, const int *rows, float *to);
 /* What of the backward runs, as bits of an action. */
 enum stage_half {
     STAGE_INPUT = 1,

@@ -20,6 +20,7 @@ enum place_block {
     PLACE_STATISTICS,
     PLACE_INPUT_GRADIENT,
     PLACE_OUTPUT_GRADIENT,
+    PLACE_STATE,
     PLACE_COUNT
 };
 
@@ -36,6 +37,7 @@ struct stage_node {
     struct place weights[GRAPH_PARAMETERS_MAX], gradients[GRAPH_PARAMETERS_MAX], statistics[GRAPH_PARAMETERS_MAX];
     struct place added_gradients[GRAPH_PARAMETERS_MAX]; /* where they are made when they are added to others */
     struct place input_gradient[GRAPH_INPUTS_MAX], output_gradient;
+    struct place state; /* PLACE_NONE: its kernel has none */
     struct place delta; /* where output_gradient is kept for the weights; PLACE_NONE: it has none */
 };
 
@@ -67,6 +69,7 @@ struct stage {
     struct stage_node *nodes; /* of all its layers, in order */
     int node_first, node_count;
     struct stage_sizes sizes;
+    int64_t state_bytes;
     int64_t gradient_block_bytes; /* of one block of gradients of inner cuts; they stand at the start of the workspace */
     int gradient_blocks;          /* the kernels' own workspace comes after them */
     struct action_list forward, backward;

@@ -29,6 +29,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
     struct kernel_call call = {
         .inner = at(run, node->inner),
         .workspace = at(run, (struct place){PLACE_WORKSPACE, stage_kernel_workspace(run->stage)}),
+        .state = at(run, node->state),
         .labels = step->labels,
         .counted = counted_samples(run),
         .gradient_scale = step->gradient_scale,
@@ -128,7 +129,8 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
                  [PLACE_GRADIENTS] = (char *)blocks->gradients,
                  [PLACE_STATISTICS] = (char *)blocks->statistics,
                  [PLACE_INPUT_GRADIENT] = (char *)blocks->input_gradient,
-                 [PLACE_OUTPUT_GRADIENT] = (char *)blocks->output_gradient},
+                 [PLACE_OUTPUT_GRADIENT] = (char *)blocks->output_gradient,
+                 [PLACE_STATE] = (char *)blocks->state},
     };
 }
 
@@ -191,4 +193,16 @@ const float *stage_probabilities(const struct stage *stage, const struct stage_b
     const struct stage_node *end = &stage->nodes[stage->node_count - 1];
     assert(operator_get(end->node->id)->flags & OPERATOR_LOSS);
     return at(&run, end->output);
+}
+
+int64_t stage_state_bytes(const struct stage *stage) { return stage->state_bytes; }
+
+void stage_state_take(const struct stage *stage, const float *from, const int *rows, float *to) {
+    for (int i = 0; i < stage->node_count; i++) {
+        const struct stage_node *node = &stage->nodes[i];
+        if (node->state.block == PLACE_NONE) continue;
+        size_t each = (size_t)node->kernel->state_floats, start = (size_t)node->state.offset / sizeof(float);
+        for (int n = 0; n < stage->samples; n++)
+            memcpy(to + start + (size_t)n * each, from + start + (size_t)rows[n] * each, each * sizeof(float));
+    }
 }

@@ -16,10 +16,10 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
 #include "base/memory.h"
 #include "base/random.h"
 
@@ -277,9 +277,7 @@ static int thread_count(const struct loader_options *options) {
     if (!options->images) return 1; /* labels alone are mostly had without reading the images */
     if (options->threads > 0) return options->threads < THREADS_MAX ? options->threads : THREADS_MAX;
     if (!options->samples->dataset->class->several_readers) return 1;
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    const int usable = cores_usable();
     return usable < THREADS_USUAL ? usable : THREADS_USUAL;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/options.h"
 #include "base/random.h"
+#include "base/vector.h"
 #include "data/synthetic.h"
 
 #define GRID 6
@@ -85,13 +86,59 @@ static struct sample make_sample(const struct synthetic *synthetic, int64_t inde
 /* A place between two lines of the grid, which goes on around the edge. */
 struct between {
     size_t before, after;
+    int64_t past; /* `before`, in units of 1/size of a cell */
     float weight; /* of `after` */
 };
 
 static struct between place_on_grid(int64_t pixel, int64_t size) {
-    const int64_t around = (pixel + size) % size * GRID; /* in units of 1/size of a cell */
+    const int64_t around = (pixel + size) % size * GRID;
     const size_t before = (size_t)(around / size);
-    return (struct between){.before = before, .after = (before + 1) % GRID, .weight = (float)(around % size) / (float)size};
+    const int64_t past = around % size;
+    return (struct between){.before = before, .after = (before + 1) % GRID, .past = past, .weight = (float)past / (float)size};
+}
+
+/* The same of the next pixel, without a division of whole numbers: there are many. */
+static struct between next_on_grid(struct between place, int64_t size) {
+    place.past += GRID;
+    while (place.past >= size) {
+        place.past -= size;
+        place.before = place.after;
+        place.after = place.after + 1 == GRID ? 0 : place.after + 1;
+    }
+    place.weight = (float)place.past / (float)size;
+    return place;
+}
+
+/* The class's picture, moved and as strong as the sample is. */
+static void draw(const struct dataset_shape *shape, const struct sample *sample, const float *grid, float *image) {
+    const size_t channels = (size_t)shape->channels, line = GRID * channels;
+    for (int64_t h = 0; h < shape->height; h++) {
+        const struct between row = place_on_grid(h - sample->down, shape->height);
+        const float *above = grid + row.before * line, *below = grid + row.after * line;
+        struct between column = place_on_grid(-sample->right, shape->width);
+        for (int64_t w = 0; w < shape->width; w++, column = next_on_grid(column, shape->width)) {
+            const size_t left = column.before * channels, right = column.after * channels;
+            for (size_t c = 0; c < channels; c++) {
+                const float upper = above[left + c] + (above[right + c] - above[left + c]) * column.weight;
+                const float lower = below[left + c] + (below[right + c] - below[left + c]) * column.weight;
+                *image++ = (upper + (lower - upper) * row.weight) * sample->strength;
+            }
+        }
+    }
+}
+
+/* Element 4 i + j of the image takes word j of block 1 + i; the lanes begin with block 0. */
+static VECTOR_CLONES void add_noise(struct random_key key, float noise, size_t elements, float *image) {
+    uint32_t words[4][RANDOM_LANES], word[4 * RANDOM_LANES];
+    for (size_t done = 0, block = 0; done < elements; block += RANDOM_LANES) {
+        random_blocks(key, block, words);
+        for (size_t i = 0; i < RANDOM_LANES; i++)
+            for (size_t j = 0; j < 4; j++) word[4 * i + j] = words[j][i];
+        const size_t skipped = block == 0 ? 4 : 0, left = elements - done;
+        const size_t count = left < 4 * RANDOM_LANES - skipped ? left : 4 * RANDOM_LANES - skipped;
+        for (size_t i = 0; i < count; i++) image[done + i] += bell(word[skipped + i]) * noise;
+        done += count;
+    }
 }
 
 static enum ps_status read_image(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
@@ -100,29 +147,8 @@ static enum ps_status read_image(const struct dataset *dataset, int64_t index, f
     const struct synthetic *synthetic = (const struct synthetic *)dataset;
     const struct dataset_shape *shape = &dataset->shape;
     const struct sample sample = make_sample(synthetic, index);
-    const float *grid = synthetic->grid + (size_t)sample.label * grid_floats(shape);
-    const size_t channels = (size_t)shape->channels;
-    uint32_t words[4];
-    size_t element = 0;
-    for (int64_t h = 0; h < shape->height; h++) {
-        const struct between row = place_on_grid(h - sample.down, shape->height);
-        for (int64_t w = 0; w < shape->width; w++) {
-            const struct between column = place_on_grid(w - sample.right, shape->width);
-            const float *corner[4] = {
-                grid + (row.before * GRID + column.before) * channels,
-                grid + (row.before * GRID + column.after) * channels,
-                grid + (row.after * GRID + column.before) * channels,
-                grid + (row.after * GRID + column.after) * channels,
-            };
-            for (size_t c = 0; c < channels; c++, element++) {
-                if (element % 4 == 0) random_block(sample.key, 1 + element / 4, words);
-                const float upper = corner[0][c] + (corner[1][c] - corner[0][c]) * column.weight;
-                const float lower = corner[2][c] + (corner[3][c] - corner[2][c]) * column.weight;
-                const float picture = upper + (lower - upper) * row.weight;
-                image[element] = picture * sample.strength + bell(words[element % 4]) * synthetic->noise;
-            }
-        }
-    }
+    draw(shape, &sample, synthetic->grid + (size_t)sample.label * grid_floats(shape), image);
+    add_noise(sample.key, synthetic->noise, (size_t)(shape->height * shape->width * shape->channels), image);
     *label = sample.label;
     return PS_OK;
 }

@@ -50,9 +50,10 @@ static void note_interface(struct ps_model *model) {
     model->vocabulary = graph_vocabulary(graph);
 }
 
-static enum ps_status build_model(struct ps_model *model, const char *spec, struct ps_error *error) {
+static enum ps_status build_model(struct ps_model *model, const char *spec, bool stepping, struct ps_error *error) {
     struct options options;
     TRY(options_parse(spec, "model", &options, error));
+    if (stepping) TRY(options_set(&options, "target", "1", error));
     if (strlen(spec) >= sizeof model->name) {
         return error_set(error, PS_USAGE, "model: '%.40s...' is longer than %zu characters", spec, sizeof model->name - 1);
     }
@@ -76,20 +77,28 @@ static enum ps_status build_model(struct ps_model *model, const char *spec, stru
     return status;
 }
 
-enum ps_status ps_model_create(const char *spec, struct ps_model **model, struct ps_error *error) {
+static enum ps_status create(const char *spec, bool stepping, struct ps_model **model, struct ps_error *error) {
     struct ps_model *made = calloc(1, sizeof *made);
     if (made != NULL) made->graph = graph_create();
     if (made == NULL || made->graph == NULL) {
         ps_model_destroy(made);
         return error_memory(error, "a network", sizeof *made);
     }
-    enum ps_status status = build_model(made, spec, error);
+    enum ps_status status = build_model(made, spec, stepping, error);
     if (status != PS_OK) {
         ps_model_destroy(made);
         return status;
     }
     *model = made;
     return PS_OK;
+}
+
+enum ps_status ps_model_create(const char *spec, struct ps_model **model, struct ps_error *error) {
+    return create(spec, false, model, error);
+}
+
+enum ps_status model_create_stepping(const char *spec, struct ps_model **model, struct ps_error *error) {
+    return create(spec, true, model, error);
 }
 
 void ps_model_destroy(struct ps_model *model) {

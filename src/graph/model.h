@@ -34,6 +34,10 @@ struct model {
 
 extern const struct model *const model_table[]; /* NULL-terminated */
 
+/* The network of a spec for a single position of the target: the same parameters, for decoding one word at a time. PS_USAGE for a
+ * network that has no `target`. */
+enum ps_status model_create_stepping(const char *spec, struct ps_model **model, struct ps_error *error);
+
 /* The key `form` of networks that have one for small images and one for large ones: "cifar" or "imagenet"; where it is missing,
  * small for images of up to 64 pixels. */
 enum ps_status model_form(struct options *options, const struct model_options *sizes, bool *small, struct ps_error *error);

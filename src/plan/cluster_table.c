@@ -1,6 +1,4 @@
 /* What a cluster is, for people: its devices, and its links where they are few. */
-#include <stdlib.h>
-
 #include "base/text.h"
 #include "plan/cluster.h"
 
@@ -10,14 +8,6 @@ enum { LINKS_SHOWN = 24 };
 /* A worker by its number, or "*" for any. */
 static const char *end_text(const struct ps_cluster *cluster, int worker) {
     return worker < 0 ? "*" : cluster->devices[worker].name;
-}
-
-static void add_table(struct text *rows, struct text *text) {
-    char *source = text_take(rows), *table = source ? text_table(source) : NULL;
-    text_add(text, "%s", table ? table : "");
-    if (!table) text->failed = true;
-    free(source);
-    free(table);
 }
 
 static void add_links(const struct ps_cluster *cluster, struct text *text) {
@@ -30,7 +20,7 @@ static void add_links(const struct ps_cluster *cluster, struct text *text) {
                  text_bytes((int64_t)link->bandwidth_bytes_per_s, bandwidth), text_seconds(link->latency_s, latency));
     }
     text_add(text, "\n");
-    add_table(&rows, text);
+    text_add_table(text, &rows);
 }
 
 char *ps_cluster_table(const struct ps_cluster *cluster) {
@@ -42,7 +32,7 @@ char *ps_cluster_table(const struct ps_cluster *cluster) {
         text_add(&rows, "%d\t%s\t%s\t%.3f\t%s\n", w, device->name, device->type[0] ? device->type : "-", device->speed,
                  device->memory_bytes > 0 ? text_bytes(device->memory_bytes, memory) : "-");
     }
-    add_table(&rows, &text);
+    text_add_table(&text, &rows);
     if (cluster->link_count > LINKS_SHOWN) text_add(&text, "\n%d links\n", cluster->link_count);
     if (cluster->link_count > 0 && cluster->link_count <= LINKS_SHOWN) add_links(cluster, &text);
     return text_take(&text);

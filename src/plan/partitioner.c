@@ -82,10 +82,9 @@ static void hint_table(const struct partition_problem *problem, const int *last,
                  text_bytes(memory.optimizer, text[4]), text_bytes(memory.stash, text[5]), text_bytes(memory.buffers, text[6]),
                  text_bytes(memory.workspace, text[7]));
     }
-    char *source = text_take(&rows), *lines = source ? text_table(source) : NULL;
+    char *lines = text_take_table(&rows);
     if (lines) error_hint(error, "%s", lines);
     free(lines);
-    free(source);
 }
 
 enum ps_status partition_check_memory(const struct partition_problem *problem, const int *last, struct ps_error *error) {

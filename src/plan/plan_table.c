@@ -1,20 +1,9 @@
 /* A plan as tables for people: its stages, then what each worker has to do and to hold, then what is predicted. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "plan/plan.h"
-
-static void add_table(struct text *out, struct text *rows) {
-    char *source = text_take(rows), *lines = source ? text_table(source) : NULL;
-    if (lines)
-        text_add(out, "%s", lines);
-    else
-        out->failed = true;
-    free(lines);
-    free(source);
-}
 
 static void add_workers(struct text *rows, const int *list, int count) {
     for (int i = 0; i < count; i++) text_add(rows, "%s%d", i ? ", " : "", list[i]);
@@ -54,7 +43,7 @@ static void add_stages(struct text *out, const struct ps_plan *plan) {
         if (!same) add_workers(&rows, stage->backward, stage->backward_count);
         text_add(&rows, "\t%s\n", stage->recompute ? "yes" : "no");
     }
-    add_table(out, &rows);
+    text_add_table(out, &rows);
 }
 
 static void add_memory(struct text *rows, const struct worker_memory *memory) {
@@ -96,7 +85,7 @@ static void add_loads(struct text *out, const struct ps_plan *plan) {
     else
         text_add(&rows, "\n");
     text_add(out, "\n");
-    add_table(out, &rows);
+    text_add_table(out, &rows);
 }
 
 /* Digits enough to hold against figures of others. */

@@ -225,13 +225,7 @@ enum ps_status costgraph_profile(struct costgraph *graph, struct ps_profile **pr
     }
     made->graph = graph;
     fill_table(graph, &made->tables[0]);
-    status = profile_check(made, error);
-    if (status != PS_OK) {
-        ps_profile_destroy(made);
-        return status;
-    }
-    *profile = made;
-    return PS_OK;
+    return profile_finish(made, PS_OK, 0, profile, error);
 }
 
 static enum ps_status place_nodes(const struct costgraph *graph, const int *place, struct costgraph_node *nodes,

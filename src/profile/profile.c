@@ -123,6 +123,19 @@ enum ps_status profile_check(const struct ps_profile *profile, struct ps_error *
     return PS_OK;
 }
 
+enum ps_status profile_finish(struct ps_profile *made, enum ps_status status, int line, struct ps_profile **profile,
+                              struct ps_error *error) {
+    if (status == PS_OK) {
+        status = profile_check(made, error);
+        if (status != PS_OK && line > 0) error_prefix(error, "line %d", line);
+    }
+    if (status == PS_OK)
+        *profile = made;
+    else
+        ps_profile_destroy(made);
+    return status;
+}
+
 enum ps_status profile_table(const struct ps_profile *profile, int micro_batch, const struct cost_table **table,
                              struct ps_error *error) {
     if (micro_batch == 0) {

@@ -64,13 +64,5 @@ enum ps_status profile_read_chain(const char *data, size_t size, struct ps_profi
     if (layers < 1 || layers != (int)layers) return span_error(error, lines.number, "layers", line, "is no number of layers");
     TRY(profile_create(1, (int)layers, &made, error));
     enum ps_status status = read_layers(&lines, &made->tables[0], error);
-    if (status == PS_OK) {
-        status = profile_check(made, error);
-        if (status != PS_OK) error_prefix(error, "line %d", lines.number); /* where it is known to be wrong as a whole */
-    }
-    if (status == PS_OK)
-        *profile = made;
-    else
-        ps_profile_destroy(made);
-    return status;
+    return profile_finish(made, status, lines.number, profile, error);
 }

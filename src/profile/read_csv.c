@@ -6,7 +6,6 @@
  * The backward's time is taken half for the input's gradient and half for the weights'. Nothing is used after the last layer,
  * so its output counts 0 bytes. Without the last column a layer keeps its input.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "profile/lines.h"
@@ -92,13 +91,5 @@ enum ps_status profile_read_csv(const char *data, size_t size, struct ps_profile
                          PROFILE_LAYERS_MAX);
     TRY(profile_create(1, layers, &made, error));
     enum ps_status status = read_layers(&lines, column_count, &made->tables[0], error);
-    if (status == PS_OK) {
-        status = profile_check(made, error);
-        if (status != PS_OK) error_prefix(error, "line %d", lines.number); /* where it is known to be wrong as a whole */
-    }
-    if (status == PS_OK)
-        *profile = made;
-    else
-        ps_profile_destroy(made);
-    return status;
+    return profile_finish(made, status, lines.number, profile, error);
 }

@@ -1,5 +1,4 @@
 /* A profile as a table for people: one per micro-batch size, a line a layer and a line of sums. */
-#include <stdlib.h>
 
 #include "base/text.h"
 #include "profile/profile.h"
@@ -31,13 +30,7 @@ static void add_table(struct text *out, const struct cost_table *table) {
     }
     text_add(&rows, "\tin all\t");
     add_costs(&rows, &time, &size);
-    char *source = text_take(&rows), *lines = source ? text_table(source) : NULL;
-    if (lines)
-        text_add(out, "%s", lines);
-    else
-        out->failed = true;
-    free(lines);
-    free(source);
+    text_add_table(out, &rows);
 }
 
 char *ps_profile_table(const struct ps_profile *profile) {

@@ -10,6 +10,11 @@ const struct opcode_info opcode_table[OPCODE_COUNT] = {
 #undef OPCODE
 };
 
+bool instruction_computes(const struct instruction *instruction) {
+    enum action action = opcode_table[instruction->op].action;
+    return action != ACTION_SEND && action != ACTION_RECEIVE && action != ACTION_REDUCE;
+}
+
 enum block_kind operand_block(char letter) {
     static const char letters[] = "swiogd";
     const char *found = letter ? strchr(letters, letter) : NULL;

@@ -125,6 +125,9 @@ static inline bool instruction_adds_gradients(const struct instruction *instruct
     return instruction->op == OP_B || instruction->op == OP_W;
 }
 
+/* Does it take a worker's time, and is no transfer? */
+bool instruction_computes(const struct instruction *instruction);
+
 /* The block kind of an operand letter (s w i o g d), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);
 /* The weight slot of an instruction on which a transfer may be under way: what F reads, what U or P predict into; or NO_SLOT. */

@@ -46,19 +46,31 @@ static void add_number(struct text *rows, const char *format, double value) {
     text_add(rows, "%s\t", isnan(value) ? "-" : number);
 }
 
+/* By which a training is judged: its name in JSON, in words, and how its values look. */
+static const struct metric_look {
+    const char *name, *words, *format;
+} metric_looks[] = {
+    [PS_METRIC_ACCURACY] = {"accuracy", "accuracy", "%.4f"},
+    [PS_METRIC_BLEU] = {"bleu", "BLEU", "%.2f"},
+    [PS_METRIC_PERPLEXITY] = {"perplexity", "perplexity", "%.3f"},
+};
+
 static void add_trained_row(struct text *rows, const struct ps_comparison_row *row) {
+    const struct metric_look *look = &metric_looks[row->metric];
     char text[32];
     text_add(rows, "%s\t%s\t%s\t%d\t", row->method, row->schedule, row->weights, row->workers);
     if (row->reason) {
-        text_add(rows, "-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
+        text_add(rows, "-\t-\t-\t-\t%s-\t-\t-\t-\t-\t-\t%s\n", row->metric == PS_METRIC_ACCURACY ? "" : "-\t", row->reason);
         return;
     }
     add_number(rows, "%.4f", row->run.loss);
     add_number(rows, "%.4f", row->run.accuracy);
     add_number(rows, "%.4f", row->run.valid_loss);
     add_number(rows, "%.4f", row->run.valid_accuracy);
-    add_number(rows, "%.4f", row->best_valid_accuracy);
-    if (isfinite(row->best_valid_accuracy))
+    if (row->metric == PS_METRIC_BLEU) add_number(rows, look->format, row->run.valid_bleu);
+    if (row->metric == PS_METRIC_PERPLEXITY) add_number(rows, look->format, row->run.valid_perplexity);
+    add_number(rows, look->format, row->best);
+    if (isfinite(row->best))
         text_add(rows, "%d\t", row->best_epoch);
     else
         text_add(rows, "-\t");
@@ -68,20 +80,24 @@ static void add_trained_row(struct text *rows, const struct ps_comparison_row *r
     text_add(rows, "%s\t\n", isfinite(row->target_s) ? text_seconds(row->target_s, text) : "-");
 }
 
-/* Validation accuracy along the way: a column for an epoch (for a segment, where those are not epochs), at most so many. */
+/* The metric along the way: a column for an epoch (for a segment, where those are not epochs), at most so many. */
 enum { WAY_COLUMNS = 12 };
 
 static int way_length(const struct ps_comparison *comparison) {
     int longest = 0;
     for (int r = 0; r < ps_comparison_count(comparison); r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        if (row.trained && isfinite(row.best_valid_accuracy) && row.point_count > longest) longest = row.point_count;
+        if (row.trained && isfinite(row.best) && row.point_count > longest) longest = row.point_count;
     }
     return longest;
 }
 
 /* The point that column `column` of `columns` shows. */
 static int way_point(int column, int columns, int length) { return (column + 1) * length / columns - 1; }
+
+static void add_what(struct text *rows, const struct ps_comparison_row *row) {
+    text_add(rows, "%s\t%s\t%s\t%d", row->method, row->schedule, row->weights, row->workers);
+}
 
 static void add_way_head(struct text *rows, const struct ps_comparison_row *longest, int columns) {
     text_add(rows, "method\tschedule\tweights\tworkers");
@@ -92,24 +108,55 @@ static void add_way_head(struct text *rows, const struct ps_comparison_row *long
     text_add(rows, "\n");
 }
 
-/* The table of the ways, "" where nothing was validated; NULL: no memory. */
-static char *way_table(const struct ps_comparison *comparison) {
+/* Adds the table of tab-separated `rows`, under a title; nothing where there are none. */
+static void add_table(struct text *out, const char *title, struct text *rows) {
+    if (rows->length == 0) return;
+    text_add(out, "\n%s\n\n", title);
+    text_add_table(out, rows);
+}
+
+static void add_ways(const struct ps_comparison *comparison, struct text *out) {
     struct text rows = {0};
+    char title[64] = "", value[32];
     const int length = way_length(comparison), columns = length < WAY_COLUMNS ? length : WAY_COLUMNS;
-    bool head = false;
-    if (length < 2) return calloc(1, 1);
-    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+    for (int r = 0; r < ps_comparison_count(comparison) && length > 1; r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         if (!row.trained || row.point_count != length) continue;
-        if (!head) add_way_head(&rows, &row, columns);
-        head = true;
-        text_add(&rows, "%s\t%s\t%s\t%d", row.method, row.schedule, row.weights, row.workers);
-        for (int c = 0; c < columns; c++) text_add(&rows, "\t%.4f", row.points[way_point(c, columns, length)].valid_accuracy);
+        if (!rows.length) add_way_head(&rows, &row, columns);
+        snprintf(title, sizeof title, "validation %s", metric_looks[row.metric].words);
+        add_what(&rows, &row);
+        for (int c = 0; c < columns; c++) {
+            snprintf(value, sizeof value, metric_looks[row.metric].format,
+                     ps_run_point_metric(&row.points[way_point(c, columns, length)], row.metric));
+            text_add(&rows, "\t%s", value);
+        }
         text_add(&rows, "\n");
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
-    free(source);
-    return table;
+    add_table(out, title, &rows);
+}
+
+/* What each worker took, of so many workers at most. */
+enum { MEMORY_COLUMNS = 16 };
+
+static void add_memory(const struct ps_comparison *comparison, struct text *out) {
+    struct text rows = {0};
+    char bytes[32];
+    int most = 0;
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        if (row.trained && row.run.workers > most && row.run.workers <= MEMORY_COLUMNS) most = row.run.workers;
+    }
+    if (most > 1) text_add(&rows, "method\tschedule\tweights\tworkers");
+    for (int w = 0; w < most && most > 1; w++) text_add(&rows, "\tworker %d", w);
+    for (int r = 0; r < ps_comparison_count(comparison) && most > 1; r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        if (!row.trained || row.run.workers > MEMORY_COLUMNS) continue;
+        text_add(&rows, "\n");
+        add_what(&rows, &row);
+        for (int w = 0; w < most; w++) text_add(&rows, "\t%s", w < row.run.workers ? text_bytes(row.memory_of[w], bytes) : "");
+    }
+    if (most > 1) text_add(&rows, "\n");
+    add_table(out, "memory", &rows);
 }
 
 static bool is_trained(const struct ps_comparison *comparison) {
@@ -120,22 +167,23 @@ static bool is_trained(const struct ps_comparison *comparison) {
 
 static char *trained_table(const struct ps_comparison *comparison) {
     struct text rows = {0}, out = {0};
-    text_add(&rows, "method\tschedule\tweights\tworkers\tloss\taccuracy\tvalid loss\tvalid accuracy\tbest\tin epoch\t"
-                    "samples/s\tpredicted\tlargest\tto target\tnote\n");
-    double target = 0;
+    struct ps_comparison_row any = ps_comparison_row(comparison, 0);
+    const struct metric_look *look = &metric_looks[any.metric];
+    char target[32];
+    bool other = any.metric != PS_METRIC_ACCURACY;
+    text_add(&rows,
+             "method\tschedule\tweights\tworkers\tloss\taccuracy\tvalid loss\tvalid accuracy\t%s%sbest\tin epoch\t"
+             "samples/s\tpredicted\tlargest\tto target\tnote\n",
+             other ? look->words : "", other ? "\t" : "");
     for (int r = 0; r < ps_comparison_count(comparison); r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         add_trained_row(&rows, &row);
-        target = row.target_accuracy;
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL, *way = way_table(comparison);
-    text_add(&out, "%s", table ? table : "");
-    if (target > 0) text_add(&out, "\ntarget: validation accuracy %.4f\n", target);
-    if (way && *way) text_add(&out, "\nvalidation accuracy\n\n%s", way);
-    if (!table || !way) out.failed = true;
-    free(source);
-    free(table);
-    free(way);
+    text_add_table(&out, &rows);
+    snprintf(target, sizeof target, look->format, any.target);
+    if (any.target > 0) text_add(&out, "\ntarget: validation %s %s\n", look->words, target);
+    add_ways(comparison, &out);
+    add_memory(comparison, &out);
     return text_take(&out);
 }
 
@@ -168,14 +216,11 @@ static char *largest_table(const struct ps_comparison *comparison) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         add_largest_row(&rows, &row);
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     text_add(&out,
              "%s, the largest number of %s that fits; what its fullest worker needs, a mini-batch of it, speed-up over one "
-             "worker with memory enough\n\n%s",
-             ps_comparison_model(comparison), key, table ? table : "");
-    if (!table) out.failed = true;
-    free(source);
-    free(table);
+             "worker with memory enough\n\n",
+             ps_comparison_model(comparison), key);
+    text_add_table(&out, &rows);
     return text_take(&out);
 }
 
@@ -190,14 +235,11 @@ char *ps_comparison_table(const struct ps_comparison *comparison) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         add_row(&rows, &row);
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     text_add(&out,
              "%s, a mini-batch in steady state; speed-up over one worker, largest memory and copies of the weights of a "
-             "worker\n\n%s",
-             ps_comparison_model(comparison), table ? table : "");
-    if (!table) out.failed = true;
-    free(source);
-    free(table);
+             "worker\n\n",
+             ps_comparison_model(comparison));
+    text_add_table(&out, &rows);
     return text_take(&out);
 }
 
@@ -217,9 +259,17 @@ static void set_run(json_t *object, const struct ps_comparison_row *row) {
     json_object_set_new(object, "measured_bytes", json_integer(row->measured_bytes));
     set_number(object, "top5", row->run.top5);
     set_number(object, "valid_top5", row->run.valid_top5);
+    set_number(object, "valid_perplexity", row->run.valid_perplexity);
+    set_number(object, "valid_bleu", row->run.valid_bleu);
+    json_t *memory = json_array();
+    for (int w = 0; w < row->run.workers; w++) json_array_append_new(memory, json_integer((json_int_t)row->memory_of[w]));
+    json_object_set_new(object, "memory_bytes", memory);
     set_number(object, "best_valid_accuracy", row->best_valid_accuracy);
+    json_object_set_new(object, "metric", json_string(metric_looks[row->metric].name));
+    set_number(object, "best", row->best);
     if (row->best_epoch > 0) json_object_set_new(object, "best_epoch", json_integer(row->best_epoch));
-    if (row->target_accuracy > 0) set_number(object, "target_accuracy", row->target_accuracy);
+    if (row->target > 0) set_number(object, "target", row->target);
+    if (row->target > 0 && row->metric == PS_METRIC_ACCURACY) set_number(object, "target_accuracy", row->target);
     set_number(object, "target_s", row->target_s);
     if (row->target_epoch > 0) json_object_set_new(object, "target_epoch", json_integer(row->target_epoch));
     json_t *points = json_array();
@@ -230,6 +280,8 @@ static void set_run(json_t *object, const struct ps_comparison_row *row) {
         set_number(entry, "accuracy", point->accuracy);
         set_number(entry, "valid_loss", point->valid_loss);
         set_number(entry, "valid_accuracy", point->valid_accuracy);
+        set_number(entry, "valid_perplexity", point->valid_perplexity);
+        set_number(entry, "valid_bleu", point->valid_bleu);
         set_number(entry, "training_s", point->training_s);
         json_array_append_new(points, entry);
     }

@@ -4,7 +4,6 @@
  * worker, or the largest network that fits (BaPipe's Table IV).
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -72,15 +71,12 @@ char *ps_comparison_grid(const struct ps_comparison *comparison) {
         }
         text_add(&rows, "\n");
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
     if (ps_comparison_largest(comparison))
-        text_add(&out, "%s: the largest number of %s that fits, and its parameters; -: no plan\n\n%s",
-                 ps_comparison_model(comparison), ps_comparison_largest(comparison), table ? table : "");
+        text_add(&out, "%s: the largest number of %s that fits, and its parameters; -: no plan\n\n",
+                 ps_comparison_model(comparison), ps_comparison_largest(comparison));
     else
-        text_add(&out, "%s: a mini-batch in steady state every ..., and speed-up over one worker; -: no plan\n\n%s",
-                 ps_comparison_model(comparison), table ? table : "");
-    if (!table) out.failed = true;
-    free(source);
-    free(table);
+        text_add(&out, "%s: a mini-batch in steady state every ..., and speed-up over one worker; -: no plan\n\n",
+                 ps_comparison_model(comparison));
+    text_add_table(&out, &rows);
     return text_take(&out);
 }

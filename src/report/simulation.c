@@ -36,11 +36,8 @@ static void add_throughput(struct text *text, double samples_per_s) {
 }
 
 void report_add_table(struct text *text, struct text *rows) {
-    char *source = text_take(rows), *table = source ? text_table(source) : NULL;
-    text_add(text, "\n%s", table ? table : "");
-    if (!table) text->failed = true;
-    free(source);
-    free(table);
+    text_add(text, "\n");
+    text_add_table(text, rows);
 }
 
 char *ps_simulation_table(const struct ps_simulation *simulation) {

@@ -6,8 +6,12 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 
 #define WATCH_EVERY_S 0.05
+/* A thread that slept goes on some 0.1 ms late on a virtual machine, and whoever wakes it loses half as much; layers may be no
+ * longer than that. Most waits are shorter than this. */
+#define LOOK_ON_S 5e-3
 /* After a loss, until a thread that is still at its instruction is abandoned. */
 #define END_WITHIN_S 2.0
 
@@ -126,6 +130,7 @@ static void crew_fail(struct crew *crew, enum ps_status status, const struct ps_
     pthread_mutex_unlock(&crew->lock);
     atomic_store(&crew->failed, true);
     crew->transport_class->stop(crew->transport);
+    if (crew->turns) turns_stop(crew->turns);
 }
 
 /* ------------------------------------------------------------------- segments */
@@ -176,14 +181,68 @@ static enum step run_until_waiting(struct crew *crew, int number) {
     return step;
 }
 
+/* Waits for the block without sleeping, up to a limit: who sleeps wakes up late, and a block that is nearly there is the usual case. */
+static void look_on(const struct crew *crew, int part, enum block_kind kind, int slot) {
+    double until = clock_now() + LOOK_ON_S;
+    while (!crew->transport_class->settled(crew->transport, part, kind, slot) && clock_now() < until &&
+           !atomic_load_explicit(&crew->failed, memory_order_relaxed))
+        clock_pause();
+}
+
 static void run_on_own_thread(struct crew *crew, int number) {
     const struct interpreter *interpreter = &crew->interpreters[number];
     while (run_until_waiting(crew, number) == STEP_WAITING) {
         int part = programs_part(crew->segment.programs, number, interpreter->program->code[interpreter->next].stage);
+        if (crew->looks_on) look_on(crew, part, interpreter->waiting_kind, interpreter->waiting_slot);
         if (!crew->transport_class->wait(crew->transport, part, interpreter->waiting_kind, interpreter->waiting_slot)) return;
     }
     if (crew->transport_class->drain) crew->transport_class->drain(crew->transport);
     note_place(crew, number, PLACE_AT_END);
+}
+
+/* Have all weights that travel arrived? */
+static bool weights_settled(const struct crew *crew, int number) {
+    const struct worker *worker = &crew->workers[number];
+    for (int i = 0; i < worker->stage_count; i++) {
+        const struct worker_stage *stage = &worker->stages[i];
+        bool split = programs_split(crew->segment.programs, stage->number);
+        for (int slot = 0; split && slot < stage->slots.weights; slot++)
+            if (!crew->transport_class->settled(crew->transport, stage->part, BLOCK_WEIGHTS, slot)) return false;
+    }
+    return true;
+}
+
+/* One computation of the worker and the transfers that follow it, as far as it gets. */
+static enum turn take_turn(struct crew *crew, int number) {
+    struct interpreter *interpreter = &crew->interpreters[number];
+    struct ps_error error = {0};
+    enum step step = STEP_DONE;
+    bool came_on = false, computed = false;
+    while (step == STEP_DONE && !atomic_load_explicit(&crew->failed, memory_order_relaxed)) {
+        bool ends = interpreter->next == interpreter->program->count;
+        bool computes = !ends && instruction_computes(&interpreter->program->code[interpreter->next]);
+        if (computed && computes) break;
+        if (came_on) note_place(crew, number, PLACE_AT_WORK);
+        step = interpreter_step(interpreter, &error);
+        came_on = came_on || step == STEP_DONE;
+        computed = computed || computes;
+    }
+    if (step == STEP_FAILED) crew_fail(crew, error.status, &error);
+    if (step == STEP_FINISHED && weights_settled(crew, number)) {
+        worker_end_segment(&crew->workers[number]);
+        note_place(crew, number, PLACE_AT_END);
+        return TURN_FINISHED;
+    }
+    if (came_on) note_place(crew, number, PLACE_WAITING);
+    return came_on ? TURN_CAME_ON : TURN_WAITS;
+}
+
+static void run_turns(struct crew *crew) {
+    for (int number; (number = turns_take(crew->turns)) >= 0;) {
+        struct device *device = crew->workers[number].device;
+        if (device->class->attach) device->class->attach(device);
+        turns_give(crew->turns, number, take_turn(crew, number));
+    }
 }
 
 static void *thread_main(void *argument) {
@@ -198,7 +257,10 @@ static void *thread_main(void *argument) {
         if (crew->leave) break;
         done = crew->segments;
         pthread_mutex_unlock(&crew->lock);
-        run_on_own_thread(crew, member->number);
+        if (crew->turns)
+            run_turns(crew);
+        else
+            run_on_own_thread(crew, member->number);
         pthread_mutex_lock(&crew->lock);
         if (--crew->running == 0) pthread_cond_signal(&crew->over);
     }
@@ -289,16 +351,19 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
         struct device *device = crew->workers[number].device;
         if (device->class->not_before) device->class->not_before(device, crew->segment_started_s);
     }
+    if (crew->turns) turns_start(crew->turns, crew->first_here, crew->end_here);
     if (crew->transport_class->own_threads) {
         pthread_mutex_lock(&crew->lock);
         crew->segments++;
-        crew->running = crew->end_here - crew->first_here;
+        crew->running = crew->threads;
         pthread_cond_broadcast(&crew->begin);
         pthread_mutex_unlock(&crew->lock);
         wait_for_threads(crew, watch, context);
     } else {
         run_in_turn(crew, watch, context);
     }
+    /* Where it stands at last. */
+    if (crew->status != PS_OK) tell_place(crew);
     if (crew->status != PS_OK && error) *error = crew->error;
     return crew->status;
 }
@@ -306,7 +371,8 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
 /* ---------------------------------------------------------------- start and end */
 
 static enum ps_status start_threads(struct crew *crew, struct ps_error *error) {
-    for (int number = crew->first_here; number < crew->end_here; number++) {
+    int end = crew->turns ? crew->first_here + crew->cores : crew->end_here;
+    for (int number = crew->first_here; number < end; number++) {
         struct crew_member *member = &crew->members[crew->threads];
         *member = (struct crew_member){.crew = crew, .number = number};
         int code = pthread_create(&member->thread, NULL, thread_main, member);
@@ -314,6 +380,21 @@ static enum ps_status start_threads(struct crew *crew, struct ps_error *error) {
         crew->threads++;
     }
     return PS_OK;
+}
+
+/* Of this run, on the host of this process. */
+static int workers_on_host(const struct crew *crew) {
+    const struct processes *processes = crew->processes;
+    return processes->count > 1 ? processes_on_host(processes, processes->rank) : crew->worker_count;
+}
+
+/* A device that only waits needs no core, and one that waits to seem slower should not have one meanwhile. */
+static enum ps_status share_cores(struct crew *crew, const struct worker_options *worker, struct ps_error *error) {
+    int workers = workers_on_host(crew), cores = cores_usable() / worker->threads;
+    crew->cores = cores > 1 ? cores : 1;
+    crew->looks_on = crew->real && workers <= cores;
+    bool share = crew->real && workers > cores && crew->transport_class->own_threads;
+    return share && crew->processes->count == 1 && !worker->emulated ? turns_create(workers, &crew->turns, error) : PS_OK;
 }
 
 static enum ps_status initialize_weights(struct crew *crew, struct ps_error *error) {
@@ -334,6 +415,7 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
         for (int i = 0; i < crew->workers[number].stage_count; i++)
             crew->sizes[crew->workers[number].stages[i].number] = crew->workers[number].stages[i].sizes;
     }
+    TRY(share_cores(crew, worker, error));
     if (crew->real) TRY(initialize_weights(crew, error));
     /* Page faults belong to no step of training. Only now, so that what the weights' making took for a while and gave back does not
      * come on top of the plan. A clock's blocks, of any size, are never read or written. */
@@ -364,6 +446,7 @@ void crew_destroy(struct crew *crew) {
     pthread_cond_broadcast(&crew->begin);
     pthread_mutex_unlock(&crew->lock);
     for (int thread = 0; thread < crew->threads; thread++) pthread_join(crew->members[thread].thread, NULL);
+    turns_destroy(crew->turns);
     if (crew->transport) crew->transport_class->destroy(crew->transport);
     for (int number = 0; number < crew->worker_count; number++) worker_destroy(&crew->workers[number]);
     pthread_cond_destroy(&crew->over);

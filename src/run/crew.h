@@ -13,14 +13,17 @@
 
 #include "program/interpreter.h"
 #include "run/transport.h"
+#include "run/turns.h"
 #include "run/watchdog.h"
 #include "run/worker.h"
+#include "run/writing.h"
 
 /* What all workers execute next. */
 struct segment {
     const struct ps_programs *programs;
-    bool training;      /* false: evaluation */
-    int64_t first_step; /* mini-batches trained before; of an evaluation: its first batch, 0 */
+    bool training;                 /* false: evaluation */
+    int64_t first_step;            /* mini-batches trained before; of an evaluation: its first batch, 0 */
+    const struct writing *writing; /* of an evaluation: sentences that get their next tokens; NULL: none */
 };
 
 /* What the last stage saw of one mini-batch. */
@@ -42,9 +45,10 @@ struct crew {
     const struct update_rule *rule;
     const struct transport_class *transport_class;
     uint64_t seed;
-    bool real;   /* the device computes numbers */
-    int samples; /* of a micro-batch, as the graph counts them */
-    int labels;  /* of a sample */
+    bool real;     /* the device computes numbers */
+    bool looks_on; /* there is a core for each worker: who waits looks on for a while before he sleeps */
+    int samples;   /* of a micro-batch, as the graph counts them */
+    int labels;    /* of a sample */
 
     struct worker *workers;
     int worker_count;
@@ -63,7 +67,9 @@ struct crew {
 
     /* Threads; `lock` guards what follows. */
     struct crew_member *members;
-    int threads; /* started */
+    int threads;         /* started */
+    int cores;           /* on which so many workers can compute at once */
+    struct turns *turns; /* that the workers take on them, where there are more; NULL: each has a thread of its own */
     pthread_mutex_t lock;
     pthread_cond_t begin, over;
     int64_t segments; /* started so far */

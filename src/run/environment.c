@@ -48,6 +48,11 @@ static enum ps_status load_images(struct crew *crew, struct worker *worker, cons
     size_t floats = data->image_floats * (size_t)crew->samples;
     memcpy(stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]], data->batch.images + (size_t)place * floats,
            floats * sizeof(float));
+    if (crew->segment.writing) {
+        int64_t first = (int64_t)instruction->micro_batch * crew->samples;
+        writing_put(crew->segment.writing, first, crew->samples, data->image_floats,
+                    stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]]);
+    }
     release_batch(crew, data, stage, instruction->micro_batch);
     return PS_OK;
 }
@@ -208,7 +213,11 @@ static enum ps_status forward(void *context, int number, const struct instructio
     struct stage_result result = {0};
     TRY(stage_forward(stage->stage, &blocks, &step, &result, error));
     finish(crew, worker);
-    return crew->real && last ? record_loss(crew, stage, instruction, &result, error) : PS_OK;
+    if (!crew->real || !last) return PS_OK;
+    if (!crew->segment.writing) return record_loss(crew, stage, instruction, &result, error);
+    int64_t first_sample = (int64_t)instruction->micro_batch * crew->samples;
+    writing_take(crew->segment.writing, first_sample, crew->samples, stage_probabilities(stage->stage, &blocks));
+    return PS_OK;
 }
 
 static enum ps_status recompute(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
@@ -355,20 +364,15 @@ static bool settled(void *context, int number, int stage, enum block_kind kind, 
 
 /* --------------------------------------------------------------------- watching */
 
-static bool computes(const struct instruction *instruction) {
-    enum action action = opcode_table[instruction->op].action;
-    return action != ACTION_SEND && action != ACTION_RECEIVE && action != ACTION_REDUCE;
-}
-
 static void before(void *context, int number, const struct instruction *instruction) {
     struct crew *crew = context;
-    if (computes(instruction)) crew->workers[number].started_s = clock_now();
+    if (instruction_computes(instruction)) crew->workers[number].started_s = clock_now();
 }
 
 static void after(void *context, int number, const struct instruction *instruction) {
     struct crew *crew = context;
     struct worker *worker = &crew->workers[number];
-    if (!crew->segment.training || !computes(instruction)) return;
+    if (!crew->segment.training || !instruction_computes(instruction)) return;
     double now = clock_now();
     worker->busy_s += now - worker->started_s;
     struct recorder *recorder = &worker->recorder;

@@ -15,6 +15,13 @@
 
 enum { BATCH_DEFAULT = 64, BATCHES_AHEAD = 2 };
 
+/* A network on the device, with its weights. */
+struct network {
+    struct stage *stage;
+    struct memory_block memory;
+    struct stage_blocks blocks;
+};
+
 struct evaluator {
     const struct ps_evaluate_options *options;
     int batch;
@@ -23,9 +30,7 @@ struct evaluator {
     struct vocabulary *words[2]; /* the run's, where it has some */
     struct samples samples;
     struct device *device;
-    struct stage *stage;
-    struct memory_block memory;
-    struct stage_blocks blocks;
+    struct network network;
     struct loader *loader;
 };
 
@@ -70,27 +75,38 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
     return loader_create(&loader, &evaluator->loader, error);
 }
 
-static enum ps_status make_stage(struct evaluator *evaluator, struct ps_error *error) {
-    const struct graph *graph = evaluator->model->graph;
+static enum ps_status open_device(struct evaluator *evaluator, struct ps_error *error) {
     const char *name = evaluator->options->device ? evaluator->options->device : "cpu";
     struct device_options options = {.threads = evaluator->options->threads > 0 ? evaluator->options->threads : 1};
     TRY(device_open(name, &options, &evaluator->device, error));
     const struct device_class *class = evaluator->device->class;
     if (!class->real) return error_set(error, PS_USAGE, "--device: %s computes no numbers", name);
     if (class->attach) class->attach(evaluator->device);
-    TRY(stage_create(evaluator->device, graph, 0, graph->layer_count - 1, evaluator->batch, &evaluator->stage, error));
-    struct stage_sizes sizes = stage_sizes(evaluator->stage);
+    return PS_OK;
+}
+
+/* All layers of `graph`, whose parameters are the model's, as one stage. */
+static enum ps_status make_network(struct evaluator *evaluator, const struct graph *graph, struct ps_error *error) {
+    struct network *network = &evaluator->network;
+    TRY(stage_create(evaluator->device, graph, 0, graph->layer_count - 1, evaluator->batch, &network->stage, error));
+    struct stage_sizes sizes = stage_sizes(network->stage);
     const int64_t pieces[] = {sizes.parameter_bytes, sizes.statistics_bytes, sizes.input_bytes, sizes.stash_bytes,
                               sizes.workspace_bytes};
     enum { PIECES = sizeof pieces / sizeof *pieces };
     size_t total = 0;
     for (int i = 0; i < PIECES; i++) total += memory_align((size_t)pieces[i]);
-    TRY(memory_block_take(&evaluator->memory, total, "evaluation", error));
+    TRY(memory_block_take(&network->memory, total, "evaluation", error));
     void *place[PIECES];
-    for (int i = 0; i < PIECES; i++) place[i] = memory_block_carve(&evaluator->memory, (size_t)pieces[i]);
-    evaluator->blocks = (struct stage_blocks){
+    for (int i = 0; i < PIECES; i++) place[i] = memory_block_carve(&network->memory, (size_t)pieces[i]);
+    network->blocks = (struct stage_blocks){
         .weights = place[0], .statistics = place[1], .input = place[2], .stash = place[3], .workspace = place[4]};
-    return weight_files_load(&evaluator->weights, graph, evaluator->stage, place[0], place[1], error);
+    return weight_files_load(&evaluator->weights, graph, network->stage, place[0], place[1], error);
+}
+
+static void free_network(struct evaluator *evaluator) {
+    stage_destroy(evaluator->network.stage);
+    memory_block_release(&evaluator->network.memory);
+    evaluator->network = (struct network){0};
 }
 
 static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, struct stage_result *sum, struct ps_error *error) {
@@ -98,10 +114,10 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     size_t bytes = (size_t)(shape->channels * shape->height * shape->width) * (size_t)evaluator->batch * sizeof(float);
     struct loaded_batch batch;
     TRY(loader_get(evaluator->loader, number, &batch, error));
-    memcpy(evaluator->blocks.input, batch.images, bytes);
+    memcpy(evaluator->network.blocks.input, batch.images, bytes);
     struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
     struct stage_result result = {0};
-    TRY(stage_forward(evaluator->stage, &evaluator->blocks, &step, &result, error));
+    TRY(stage_forward(evaluator->network.stage, &evaluator->network.blocks, &step, &result, error));
     if (evaluator->device->class->finish) evaluator->device->class->finish(evaluator->device);
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
@@ -111,18 +127,18 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     return PS_OK;
 }
 
-/* Translates what is a translation; `bleu` stays NaN for other data. */
-static enum ps_status run_translation(struct evaluator *evaluator, double *bleu, struct ps_error *error) {
+static enum ps_status translate_samples(struct evaluator *evaluator, const struct graph *graph, double *bleu,
+                                        struct ps_error *error) {
     const struct ps_evaluate_options *options = evaluator->options;
-    if (!dataset_has_pairs(evaluator->samples.dataset)) return PS_OK;
-    struct translation_options translation = {.stage = evaluator->stage,
-                                              .graph = evaluator->model->graph,
-                                              .blocks = evaluator->blocks,
+    struct bleu counts = {0};
+    struct text sentences = {0};
+    TRY(make_network(evaluator, graph, error));
+    struct translation_options translation = {.stage = evaluator->network.stage,
+                                              .graph = graph,
+                                              .blocks = evaluator->network.blocks,
                                               .rows = evaluator->batch,
                                               .beam = options->beam > 0 ? options->beam : 1,
                                               .samples = &evaluator->samples};
-    struct bleu counts = {0};
-    struct text sentences = {0};
     if (options->translations) translation.sentences = &sentences;
     enum ps_status status = translate(&translation, &counts, error);
     char *text = text_take(&sentences);
@@ -130,6 +146,19 @@ static enum ps_status run_translation(struct evaluator *evaluator, double *bleu,
     if (status == PS_OK && options->translations) status = file_write(options->translations, text, strlen(text), error);
     free(text);
     if (status == PS_OK) *bleu = bleu_score(&counts);
+    return status;
+}
+
+/* Translates what is a translation, with a network that takes the place of the one that was evaluated; `bleu` stays NaN for other
+ * data. */
+static enum ps_status run_translation(struct evaluator *evaluator, double *bleu, struct ps_error *error) {
+    struct ps_model *stepping;
+    if (!dataset_has_pairs(evaluator->samples.dataset)) return PS_OK;
+    free_network(evaluator);
+    TRY(model_create_stepping(evaluator->model->name, &stepping, error));
+    enum ps_status status = translate_samples(evaluator, stepping->graph, bleu, error);
+    free_network(evaluator);
+    ps_model_destroy(stepping);
     return status;
 }
 
@@ -147,7 +176,8 @@ static enum ps_status check_translation(const struct evaluator *evaluator, struc
 static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *evaluation, struct ps_error *error) {
     TRY(open_inputs(evaluator, error));
     TRY(check_translation(evaluator, error));
-    TRY(make_stage(evaluator, error));
+    TRY(open_device(evaluator, error));
+    TRY(make_network(evaluator, evaluator->model->graph, error));
     int64_t batches = loader_batches(evaluator->loader);
     struct stage_result sum = {0};
     for (int64_t number = 0; number < batches; number++) {
@@ -173,9 +203,8 @@ enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_
     struct evaluator evaluator = {.options = options, .batch = options->batch > 0 ? options->batch : BATCH_DEFAULT};
     enum ps_status status = run(&evaluator, evaluation, error);
     loader_destroy(evaluator.loader);
-    stage_destroy(evaluator.stage);
+    free_network(&evaluator);
     if (evaluator.device) device_close(evaluator.device);
-    memory_block_release(&evaluator.memory);
     samples_close(&evaluator.samples);
     for (int v = 0; v < 2; v++) vocabulary_destroy(evaluator.words[v]);
     weight_files_close(&evaluator.weights);

@@ -2,22 +2,17 @@
 #include "run/predict.h"
 
 #include <math.h>
-#include <sched.h>
 #include <string.h>
+
+#include "base/cores.h"
 
 /* Longer segments are simulated this far and continued with the period. */
 enum { SIMULATED_BATCHES = 64 };
 
-static int usable_cores(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 int predict_at_once(const struct job *job) {
     if (!job->transport->own_threads) return 1;
     if (!job->device->real) return 0;
-    int workers = usable_cores() / job->threads;
+    int workers = cores_usable() / job->threads;
     return workers > 1 ? workers : 1;
 }
 

@@ -88,12 +88,16 @@ enum ps_status processes_check(const struct processes *processes, struct ps_erro
 void processes_lose(struct processes *processes, const struct process_loss *loss);
 /* Which process was lost, where one was. */
 bool processes_lost(const struct processes *processes, struct process_loss *loss);
+/* Then: waits until the others have told where they stand at last, and left; not for the one that was lost. */
+void processes_hear_out(const struct processes *processes, double seconds);
 /* Is it for this process to say what ended the run? Rank 0's, or rank 1's where rank 0 is gone. */
 bool processes_speaks(const struct processes *processes);
 
 /* Do two ranks share a host's memory, so that one could open what the other has there? Does any rank share that of `rank`? */
 bool processes_share_memory(const struct processes *processes, int rank, int other);
 bool processes_has_neighbours(const struct processes *processes, int rank);
+/* Ranks on the host of `rank`, itself included. */
+int processes_on_host(const struct processes *processes, int rank);
 
 /* *data of rank 0 (borrowed) becomes a copy (free()) at all others. All call it. */
 enum ps_status processes_broadcast(struct processes *processes, void **data, size_t *size, struct ps_error *error);

@@ -84,18 +84,24 @@ static enum ps_status add_lengths(const struct ps_plan *plan, const struct segme
     return PS_OK;
 }
 
+static enum ps_status add_evaluation(struct program_set *set, int64_t micro_batches, struct ps_programs **programs,
+                                     struct ps_error *error) {
+    if (micro_batches == 0) return PS_OK;
+    TRY(lower_evaluation(set->entries[0].programs, (int)micro_batches, programs, error));
+    count_slots(set, *programs);
+    return PS_OK;
+}
+
 enum ps_status program_set_create(const struct ps_plan *plan, const struct segment_lengths *lengths, int64_t evaluation_batches,
-                                  struct program_set *out, struct ps_error *error) {
+                                  int64_t writing_batches, struct program_set *out, struct ps_error *error) {
     struct program_set set = {0};
     enum ps_status status = PS_OK;
     if (evaluation_batches > 1 << 24)
         status =
             error_set(error, PS_USAGE, "--valid: %lld micro-batches are too many to evaluate", (long long)evaluation_batches);
     if (status == PS_OK) status = add_lengths(plan, lengths, &set, error);
-    if (status == PS_OK && evaluation_batches > 0) {
-        status = lower_evaluation(set.entries[0].programs, (int)evaluation_batches, &set.evaluation, error);
-        if (status == PS_OK) count_slots(&set, set.evaluation);
-    }
+    if (status == PS_OK) status = add_evaluation(&set, evaluation_batches, &set.evaluation, error);
+    if (status == PS_OK) status = add_evaluation(&set, writing_batches, &set.writing, error);
     if (status != PS_OK) {
         program_set_free(&set);
         return status;
@@ -107,6 +113,7 @@ enum ps_status program_set_create(const struct ps_plan *plan, const struct segme
 void program_set_free(struct program_set *set) {
     for (int i = 0; i < set->count; i++) ps_programs_destroy(set->entries[i].programs);
     ps_programs_destroy(set->evaluation);
+    ps_programs_destroy(set->writing);
     free(set->slots);
     *set = (struct program_set){0};
 }

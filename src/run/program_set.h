@@ -35,12 +35,14 @@ struct program_set {
     } entries[PROGRAM_SET_MAX];
     int count;
     struct ps_programs *evaluation; /* NULL: none */
+    struct ps_programs *writing;    /* the same for the first micro-batches of it; NULL: none */
     struct stage_slots *slots;      /* per part: the most that any of the programs uses */
 };
 
-/* PS_USAGE: segments of too many lengths. `evaluation_batches` micro-batches in an evaluation; 0: there is none. */
+/* PS_USAGE: segments of too many lengths. `evaluation_batches` micro-batches in an evaluation, `writing_batches` where sentences
+ * are written; 0: there is none. */
 enum ps_status program_set_create(const struct ps_plan *plan, const struct segment_lengths *lengths, int64_t evaluation_batches,
-                                  struct program_set *set, struct ps_error *error);
+                                  int64_t writing_batches, struct program_set *set, struct ps_error *error);
 void program_set_free(struct program_set *set);
 const struct ps_programs *program_set_find(const struct program_set *set, int batches);
 /* Mini-batches of the longest segment. */

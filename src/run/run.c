@@ -22,6 +22,7 @@ enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *err
                                       .valid_accuracy = NAN,
                                       .perplexity = NAN,
                                       .valid_perplexity = NAN,
+                                      .valid_bleu = NAN,
                                       .samples_per_s = NAN,
                                       .predicted_samples_per_s = NAN,
                                       .top5 = NAN,
@@ -47,6 +48,13 @@ int ps_run_point_count(const struct ps_run *run) { return run->point_count; }
 
 struct ps_run_point ps_run_point(const struct ps_run *run, int point) {
     return run->points[point];
+}
+
+double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metric) {
+    const double of[] = {[PS_METRIC_ACCURACY] = point->valid_accuracy,
+                         [PS_METRIC_BLEU] = point->valid_bleu,
+                         [PS_METRIC_PERPLEXITY] = point->valid_perplexity};
+    return of[metric];
 }
 
 void ps_run_destroy(struct ps_run *run) {
@@ -99,6 +107,7 @@ json_t *run_document(const struct ps_run *run) {
     run_set_number(root, "valid_top5", info->valid_top5);
     run_set_number(root, "perplexity", info->perplexity);
     run_set_number(root, "valid_perplexity", info->valid_perplexity);
+    run_set_number(root, "valid_bleu", info->valid_bleu);
     run_set_number(root, "lr", run->lr);
     run_set_number(root, "samples_per_s", info->samples_per_s);
     run_set_number(root, "predicted_samples_per_s", info->predicted_samples_per_s);
@@ -128,25 +137,24 @@ static const char *shown(double number, const char *format, double factor, char 
 static void add_learning(const struct ps_run_info *info, struct text *text) {
     const struct {
         const char *data;
-        double loss, accuracy, top5, perplexity;
-    } figures[] = {{"training, last epoch", info->loss, info->accuracy, info->top5, info->perplexity},
-                   {"validation", info->valid_loss, info->valid_accuracy, info->valid_top5, info->valid_perplexity}};
-    bool top5 = isfinite(info->top5), perplexity = isfinite(info->perplexity);
+        double loss, accuracy, top5, perplexity, bleu;
+    } figures[] = {
+        {"training, last epoch", info->loss, info->accuracy, info->top5, info->perplexity, NAN},
+        {"validation", info->valid_loss, info->valid_accuracy, info->valid_top5, info->valid_perplexity, info->valid_bleu}};
+    bool top5 = isfinite(info->top5), perplexity = isfinite(info->perplexity), bleu = isfinite(info->valid_bleu);
     char a[32], b[32];
     struct text rows = {0};
-    text_add(&rows, "\tloss\taccuracy%s%s\n", top5 ? "\ttop 5" : "", perplexity ? "\tperplexity" : "");
+    text_add(&rows, "\tloss\taccuracy%s%s%s\n", top5 ? "\ttop 5" : "", perplexity ? "\tperplexity" : "", bleu ? "\tBLEU" : "");
     for (int f = 0; f < 2; f++) {
         text_add(&rows, "%s\t%s\t%s", figures[f].data, shown(figures[f].loss, "%.4f", 1, a),
                  shown(figures[f].accuracy, "%.2f%%", 100, b));
         if (top5) text_add(&rows, "\t%s", shown(figures[f].top5, "%.2f%%", 100, a));
         if (perplexity) text_add(&rows, "\t%s", shown(figures[f].perplexity, "%.2f", 1, a));
+        if (bleu) text_add(&rows, "\t%s", shown(figures[f].bleu, "%.2f", 1, a));
         text_add(&rows, "\n");
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
-    text_add(text, "\n%s", table ? table : "");
-    if (!table) text->failed = true;
-    free(source);
-    free(table);
+    text_add(text, "\n");
+    text_add_table(text, &rows);
 }
 
 static void add_comparison(const struct ps_run *run, struct text *text) {
@@ -161,11 +169,8 @@ static void add_comparison(const struct ps_run *run, struct text *text) {
         text_add(&rows, "memory of worker %d\t%s\t%s\t%.1f s\n", w, text_bytes(worker->planned_bytes, a),
                  text_bytes(worker->measured_bytes, b), worker->busy_s);
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
-    text_add(text, "\n%s", table ? table : "");
-    if (!table) text->failed = true;
-    free(source);
-    free(table);
+    text_add(text, "\n");
+    text_add_table(text, &rows);
 }
 
 char *ps_run_table(const struct ps_run *run) {

@@ -139,6 +139,7 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
     run_set_number(line, "valid_accuracy", entry->valid_accuracy);
     run_set_number(line, "valid_top5", entry->valid_top5);
     run_set_number(line, "valid_perplexity", entry->valid_perplexity);
+    run_set_number(line, "valid_bleu", entry->valid_bleu);
     run_set_number(line, "lr", entry->lr);
     run_set_number(line, "samples_per_s", entry->samples_per_s);
     run_set_number(line, "elapsed_s", entry->elapsed_s);

@@ -24,8 +24,8 @@ struct run_directory {
 /* A line of log.jsonl; numbers that are not finite are left out. */
 struct log_entry {
     int64_t step, epoch;
-    double loss, accuracy, top5, perplexity, valid_loss, valid_accuracy, valid_top5, valid_perplexity, lr, samples_per_s,
-        elapsed_s;
+    double loss, accuracy, top5, perplexity, valid_loss, valid_accuracy, valid_top5, valid_perplexity, valid_bleu, lr,
+        samples_per_s, elapsed_s;
     const struct ps_run_worker *predicted; /* each worker's prediction_error and newest_error; NULL: not measured here */
     int workers;
 };

@@ -31,12 +31,6 @@ static int host_of(const struct processes *processes, int rank) {
     return first;
 }
 
-static int ranks_of_host(const struct processes *processes, int rank) {
-    int count = 0;
-    for (int r = 0; r < processes->count; r++) count += processes->info[r].machine == processes->info[rank].machine;
-    return count;
-}
-
 /* The first rank with such a processor. */
 static int type_of(const struct processes *processes, int rank) {
     int first = 0;
@@ -44,7 +38,7 @@ static int type_of(const struct processes *processes, int rank) {
     return first;
 }
 
-bool survey_one_host(const struct processes *processes) { return ranks_of_host(processes, 0) == processes->count; }
+bool survey_one_host(const struct processes *processes) { return processes_on_host(processes, 0) == processes->count; }
 
 /* All wait for all. */
 static enum ps_status meet(struct processes *processes, struct ps_error *error) {
@@ -172,7 +166,7 @@ static void describe_devices(const struct processes *processes, const char *devi
     for (int rank = 0; rank < processes->count; rank++) {
         const struct process_info *info = &processes->info[rank];
         struct cluster_device *made = &cluster->devices[rank];
-        int sharing = ranks_of_host(processes, rank);
+        int sharing = processes_on_host(processes, rank);
         snprintf(made->type, sizeof made->type, "%s", device);
         if (sharing == 1)
             snprintf(made->name, sizeof made->name, "%s", info->host);

@@ -38,13 +38,14 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
 
 static void tell_segment(const struct trainer *trainer, const struct log_entry *entry) {
     if (!trainer->job.device->real) return;
-    char perplexity[32] = "";
+    char perplexity[32] = "", bleu[32] = "";
     if (isfinite(entry->valid_perplexity))
         snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", entry->valid_perplexity);
+    if (isfinite(entry->valid_bleu)) snprintf(bleu, sizeof bleu, ", BLEU %.2f", entry->valid_bleu);
     if (isfinite(entry->valid_loss))
-        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; validation loss %.4f, accuracy %.2f%%%s; %.1f samples/s",
+        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; validation loss %.4f, accuracy %.2f%%%s%s; %.1f samples/s",
                  (long long)entry->epoch, (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->valid_loss,
-                 100 * entry->valid_accuracy, perplexity, entry->samples_per_s);
+                 100 * entry->valid_accuracy, perplexity, bleu, entry->samples_per_s);
     else
         log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; %.1f samples/s", (long long)entry->epoch,
                  (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->samples_per_s);
@@ -58,6 +59,8 @@ static enum ps_status note_point(struct trainer *trainer, const struct log_entry
                                                 .accuracy = entry->accuracy,
                                                 .valid_loss = entry->valid_loss,
                                                 .valid_accuracy = entry->valid_accuracy,
+                                                .valid_perplexity = entry->valid_perplexity,
+                                                .valid_bleu = entry->valid_bleu,
                                                 .training_s = trainer->training_s},
                          error);
 }
@@ -69,6 +72,7 @@ static enum ps_status note_end(struct trainer *trainer, double samples_per_s, st
     bool predictions;
     TRY(trainer_share_predictions(trainer, &predictions, error));
     if (evaluates) TRY(evaluate(trainer, &entry, error));
+    if (evaluates) TRY(trainer_translate(trainer, &entry.valid_bleu, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     entry.elapsed_s = clock_now() - trainer->started_s;
     if (predictions) {
@@ -131,6 +135,7 @@ static void note_figures(struct trainer *trainer) {
     info->valid_top5 = figures->valid_top5;
     info->perplexity = figures->perplexity;
     info->valid_perplexity = figures->valid_perplexity;
+    info->valid_bleu = figures->valid_bleu;
     info->wall_s = clock_now() - trainer->started_s;
     info->samples_per_s = (double)trainer->step * trainer->job.batch / trainer->training_s;
     info->checkpoint_stall_s = trainer->writer.stall_s;

@@ -76,6 +76,14 @@ static inline bool trainer_counts_top5(const struct trainer *trainer) {
     return trainer->job.model && trainer->job.model->classes > 5;
 }
 
+/* Sentences of the validation data that are translated at an evaluation. */
+static inline int64_t trainer_written(const struct trainer *trainer) {
+    int64_t wanted = trainer->options.valid_bleu;
+    return wanted < trainer->valid.count ? wanted : trainer->valid.count;
+}
+/* Translates them through the pipeline, with the newest weights (trainer_translate.c); *bleu is set at rank 0. */
+enum ps_status trainer_translate(struct trainer *trainer, double *bleu, struct ps_error *error);
+
 /* Figures of the epoch so far; the evaluation's are not known yet. */
 struct log_entry trainer_epoch_entry(const struct trainer *trainer, double samples_per_s);
 

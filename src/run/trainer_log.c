@@ -36,6 +36,7 @@ static struct log_entry make_entry(const struct trainer *trainer, const struct s
         .valid_accuracy = NAN,
         .valid_top5 = NAN,
         .valid_perplexity = NAN,
+        .valid_bleu = NAN,
         .lr = learning_rate_at(&trainer->rule.rate, step - 1),
         .samples_per_s = samples_per_s,
         .elapsed_s = now - trainer->started_s,

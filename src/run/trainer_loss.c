@@ -6,15 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "run/trainer_share.h"
 
 /* Last instructions that are told of each worker. */
 enum { LAST_INSTRUCTIONS = 6 };
-/* A beat comes five times a second: so long until all have told where they stand. */
-#define LAST_BEATS_S 0.3
+/* So long at most until all have told where they stand. They end within 2 s of the loss. */
+#define LAST_WORDS_S 4.0
 /* So far a worker's program is searched for what it needs of a lost one. */
 enum { INSTRUCTIONS_AHEAD = 64 };
 
@@ -150,7 +149,7 @@ void trainer_explain_loss(struct trainer *trainer, struct ps_error *error) {
     struct process_loss loss;
     if (!error || error->status != PS_WORKER_LOST || !find_loss(trainer, &loss)) return;
     if (!processes_speaks(trainer->processes)) return;
-    if (trainer->processes->count > 1) clock_sleep(LAST_BEATS_S);
+    processes_hear_out(trainer->processes, LAST_WORDS_S);
     char place[160];
     struct text text = {0};
     struct process_state state = state_of(trainer, loss.rank);

@@ -3,7 +3,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
+#include "data/pairs.h"
+#include "data/vocabulary.h"
 #include "run/predict.h"
 #include "run/survey.h"
 #include "run/trainer_share.h"
@@ -25,7 +28,10 @@ static enum ps_status open_data(struct trainer *trainer, struct ps_error *error)
     struct dataset_shape wanted = job_data_shape(trainer->job.model);
     TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
     memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
-    return options->valid ? samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error) : PS_OK;
+    if (options->valid) TRY(samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error));
+    if (options->valid_bleu == 0 || (options->valid && dataset_has_pairs(trainer->valid.dataset))) return PS_OK;
+    return error_set(error, PS_USAGE, "--valid-bleu: %s%s", options->valid ? options->valid : "needs --valid with",
+                     options->valid ? " are no pairs of sentences" : " pairs of sentences");
 }
 
 static bool runs_forward(const struct plan_stage *stage, int worker) {
@@ -105,7 +111,8 @@ static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *erro
 static enum ps_status lower_programs(struct trainer *trainer, struct ps_error *error) {
     const struct job *job = &trainer->job;
     int64_t evaluation = (trainer->valid.count + job->samples - 1) / job->samples;
-    return program_set_create(job->plan, &trainer->lengths, evaluation, &trainer->programs, error);
+    int64_t writing = (trainer_written(trainer) + job->samples - 1) / job->samples;
+    return program_set_create(job->plan, &trainer->lengths, evaluation, writing, &trainer->programs, error);
 }
 
 /* ------------------------------------------------------------------------- crew */
@@ -159,10 +166,9 @@ static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
                  text_bytes(m.buffers, t[4]), text_bytes(m.workspace, t[5]), text_bytes(worker_memory_total(&m), total),
                  limit > 0 ? text_bytes(limit, limit_text) : "-");
     }
-    char *source = text_take(&rows), *table = source ? text_table(source) : NULL;
+    char *table = text_take_table(&rows);
     if (table) error_hint(error, "%s", table);
     free(table);
-    free(source);
 }
 
 static enum ps_status check_memory(const struct trainer *trainer, struct ps_error *error) {
@@ -319,13 +325,30 @@ static enum ps_status make_crew(struct trainer *trainer, struct ps_error *error)
     return hire_crew(trainer, error);
 }
 
+/* A run that goes on reads the words that it was trained with, or none of its weights would fit them. */
+static enum ps_status check_words(const struct trainer *trainer, const struct vocabulary *const words[2],
+                                  struct ps_error *error) {
+    char path[4096];
+    struct vocabulary *before[2] = {NULL, NULL};
+    file_join(path, trainer->directory.path, "vocabulary.json");
+    if (!trainer->resumption.document || !file_exists(path)) return PS_OK;
+    TRY(vocabulary_read(path, before, error));
+    bool same = vocabulary_equal(words[0], before[0]) && vocabulary_equal(words[1], before[1]);
+    for (int v = 0; v < 2; v++) vocabulary_destroy(before[v]);
+    if (same) return PS_OK;
+    return error_set(error, PS_USAGE, "--data: %s has other words than the run was trained with, which are in %s",
+                     trainer->options.data, path);
+}
+
 static enum ps_status start_directory(struct trainer *trainer, struct ps_error *error) {
     if (!trainer_coordinates(trainer)) return PS_OK;
     if (!trainer->resumption.document)
         TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
     TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->resumption, trainer->step, error));
     const struct dataset *data = trainer->data.dataset;
-    return data ? run_directory_write_words(&trainer->directory, data->shape.words, error) : PS_OK;
+    if (!data || !trainer->directory.path) return PS_OK;
+    TRY(check_words(trainer, data->shape.words, error));
+    return run_directory_write_words(&trainer->directory, data->shape.words, error);
 }
 
 enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {

@@ -31,6 +31,9 @@ struct search {
     const struct translation_options *options;
     int64_t source, target, classes; /* positions; tokens of the target */
     int32_t *tokens, *next_tokens;   /* rows x target */
+    struct stage_blocks blocks;      /* the caller's, with: */
+    float *next_state;               /* where the state goes when the rows change places */
+    int *parents;                    /* the row whose hypothesis a row's goes on from */
     struct hypothesis *rows;
     struct candidate *candidates; /* the best so far, `beam` at most */
     int candidate_count;
@@ -85,10 +88,10 @@ static void offer(struct search *search, struct candidate candidate) {
     if (search->candidate_count < beam) search->candidate_count++;
 }
 
-/* All that the row's hypothesis can become with the token at `position`. */
-static void extend(struct search *search, int row, int64_t position, const float *probabilities) {
+/* All that the row's hypothesis can become with one token more. */
+static void extend(struct search *search, int row, const float *probabilities) {
     struct hypothesis h = search->rows[row];
-    const float *p = probabilities + (row * search->target + position) * search->classes;
+    const float *p = probabilities + row * search->classes;
     if (h.ended || isinf(h.log_probability)) {
         if (h.ended) offer(search, (struct candidate){row, -1, h, rank_of(&h)});
         return;
@@ -108,7 +111,7 @@ static bool advance(struct search *search, int first, int64_t position, const fl
     int beam = search->options->beam;
     size_t bytes = (size_t)search->target * sizeof *search->tokens;
     search->candidate_count = 0;
-    for (int b = 0; b < beam; b++) extend(search, first + b, position, probabilities);
+    for (int b = 0; b < beam; b++) extend(search, first + b, probabilities);
     bool ended = true;
     for (int b = 0; b < search->candidate_count; b++) {
         const struct candidate *candidate = &search->candidates[b];
@@ -120,6 +123,7 @@ static bool advance(struct search *search, int first, int64_t position, const fl
     for (int b = 0; b < beam; b++) {
         struct hypothesis none = {.log_probability = -INFINITY};
         search->rows[first + b] = b < search->candidate_count ? search->candidates[b].hypothesis : none;
+        search->parents[first + b] = b < search->candidate_count ? search->candidates[b].row : first + b;
     }
     memcpy(search->tokens + first * search->target, search->next_tokens + first * search->target, (size_t)beam * bytes);
     return ended;
@@ -129,10 +133,14 @@ static bool advance(struct search *search, int first, int64_t position, const fl
 static enum ps_status begin(struct search *search, int64_t first, int count, struct ps_error *error) {
     const struct translation_options *o = search->options;
     const struct dataset *dataset = o->samples->dataset;
-    int64_t length = search->source + search->target;
+    int64_t length = search->source + 1;
     memset(o->blocks.input, 0, (size_t)(o->rows * length) * sizeof(float));
+    memset(search->blocks.state, 0, (size_t)stage_state_bytes(o->stage));
     memset(search->tokens, 0, (size_t)(o->rows * search->target) * sizeof *search->tokens);
-    for (int row = 0; row < o->rows; row++) search->rows[row] = (struct hypothesis){.log_probability = -INFINITY};
+    for (int row = 0; row < o->rows; row++) {
+        search->rows[row] = (struct hypothesis){.log_probability = -INFINITY};
+        search->parents[row] = row;
+    }
     for (int s = 0; s < count; s++) {
         TRY(dataset->class->read(dataset, o->samples->first + first + s, search->sample, search->labels, error));
         for (int b = 0; b < o->beam; b++) {
@@ -140,18 +148,42 @@ static enum ps_status begin(struct search *search, int64_t first, int count, str
         }
         search->rows[s * o->beam].log_probability = 0;
     }
-    for (int64_t i = 0; i < o->rows * search->target; i++) search->labels[i] = -1;
+    for (int64_t i = 0; i < o->rows; i++) search->labels[i] = -1;
     return PS_OK;
 }
 
-/* The tokens before `position`, behind the start, as the decoder reads them. */
-static void write_input(struct search *search, int64_t position) {
+/* One position on, for all rows: the decoder reads the token before it and goes on with the state that it left. */
+static enum ps_status decode(struct search *search, int64_t position, const float **probabilities, struct ps_error *error) {
     const struct translation_options *o = search->options;
-    for (int row = 0; row < o->rows; row++) {
-        float *input = o->blocks.input + row * (search->source + search->target) + search->source;
-        input[0] = VOCABULARY_START;
-        for (int64_t t = 1; t <= position; t++) input[t] = (float)search->tokens[row * search->target + t - 1];
+    struct stage_step step = {.labels = search->labels};
+    for (int64_t row = 0; row < o->rows; row++) {
+        float *input = o->blocks.input + row * (search->source + 1) + search->source;
+        *input = position > 0 ? (float)search->tokens[row * search->target + position - 1] : VOCABULARY_START;
     }
+    TRY(stage_forward_again(o->stage, &search->blocks, &step, position > 0 ? search->kept : NULL, NULL, error));
+    *probabilities = stage_probabilities(o->stage, &search->blocks);
+    return PS_OK;
+}
+
+/* The state follows the hypotheses to their rows. Of one row a sentence none has moved. */
+static void move_state(struct search *search) {
+    if (search->options->beam == 1) return;
+    float *moved = search->next_state;
+    stage_state_take(search->options->stage, search->blocks.state, search->parents, moved);
+    search->next_state = search->blocks.state;
+    search->blocks.state = moved;
+}
+
+enum ps_status translate_count(const struct samples *samples, int64_t index, const int32_t *tokens, int64_t count,
+                               struct text *sentences, struct bleu *bleu, struct ps_error *error) {
+    struct text sentence = {0};
+    pairs_spell(samples->dataset, tokens, count, &sentence);
+    char *text = text_take(&sentence);
+    if (!text) return error_memory(error, "a sentence", 256);
+    if (sentences) text_add(sentences, "%s\n", text);
+    enum ps_status status = bleu_add(bleu, text, pairs_reference(samples->dataset, samples->first + index), error);
+    free(text);
+    return status;
 }
 
 /* Counts the best hypothesis of each sentence. */
@@ -159,15 +191,8 @@ static enum ps_status finish(struct search *search, int64_t first, int count, st
     const struct translation_options *o = search->options;
     for (int s = 0; s < count; s++) {
         int64_t row = (int64_t)s * o->beam; /* candidates are kept in order: the first is the best */
-        struct text sentence = {0};
-        pairs_spell(o->samples->dataset, search->tokens + row * search->target, search->rows[row].length, &sentence);
-        char *text = text_take(&sentence);
-        enum ps_status status = text ? PS_OK : error_memory(error, "a sentence", 256);
-        if (text && o->sentences) text_add(o->sentences, "%s\n", text);
-        const char *reference = pairs_reference(o->samples->dataset, o->samples->first + first + s);
-        if (status == PS_OK) status = bleu_add(bleu, text, reference, error);
-        free(text);
-        TRY(status);
+        const int32_t *tokens = search->tokens + row * search->target;
+        TRY(translate_count(o->samples, first + s, tokens, search->rows[row].length, o->sentences, bleu, error));
     }
     return PS_OK;
 }
@@ -180,12 +205,11 @@ static enum ps_status run(struct search *search, struct bleu *bleu, struct ps_er
         bool ended = false;
         TRY(begin(search, first, count, error));
         for (int64_t position = 0; position < search->target && !ended; position++) {
-            struct stage_step step = {.labels = search->labels};
-            write_input(search, position);
-            TRY(stage_forward_again(o->stage, &o->blocks, &step, position > 0 ? search->kept : NULL, NULL, error));
-            const float *probabilities = stage_probabilities(o->stage, &o->blocks);
+            const float *probabilities;
+            TRY(decode(search, position, &probabilities, error));
             ended = true;
             for (int s = 0; s < count; s++) ended = advance(search, s * o->beam, position, probabilities) && ended;
+            move_state(search);
         }
         TRY(finish(search, first, count, bleu, error));
         log_progress("translating", (double)(first + count), (double)o->samples->count, "%s", "");
@@ -193,25 +217,37 @@ static enum ps_status run(struct search *search, struct bleu *bleu, struct ps_er
     return PS_OK;
 }
 
+static bool take_memory(struct search *search) {
+    const struct translation_options *o = search->options;
+    size_t rows = (size_t)o->rows, tokens = rows * (size_t)search->target, state = (size_t)stage_state_bytes(o->stage) + 1;
+    search->tokens = calloc(tokens, sizeof *search->tokens);
+    search->next_tokens = calloc(tokens, sizeof *search->next_tokens);
+    search->blocks.state = malloc(state);
+    search->next_state = malloc(state);
+    search->parents = calloc(rows, sizeof *search->parents);
+    search->rows = calloc(rows, sizeof *search->rows);
+    search->candidates = calloc((size_t)o->beam + 1, sizeof *search->candidates);
+    search->sample = calloc((size_t)(search->source + search->target), sizeof *search->sample);
+    search->labels = calloc(tokens, sizeof *search->labels);
+    search->kept = calloc((size_t)o->graph->layer_count, sizeof *search->kept);
+    return search->tokens && search->next_tokens && search->blocks.state && search->next_state && search->parents &&
+           search->rows && search->candidates && search->sample && search->labels && search->kept;
+}
+
 enum ps_status translate(const struct translation_options *options, struct bleu *bleu, struct ps_error *error) {
     const struct dataset_shape *shape = &options->samples->dataset->shape;
-    struct search search = {.options = options, .target = dataset_labels(shape), .classes = shape->classes};
+    struct search search = {
+        .options = options, .target = dataset_labels(shape), .classes = shape->classes, .blocks = options->blocks};
     search.source = shape->height - search.target;
-    size_t rows = (size_t)options->rows, tokens = rows * (size_t)search.target;
-    search.tokens = calloc(tokens, sizeof *search.tokens);
-    search.next_tokens = calloc(tokens, sizeof *search.next_tokens);
-    search.rows = calloc(rows, sizeof *search.rows);
-    search.candidates = calloc((size_t)options->beam + 1, sizeof *search.candidates);
-    search.sample = calloc((size_t)shape->height, sizeof *search.sample);
-    search.labels = calloc(tokens, sizeof *search.labels);
-    search.kept = calloc((size_t)options->graph->layer_count, sizeof *search.kept);
-    bool taken = search.tokens && search.next_tokens && search.rows && search.candidates && search.sample && search.labels &&
-                 search.kept;
-    enum ps_status status = taken ? PS_OK : error_memory(error, "beam search", 8 * tokens);
+    enum ps_status status = PS_OK;
+    if (!take_memory(&search)) status = error_memory(error, "beam search", (size_t)(options->rows * search.target) * 8);
     if (status == PS_OK) status = mark_kept(options->graph, search.source, search.kept, error);
     if (status == PS_OK) status = run(&search, bleu, error);
     free(search.tokens);
     free(search.next_tokens);
+    free(search.blocks.state);
+    free(search.next_state);
+    free(search.parents);
     free(search.rows);
     free(search.candidates);
     free(search.sample);

@@ -271,7 +271,10 @@ struct ps_comparison_row ps_comparison_row(const struct ps_comparison *compariso
 
 void ps_comparison_destroy(struct ps_comparison *comparison) {
     if (!comparison) return;
-    for (int r = 0; r < comparison->row_count; r++) free(comparison->rows[r].points);
+    for (int r = 0; r < comparison->row_count; r++) {
+        free(comparison->rows[r].points);
+        free(comparison->rows[r].memory_of);
+    }
     free(comparison->rows);
     free(comparison);
 }

@@ -8,7 +8,8 @@ struct comparison_row {
     char method[32], schedule[32], weights[32], chosen[32]; /* chosen: "" where there is no plan */
     char reason[1024];
     struct ps_comparison_row row; /* its strings are the ones above */
-    struct ps_run_point *points;  /* owned */
+    struct ps_run_point *points;  /* owned, as is: */
+    int64_t *memory_of;
 };
 
 struct ps_comparison {

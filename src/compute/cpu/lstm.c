@@ -107,7 +107,8 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     struct lstm *lstm = calloc(1, sizeof *lstm);
     if (lstm == NULL) return error_memory(error, "a kernel", sizeof *lstm);
     const struct shape *input = &graph->nodes[node->inputs[0]].shape;
-    lstm->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples};
+    lstm->kernel =
+        (struct kernel){.class = device->class->kernels[node->id], .samples = samples, .state_floats = 2 * node->shape.dim[0]};
     lstm->device = (struct cpu_device *)device;
     lstm->node = node;
     lstm->features = input->dim[0], lstm->steps = input->dim[1], lstm->hidden = node->shape.dim[0];
@@ -193,6 +194,25 @@ static struct step step_of(const struct lstm *lstm, const struct kernel_call *ca
     return (struct step){lstm, call, position, k == 0 ? -1 : position + (reverse ? 1 : -1), call->workspace};
 }
 
+/* Output and cell that each sample's sequence goes on from, and those that it ends with. */
+static void take_state(const struct lstm *lstm, const struct kernel_call *call) {
+    float *workspace = call->workspace;
+    size_t hidden = (size_t)lstm->hidden, bytes = hidden * sizeof(float);
+    for (size_t n = 0; n < (size_t)lstm->kernel.samples; n++) {
+        memcpy(workspace + lstm->state + n * hidden, call->state + 2 * n * hidden, bytes);
+        memcpy(workspace + lstm->cells + n * hidden, call->state + (2 * n + 1) * hidden, bytes);
+    }
+}
+
+static void keep_state(const struct lstm *lstm, const struct kernel_call *call) {
+    struct step last = step_of(lstm, call, lstm->steps - 1);
+    size_t hidden = (size_t)lstm->hidden, bytes = hidden * sizeof(float);
+    for (size_t n = 0; n < (size_t)lstm->kernel.samples; n++) {
+        memcpy(call->state + 2 * n * hidden, last.workspace + lstm->state + n * hidden, bytes);
+        memcpy(call->state + (2 * n + 1) * hidden, cells_of(&last, (int64_t)n * lstm->steps + last.position), bytes);
+    }
+}
+
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace;
@@ -202,12 +222,14 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     TRY(primitive_run(&lstm->input, lstm->device, input, scratch, error));
     memset(workspace + lstm->rows, 0, 4 * state);
     memset(workspace + lstm->cells, 0, state);
+    if (call->state != NULL) take_state(lstm, call);
     for (int64_t k = 0; k < lstm->steps; k++) {
         const void *rows[] = {workspace + lstm->state, call->weights[1], workspace + lstm->rows};
-        if (k > 0) TRY(primitive_run(&lstm->step, lstm->device, rows, scratch, error));
+        if (k > 0 || call->state != NULL) TRY(primitive_run(&lstm->step, lstm->device, rows, scratch, error));
         struct step step = step_of(lstm, call, k);
         cpu_parallel(&lstm->device->device, (size_t)kernel->samples, 1, forward_samples, &step);
     }
+    if (call->state != NULL) keep_state(lstm, call);
     return PS_OK;
 }
 

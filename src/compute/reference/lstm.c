@@ -28,6 +28,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     struct sizes s = sizes_of(*kernel);
     int64_t cells = s.samples * s.steps * s.hidden * (int64_t)sizeof(float);
     (*kernel)->inner_bytes = 5 * cells;
+    (*kernel)->state_floats = 2 * s.hidden;
     (*kernel)->workspace_bytes = 4 * cells + 2 * s.hidden * (int64_t)sizeof(float);
     return PS_OK;
 }
@@ -48,17 +49,19 @@ static double product(int64_t count, const float *a, const float *b) {
     return sum;
 }
 
-static void step(const struct sizes *s, const struct kernel_call *call, int64_t now, int64_t before) {
+/* `output` and `cell` are those of the step before; NULL: it is the first. */
+static void step(const struct sizes *s, const struct kernel_call *call, int64_t now, const float *output,
+                 const float *cell_before) {
     int64_t hidden = s->hidden;
     float *gates = call->inner + now * 4 * hidden, *cells = call->inner + s->samples * s->steps * 4 * hidden;
     for (int64_t g = 0; g < 4 * hidden; g++) {
         double sum = (double)call->weights[2][g] + (double)call->weights[3][g];
         sum += product(s->features, call->input[0] + now * s->features, call->weights[0] + g * s->features);
-        if (before >= 0) sum += product(hidden, call->output + before * hidden, call->weights[1] + g * hidden);
+        if (output) sum += product(hidden, output, call->weights[1] + g * hidden);
         gates[g] = (float)(g / hidden == 2 ? tanh(sum) : sigmoid(sum));
     }
     for (int64_t h = 0; h < hidden; h++) {
-        double kept = before >= 0 ? (double)gates[hidden + h] * (double)cells[before * hidden + h] : 0;
+        double kept = cell_before ? (double)gates[hidden + h] * (double)cell_before[h] : 0;
         double cell = kept + (double)gates[h] * (double)gates[2 * hidden + h];
         cells[now * hidden + h] = (float)cell;
         call->output[now * hidden + h] = (float)((double)gates[3 * hidden + h] * tanh(cell));
@@ -69,17 +72,25 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     (void)error;
     struct sizes s = sizes_of(kernel);
     float *cells = call->inner + s.samples * s.steps * 4 * s.hidden;
+    size_t bytes = (size_t)s.hidden * sizeof(float);
     for (int64_t n = 0; n < s.samples; n++) {
+        float *state = call->state ? call->state + 2 * n * s.hidden : NULL;
+        const float *output = state, *cell = state ? state + s.hidden : NULL;
         for (int64_t k = 0; k < s.steps; k++) {
             int64_t now = row(&s, n, k);
-            if (!is_padding(call, now)) {
-                step(&s, call, now, row(&s, n, k - 1));
-                continue;
+            if (is_padding(call, now)) {
+                memset(call->inner + now * 4 * s.hidden, 0, 4 * bytes);
+                memset(cells + now * s.hidden, 0, bytes);
+                memset(call->output + now * s.hidden, 0, bytes);
+            } else {
+                step(&s, call, now, output, cell);
             }
-            memset(call->inner + now * 4 * s.hidden, 0, (size_t)(4 * s.hidden) * sizeof(float));
-            memset(cells + now * s.hidden, 0, (size_t)s.hidden * sizeof(float));
-            memset(call->output + now * s.hidden, 0, (size_t)s.hidden * sizeof(float));
+            output = call->output + now * s.hidden;
+            cell = cells + now * s.hidden;
         }
+        if (!state) continue;
+        memcpy(state, output, bytes);
+        memcpy(state + s.hidden, cell, bytes);
     }
     return PS_OK;
 }

@@ -289,12 +289,12 @@ static void read_peer(struct links *links, int rank) {
 
 /* ------------------------------------------------------------------ the thread */
 
-static void beat(struct links *links) {
+static void beat(struct links *links, double wait_s) {
     pthread_mutex_lock(&links->lock);
     struct process_state state = links->states[links->rank];
     pthread_mutex_unlock(&links->lock);
     for (int rank = 0; rank < links->count; rank++)
-        if (links->peers[rank].fd >= 0) send_soon(links, &links->peers[rank], FRAME_BEAT, &state, sizeof state, 0);
+        if (links->peers[rank].fd >= 0) send_soon(links, &links->peers[rank], FRAME_BEAT, &state, sizeof state, wait_s);
 }
 
 static void look_for_silence(struct links *links, double now) {
@@ -323,11 +323,13 @@ static void *thread_main(void *argument) {
         for (int rank = 0; rank < links->count; rank++)
             if (fds[rank].fd >= 0 && fds[rank].revents) read_peer(links, rank);
         if (now - beat_at >= BEAT_S) {
-            beat(links);
+            beat(links, 0);
             beat_at = now;
         }
         look_for_silence(links, now);
     }
+    /* Where the worker stands at last. */
+    if (links_check(links, NULL) != PS_OK) beat(links, LOCK_S);
     free(fds);
     return NULL;
 }
@@ -375,6 +377,21 @@ struct process_state links_state_of(const struct links *links, int rank) {
     struct process_state state = links->states[rank];
     pthread_mutex_unlock(&open->lock);
     return state;
+}
+
+/* The thread that reads closes connections, under this lock. */
+static bool is_open(struct links *links, int rank) {
+    struct peer *peer = &links->peers[rank];
+    pthread_mutex_lock(&peer->write_lock);
+    bool open = peer->fd >= 0;
+    pthread_mutex_unlock(&peer->write_lock);
+    return open;
+}
+
+void links_hear_out(struct links *links, int but, double seconds) {
+    double until = clock_now() + seconds;
+    for (int rank = 0; rank < links->count; rank++)
+        while (rank != but && is_open(links, rank) && clock_now() < until) clock_sleep(0.01);
 }
 
 void links_log(void *context, enum ps_log_level level, const char *text) {

@@ -114,6 +114,11 @@ bool processes_lost(const struct processes *processes, struct process_loss *loss
     return processes->links && links_lost(processes->links, loss);
 }
 
+void processes_hear_out(const struct processes *processes, double seconds) {
+    struct process_loss loss;
+    if (processes_lost(processes, &loss)) links_hear_out(processes->links, loss.rank, seconds);
+}
+
 bool processes_speaks(const struct processes *processes) {
     struct process_loss loss;
     bool headless = processes_lost(processes, &loss) && loss.rank == 0 && loss.kind != LOSS_STALLED;
@@ -160,6 +165,12 @@ enum ps_status processes_gather(struct processes *processes, const void *mine, s
 enum ps_status processes_share(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error) {
     TRY(processes_gather(processes, mine, size, all, error));
     return spread(processes, all, (size_t)processes->count * size, error);
+}
+
+int processes_on_host(const struct processes *processes, int rank) {
+    int count = 0;
+    for (int r = 0; r < processes->count; r++) count += processes->info[r].machine == processes->info[rank].machine;
+    return count;
 }
 
 bool processes_share_memory(const struct processes *processes, int rank, int other) {

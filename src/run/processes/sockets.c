@@ -20,6 +20,7 @@
 #include "base/clock.h"
 
 #define CONNECT_S 3.0
+#define GREET_S 20.0 /* who is connected has been let in; it may still have to wait for a processor */
 #define MEET_S 60.0
 
 /* What both ends say first. */
@@ -106,7 +107,7 @@ static void no_delay(int fd) {
 /* A stranger is sent away: false. */
 static bool welcome(const struct meeting_place *place, int fd, int count, int *sockets, struct process_info *info) {
     struct greeting greeting;
-    double until = clock_now() + CONNECT_S;
+    double until = clock_now() + GREET_S;
     if (!read_all(fd, &greeting, sizeof greeting, until) || greeting.secret != place->secret) return false;
     if (greeting.rank < 1 || greeting.rank >= count || sockets[greeting.rank] >= 0) return false;
     if (!write_all(fd, &place->secret, sizeof place->secret, until)) return false;
@@ -160,7 +161,7 @@ enum ps_status socket_meet(const struct meeting_place *place, int rank, const st
     for (int a = 0; a < place->count; a++) {
         int fd = connect_to(place->address[a], place->port);
         uint64_t answer = 0;
-        double until = clock_now() + CONNECT_S;
+        double until = clock_now() + GREET_S;
         if (fd >= 0 && write_all(fd, &greeting, sizeof greeting, until) && read_all(fd, &answer, sizeof answer, until) &&
             answer == place->secret) {
             no_delay(fd);

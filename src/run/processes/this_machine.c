@@ -1,11 +1,12 @@
 /* From Linux: the host's name, its kind of processor, memory that is free, the boot it is in. */
 #include "run/processes/this_machine.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/cores.h"
 
 /* The rest of the first line of a file that begins with `field`, behind the colon. */
 static bool read_field(const char *path, const char *field, char *out, size_t size) {
@@ -49,15 +50,12 @@ bool process_runs(int32_t process) {
 }
 
 struct process_info this_machine(void) {
-    struct process_info info = {.process = (int32_t)getpid(), .cores = 1};
+    struct process_info info = {.process = (int32_t)getpid(), .cores = cores_usable()};
     char memory[64];
-    cpu_set_t set;
-    CPU_ZERO(&set);
     if (gethostname(info.host, sizeof info.host - 1) != 0) snprintf(info.host, sizeof info.host, "unknown");
     if (!read_field("/proc/cpuinfo", "model name", info.cpu, sizeof info.cpu)) snprintf(info.cpu, sizeof info.cpu, "unknown");
     if (read_field("/proc/meminfo", "MemAvailable", memory, sizeof memory))
         info.memory_bytes = 1024 * strtoll(memory, NULL, 10);
-    if (sched_getaffinity(0, sizeof set, &set) == 0) info.cores = CPU_COUNT(&set);
     info.machine = number_of_machine(info.host);
     return info;
 }

@@ -1,0 +1,130 @@
+/*
+ * More workers than cores: who gets the next turn, and that workers who take turns on one core or two end with the bits of workers
+ * who run one after the other.
+ */
+#include <sched.h>
+
+#include "run/turns.h"
+#include "run_support.h"
+
+static struct turns *three(void) {
+    struct turns *turns;
+    assert_ok(turns_create(3, &turns, &test_error));
+    turns_start(turns, 0, 3);
+    return turns;
+}
+
+static void take_all(struct turns *turns) {
+    for (int worker = 0; worker < 3; worker++) assert_int_equal(turns_take(turns), worker);
+}
+
+static void test_order(void **state) {
+    (void)state;
+    struct turns *turns = three();
+    take_all(turns);
+    turns_give(turns, 1, TURN_CAME_ON);
+    turns_give(turns, 0, TURN_CAME_ON);
+    turns_give(turns, 2, TURN_CAME_ON);
+    assert_int_equal(turns_take(turns), 1);
+    assert_int_equal(turns_take(turns), 0);
+    assert_int_equal(turns_take(turns), 2);
+    turns_destroy(turns);
+}
+
+/* Who waits is asked once more when another one has come on, and not before. */
+static void test_waiting(void **state) {
+    (void)state;
+    struct turns *turns = three();
+    take_all(turns);
+    turns_give(turns, 0, TURN_CAME_ON);
+    assert_int_equal(turns_take(turns), 0);
+    turns_give(turns, 1, TURN_CAME_ON);
+    turns_give(turns, 2, TURN_CAME_ON);
+    assert_int_equal(turns_take(turns), 1);
+    turns_give(turns, 1, TURN_WAITS);
+    assert_int_equal(turns_take(turns), 2);
+    turns_give(turns, 2, TURN_WAITS);
+    turns_give(turns, 0, TURN_CAME_ON);
+    assert_int_equal(turns_take(turns), 1);
+    turns_destroy(turns);
+}
+
+/* Who looked before another one came on may have missed it: where that one has finished, nobody else will come on. */
+static void test_missed(void **state) {
+    (void)state;
+    struct turns *turns = three();
+    take_all(turns);
+    turns_give(turns, 2, TURN_FINISHED);
+    turns_give(turns, 1, TURN_FINISHED);
+    turns_give(turns, 0, TURN_WAITS);
+    assert_int_equal(turns_take(turns), 0);
+    turns_give(turns, 0, TURN_FINISHED);
+    assert_int_equal(turns_take(turns), -1);
+    turns_destroy(turns);
+}
+
+static void test_stopped(void **state) {
+    (void)state;
+    struct turns *turns = three();
+    take_all(turns);
+    for (int worker = 0; worker < 3; worker++) turns_give(turns, worker, TURN_WAITS);
+    turns_stop(turns);
+    assert_int_equal(turns_take(turns), -1);
+    turns_destroy(turns);
+}
+
+/* ---------------------------------------------------------------------- runs */
+
+/* Binds the process to so many of the cores that it may use, at most. */
+static void bind_to(const cpu_set_t *usable, int cores) {
+    cpu_set_t bound;
+    CPU_ZERO(&bound);
+    for (int core = 0, taken = 0; core < CPU_SETSIZE && taken < cores; core++) {
+        if (!CPU_ISSET(core, usable)) continue;
+        CPU_SET(core, &bound);
+        taken++;
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof bound, &bound), 0);
+}
+
+static void check(struct run_case wanted) {
+    cpu_set_t usable;
+    assert_int_equal(sched_getaffinity(0, sizeof usable, &usable), 0);
+    wanted.transport = "serial";
+    struct trained oracle = run_case_weights(wanted);
+    wanted.transport = "threads";
+    for (int cores = 1; cores <= 2; cores++) {
+        char text[160];
+        bind_to(&usable, cores);
+        struct trained got = run_case_weights(wanted);
+        assert_int_equal(sched_setaffinity(0, sizeof usable, &usable), 0);
+        print_message("%d cores: %s\n", cores, run_case_text(&wanted, text));
+        assert_true(trained_equal(&got, &oracle));
+        trained_free(&got);
+    }
+    trained_free(&oracle);
+}
+
+static void test_runs(void **state) {
+    (void)state;
+    check((struct run_case){.schedule = "1f1b-async", .weights = "pipeoptim", .workers = 4, .steps = 12, .evaluate_every = 5});
+    check((struct run_case){.schedule = "1f1b", .workers = 5, .micro_batches = 6});
+    check((struct run_case){.schedule = "interleaved", .workers = 3, .micro_batches = 3, .recompute = true});
+    check((struct run_case){.schedule = "zb-h1", .workers = 3, .micro_batches = 4});
+    check((struct run_case){.schedule = "1f1b-async", .weights = "stash", .replicas = {2, 1, 1}, .steps = 8});
+}
+
+static void test_split(void **state) {
+    (void)state;
+    const struct split_case split = {
+        .layers = 7, .workers = 3, .forward = {0, 0, 1, 1, 1, 2, 2}, .backward = {0, 1, 1, 1, 2, 2, 2}};
+    check((struct run_case){.schedule = "1f1b-async", .weights = "pipeoptim", .split = &split, .micro_batches = 2, .steps = 6});
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),   cmocka_unit_test(test_waiting), cmocka_unit_test(test_missed),
+        cmocka_unit_test(test_stopped), cmocka_unit_test(test_runs),    cmocka_unit_test(test_split),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
