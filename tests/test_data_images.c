@@ -295,6 +295,45 @@ static void cut(const char *from, const char *to, double share) {
     free(data);
 }
 
+/* Sixteen bits a colour, red growing to the right, with nothing said of the light. */
+static void write_deep_png(const char *name, int side) {
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    FILE *file = fopen(join(name), "wb");
+    assert_non_null(file);
+    png_init_io(png, file);
+    png_set_IHDR(png, info, (png_uint_32)side, (png_uint_32)side, 16, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(png, info);
+    for (int y = 0; y < side; y++) {
+        uint8_t row[SIDE * 6] = {0};
+        for (int x = 0; x < side; x++) row[6 * x] = row[6 * x + 1] = (uint8_t)(8 * x);
+        png_write_row(png, row);
+    }
+    png_write_end(png, NULL);
+    png_destroy_write_struct(&png, &info);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_deep_png(void **state) {
+    (void)state;
+    struct picture picture;
+    write_deep_png("deep.png", SIDE);
+    assert_ok(picture_read(join("deep.png"), 3, &picture, &test_error));
+    for (int x = 0; x < SIDE; x++) assert_in_range(picture.pixels[3 * x], 8 * x > 0 ? 8 * x - 1 : 0, 8 * x + 1);
+    picture_free(&picture);
+}
+
+/* A file in the middle of which stand ones for 160 bits, which is no code of a JPEG, and no sum of a PNG. */
+static void spoil(const char *from, const char *to) {
+    char *data;
+    size_t size;
+    assert_ok(file_read(join(from), 1 << 20, &data, &size, &test_error));
+    for (size_t i = 0; i < 40; i++) data[size / 2 + i] = (char)(i % 2 ? 0 : 0xff); /* 255 stands for itself before a zero */
+    assert_ok(file_write(join(to), data, size, &test_error));
+    free(data);
+}
+
 static void test_damaged_files(void **state) {
     (void)state;
     cut("set/train/ant/2.JPEG", "short.jpg", 0.8);
@@ -302,6 +341,12 @@ static void test_damaged_files(void **state) {
     cut("set/train/ant/1.png", "short.png", 0.8);
     assert_ok(file_write(join("text.png"), "hello, world", 12, &test_error));
     assert_ok(file_write(join("empty.jpg"), "", 0, &test_error));
+    write_jpeg("large.jpg", 64, 64, 3, 99);
+    spoil("large.jpg", "spoilt.jpg");
+    assert_unreadable("spoilt.jpg", "spoilt.jpg: damaged JPEG");
+    write_png("large.png", 64, 64, 3, 99);
+    spoil("large.png", "spoilt.png");
+    assert_unreadable("spoilt.png", "spoilt.png: damaged PNG");
     assert_unreadable("short.jpg", "short.jpg: damaged JPEG");
     assert_unreadable("head.jpg", "head.jpg: damaged JPEG");
     assert_unreadable("short.png", "short.png: damaged PNG");
@@ -364,13 +409,10 @@ static void test_tiny_imagenet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decoding),
-        cmocka_unit_test(test_scaling),
-        cmocka_unit_test(test_augmentation),
-        cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_wrong_specs),
-        cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_damage_while_training),
+        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_augmentation),  cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_wrong_specs),   cmocka_unit_test(test_deep_png),
+        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_damage_while_training),
         cmocka_unit_test(test_tiny_imagenet),
     };
     return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);

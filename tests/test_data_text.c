@@ -68,6 +68,36 @@ static void test_reviews(void **state) {
     assert_status(open_spec("reviews", spec, DATASET_TEST, &wanted, &valid), PS_USAGE, "7 tokens");
 }
 
+/* Four places for the source, three for the target. */
+static const struct dataset_shape pair_shape = {
+    .channels = 1, .height = 7, .width = 1, .classes = 8, .labels = 3, .vocabulary = 9};
+
+/* As other systems write files: a mark at the beginning, CRLF, no end of the last line. They read like any other. */
+static void test_foreign_files(void **state) {
+    (void)state;
+    struct samples samples;
+    write_file("f.tsv", "\xef\xbb\xbf"
+                        "1\tgood film\r\n0\tfilm");
+    assert_ok(open_spec("reviews", "f.tsv", DATASET_TRAIN, &text_shape, &samples));
+    assert_int_equal(samples.count, 2);
+    assert_read(&samples, 0, (const float[]){5, 4, 0, 0}, (const int32_t[]){1});
+    assert_read(&samples, 1, (const float[]){4, 0, 0, 0}, (const int32_t[]){0});
+    samples_close(&samples);
+    write_file("f.en", "\xef\xbb\xbf"
+                       "a b\r\n\r\nb\r\n");
+    write_file("f.de", "\xef\xbb\xbfx\n\ny z");
+    assert_ok(open_spec("pairs", "f:en:de", DATASET_TRAIN, &pair_shape, &samples));
+    assert_int_equal(samples.count, 3);
+    assert_read(&samples, 0, (const float[]){5, 4, VOCABULARY_END, 0, VOCABULARY_START, 4, 0},
+                (const int32_t[]){4, VOCABULARY_END, -1});
+    assert_read(&samples, 1, (const float[]){VOCABULARY_END, 0, 0, 0, VOCABULARY_START, 0, 0},
+                (const int32_t[]){VOCABULARY_END, -1, -1});
+    assert_read(&samples, 2, (const float[]){4, VOCABULARY_END, 0, 0, VOCABULARY_START, 5, 6},
+                (const int32_t[]){5, 6, VOCABULARY_END});
+    assert_string_equal(pairs_reference(samples.dataset, 0), "x");
+    samples_close(&samples);
+}
+
 static void test_damaged_reviews(void **state) {
     (void)state;
     static const char *const cases[][2] = {
@@ -95,10 +125,6 @@ static void test_damaged_reviews(void **state) {
     struct dataset_shape images = {.channels = 1, .height = 4, .width = 4, .classes = 2};
     assert_status(open_spec("reviews", "a.tsv", DATASET_TRAIN, &images, &samples), PS_USAGE, "images");
 }
-
-/* Four places for the source, three for the target. */
-static const struct dataset_shape pair_shape = {
-    .channels = 1, .height = 7, .width = 1, .classes = 8, .labels = 3, .vocabulary = 9};
 
 static void test_pairs(void **state) {
     (void)state;
@@ -169,8 +195,9 @@ static void test_real_data(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reviews),       cmocka_unit_test(test_damaged_reviews),
-                                       cmocka_unit_test(test_pairs),         cmocka_unit_test(test_given_tokens),
-                                       cmocka_unit_test(test_damaged_pairs), cmocka_unit_test(test_real_data)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reviews),         cmocka_unit_test(test_foreign_files),
+                                       cmocka_unit_test(test_damaged_reviews), cmocka_unit_test(test_pairs),
+                                       cmocka_unit_test(test_given_tokens),    cmocka_unit_test(test_damaged_pairs),
+                                       cmocka_unit_test(test_real_data)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -452,6 +452,8 @@ static void test_refusals(void **state) {
     struct ps_train_options options = resume_options(copy);
     options.data = "synthetic:images,samples=64";
     assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "has 5 mini-batches where the run had 8");
+    options.data = "synthetic:images,samples=98";
+    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "has 98 samples where the run had 97");
     struct run_case other = base;
     other.micro_batch = 8;
     prepare(other, "larger", plan_path, unused);

@@ -39,6 +39,7 @@ enum ps_status corpus_read(const char *path, struct corpus *corpus, struct ps_er
     struct corpus made = {0};
     size_t size;
     TRY(file_read(path, FILE_LIMIT, &made.data, &size, error));
+    size = utf8_drop_mark(made.data, size);
     enum ps_status status = find_lines(path, &made, size, error);
     if (status == PS_OK)
         *corpus = made;

@@ -47,10 +47,13 @@ static void fail_jpeg(j_common_ptr file) {
     longjmp(jpeg->failed, 1);
 }
 
-/* Warnings mostly mean nothing; those of a file that ends early do, since grey pixels would be made up for the rest. */
+/* Warnings mostly mean nothing; those of a file that ends early or has codes that are none do, since pixels would be made up for
+ * the rest. */
 static void warn_jpeg(j_common_ptr file, int level) {
+    static const int damage[] = {JWRN_HIT_MARKER, JWRN_JPEG_EOF, JWRN_HUFF_BAD_CODE, JWRN_ARITH_BAD_CODE, JWRN_MUST_RESYNC};
     const int code = file->err->msg_code;
-    if (level < 0 && (code == JWRN_HIT_MARKER || code == JWRN_JPEG_EOF)) fail_jpeg(file);
+    for (size_t i = 0; level < 0 && i < sizeof damage / sizeof *damage; i++)
+        if (code == damage[i]) fail_jpeg(file);
 }
 
 /* Four colours as printers have them, stored inverted: red is cyan times black. */
@@ -116,6 +119,8 @@ static enum ps_status read_png(const char *path, const char *data, size_t size, 
                                struct ps_error *error) {
     png_image file = {.version = PNG_IMAGE_VERSION};
     if (!png_image_begin_read_from_memory(&file, data, size)) return damaged(path, "PNG", file.message, error);
+    /* Of 16 bits a colour, where the file says nothing: as those of 8, and not in proportion to the light. */
+    file.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
     file.format = picture->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
     picture->height = file.height;
     picture->width = file.width;

@@ -107,6 +107,7 @@ static enum ps_status read_options(struct options *options, struct source *sourc
 
 static enum ps_status read_file(struct source *source, struct ps_error *error) {
     TRY(file_read(source->path, FILE_LIMIT, &source->data, &source->size, error));
+    if (source->level != BYTES) source->size = utf8_drop_mark(source->data, source->size);
     const char *wrong = source->level == BYTES ? NULL : utf8_invalid(source->data, source->size);
     if (wrong) {
         return error_set(error, PS_BAD_INPUT, "%s: byte %zu (0x%02x) is not UTF-8 text; ,tokens=bytes takes any file",

@@ -130,6 +130,13 @@ const char *vocabulary_token(const struct vocabulary *vocabulary, int number) { 
 
 int vocabulary_size(const struct vocabulary *vocabulary) { return vocabulary->count; }
 
+bool vocabulary_equal(const struct vocabulary *a, const struct vocabulary *b) {
+    if (!a || !b || a->count != b->count) return a == b;
+    for (int i = 0; i < a->count; i++)
+        if (strcmp(a->entries[i].token, b->entries[i].token) != 0) return false;
+    return true;
+}
+
 /* -------------------------------------------------------------------- file */
 
 static const char *const lists[2] = {"tokens", "target_tokens"};
@@ -211,4 +218,10 @@ const char *utf8_invalid(const char *text, size_t length) {
         byte += bytes;
     }
     return NULL;
+}
+
+size_t utf8_drop_mark(char *text, size_t length) {
+    if (length < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0) return length;
+    memmove(text, text + 3, length - 3);
+    return length - 3;
 }

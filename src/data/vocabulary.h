@@ -27,6 +27,8 @@ enum ps_status vocabulary_finish(struct vocabulary *vocabulary, int size, struct
 int vocabulary_find(const struct vocabulary *vocabulary, const char *token, size_t length);
 const char *vocabulary_token(const struct vocabulary *vocabulary, int number);
 int vocabulary_size(const struct vocabulary *vocabulary);
+/* Have they the same tokens with the same numbers? NULL equals NULL. */
+bool vocabulary_equal(const struct vocabulary *a, const struct vocabulary *b);
 
 /* A text's vocabularies (of a translation two: source and target; else the second is NULL) as one file. */
 enum ps_status vocabulary_write(const char *path, const struct vocabulary *const vocabularies[2], struct ps_error *error);
@@ -35,5 +37,7 @@ enum ps_status vocabulary_read(const char *path, struct vocabulary *vocabularies
 
 /* The first byte of `text` that is not part of valid UTF-8, or NULL. */
 const char *utf8_invalid(const char *text, size_t length);
+/* Takes away the mark that some programs begin UTF-8 files with; returns the length that remains. */
+size_t utf8_drop_mark(char *text, size_t length);
 
 #endif

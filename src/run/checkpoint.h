@@ -35,6 +35,7 @@ struct checkpoint_state {
     uint64_t seed;
     int64_t step;             /* done */
     int64_t epoch_steps;      /* in an epoch; 0: there are no epochs */
+    int64_t samples;          /* of the training data; 0: there are none, or nobody knows */
     struct step_sum epoch;    /* of the epoch that is not over */
     struct log_entry figures; /* of the last segment that was evaluated, elapsed time as of now; its step 0: there was none */
     double training_s;        /* see ps_run_info.samples_per_s */

@@ -35,6 +35,7 @@ static enum ps_status take_state(struct trainer *trainer, struct ps_error *error
         .seed = trainer->options.seed,
         .step = trainer->step,
         .epoch_steps = trainer->lengths.epoch,
+        .samples = trainer->data.count,
         .epoch = trainer->epoch,
         .figures = trainer->figures,
         .training_s = trainer->training_s,
@@ -140,6 +141,9 @@ static enum ps_status check_same(const struct trainer *trainer, struct ps_error 
     if (state->epoch_steps != trainer->lengths.epoch)
         return error_set(error, PS_USAGE, "--data: has %lld mini-batches where the run had %lld",
                          (long long)trainer->lengths.epoch, (long long)state->epoch_steps);
+    if (state->samples > 0 && state->samples != trainer->data.count)
+        return error_set(error, PS_USAGE, "--data: has %lld samples where the run had %lld", (long long)trainer->data.count,
+                         (long long)state->samples);
     if (state->seed != trainer->options.seed || state->step > trainer->lengths.steps)
         return error_set(error, PS_BAD_INPUT, "%s: is of another run: seed %llu, step %lld", where,
                          (unsigned long long)state->seed, (long long)state->step);

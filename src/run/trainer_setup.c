@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "data/pairs.h"
+#include "data/vocabulary.h"
 #include "run/predict.h"
 #include "run/survey.h"
 #include "run/trainer_share.h"
@@ -323,13 +325,30 @@ static enum ps_status make_crew(struct trainer *trainer, struct ps_error *error)
     return hire_crew(trainer, error);
 }
 
+/* A run that goes on reads the words that it was trained with, or none of its weights would fit them. */
+static enum ps_status check_words(const struct trainer *trainer, const struct vocabulary *const words[2],
+                                  struct ps_error *error) {
+    char path[4096];
+    struct vocabulary *before[2] = {NULL, NULL};
+    file_join(path, trainer->directory.path, "vocabulary.json");
+    if (!trainer->resumption.document || !file_exists(path)) return PS_OK;
+    TRY(vocabulary_read(path, before, error));
+    bool same = vocabulary_equal(words[0], before[0]) && vocabulary_equal(words[1], before[1]);
+    for (int v = 0; v < 2; v++) vocabulary_destroy(before[v]);
+    if (same) return PS_OK;
+    return error_set(error, PS_USAGE, "--data: %s has other words than the run was trained with, which are in %s",
+                     trainer->options.data, path);
+}
+
 static enum ps_status start_directory(struct trainer *trainer, struct ps_error *error) {
     if (!trainer_coordinates(trainer)) return PS_OK;
     if (!trainer->resumption.document)
         TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
     TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->resumption, trainer->step, error));
     const struct dataset *data = trainer->data.dataset;
-    return data ? run_directory_write_words(&trainer->directory, data->shape.words, error) : PS_OK;
+    if (!data || !trainer->directory.path) return PS_OK;
+    TRY(check_words(trainer, data->shape.words, error));
+    return run_directory_write_words(&trainer->directory, data->shape.words, error);
 }
 
 enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
