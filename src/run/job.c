@@ -232,14 +232,19 @@ static bool stage_spills(const struct job *job, const struct plan_stage *stage) 
 static enum ps_status make_clock_graph(struct job *job, struct ps_error *error) {
     const struct ps_plan *plan = job->plan;
     TRY(plan_check(plan, job->costs->layer_count, error));
-    bool *spilled = calloc((size_t)job->costs->layer_count, sizeof *spilled);
-    if (!spilled) return error_memory(error, "a graph of costs", (size_t)job->costs->layer_count * sizeof *spilled);
-    for (int s = 0; s < plan->stage_count && job->costs->fast_memory_bytes > 0; s++) {
-        bool spills = stage_spills(job, &plan->stages[s]);
-        for (int l = plan->stages[s].first; l <= plan->stages[s].last; l++) spilled[l] = spills;
+    struct layer_place *places = calloc((size_t)job->costs->layer_count, sizeof *places);
+    if (!places) return error_memory(error, "a graph of costs", (size_t)job->costs->layer_count * sizeof *places);
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        struct stage_cost cost = stage_cost(job->costs, stage->first, stage->last);
+        bool spills = job->costs->fast_memory_bytes > 0 && stage_spills(job, stage);
+        bool before = s > 0 && stage[-1].forward[0] != stage->forward[0];
+        bool after = s + 1 < plan->stage_count && stage[1].forward[0] != stage->forward[0];
+        for (int l = stage->first; l <= stage->last; l++) places[l].spilled = spills;
+        places[stage->last].more = stage_hand_over(&cost, before, after);
     }
-    enum ps_status status = profile_graph(job->costs, spilled, &job->clock_graph, error);
-    free(spilled);
+    enum ps_status status = profile_graph(job->costs, places, &job->clock_graph, error);
+    free(places);
     return status;
 }
 

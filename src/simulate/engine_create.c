@@ -32,17 +32,26 @@ static int64_t parameters_beside(const struct simulation_work *work, const struc
     return bytes;
 }
 
+/* Is the stage of the part's worker and not another's? Of several workers the first one's stand for all. */
+static bool elsewhere(const struct ps_programs *programs, int stage, int beside) {
+    if (beside < 0 || beside >= programs->stages) return false;
+    return programs->parts[programs->first_part[stage]].worker != programs->parts[programs->first_part[beside]].worker;
+}
+
 static struct stage_seconds part_seconds(const struct simulation_work *work, const struct part *part) {
     const struct stage_cost *cost = cost_of(work, part);
     struct layer_times times = stage_cost_times(cost, cost->fast_memory_bytes > 0 ? parameters_beside(work, part) : 0);
     const struct layer_times *time = &times;
     double speed = work->cluster->devices[part->worker].speed;
+    const struct ps_programs *programs = work->programs;
+    struct cut_times more = stage_hand_over(cost, elsewhere(programs, part->stage, part->stage - 1),
+                                            elsewhere(programs, part->stage, part->stage + 1));
     struct stage_seconds seconds = {
-        .action = {[ACTION_FORWARD] = time->forward_s / speed,
-                   [ACTION_BACKWARD] = (time->backward_input_s + time->backward_weight_s) / speed,
-                   [ACTION_BACKWARD_INPUT] = (time->backward_input_s + time->apart_input_s) / speed,
+        .action = {[ACTION_FORWARD] = (time->forward_s + more.forward_s) / speed,
+                   [ACTION_BACKWARD] = (time->backward_input_s + time->backward_weight_s + more.backward_s) / speed,
+                   [ACTION_BACKWARD_INPUT] = (time->backward_input_s + time->apart_input_s + more.backward_s) / speed,
                    [ACTION_BACKWARD_WEIGHT] = (time->backward_weight_s + time->apart_s) / speed,
-                   [ACTION_RECOMPUTE] = time->forward_s / speed,
+                   [ACTION_RECOMPUTE] = (time->forward_s + more.forward_s) / speed,
                    [ACTION_UPDATE] = time->update_s / speed,
                    [ACTION_PREDICT] = layer_times_predict(time) / speed},
         .update_and_predict = layer_times_update_predict(time) / speed,

@@ -9,12 +9,15 @@
 
 #include "plan/planners/bipartition.h"
 
+/* Shorter by more than what a load gains when a period is multiplied by a speed and rounded: a plan of the period itself is none of this. */
+static double below(double period_ns) { return period_ns * (1 - 1e-14); }
+
 enum ps_status bipartition_least(const struct bipartition_test *test, double low_ns, double high_ns, double top_ns, int *i,
                                  int *j, double *period_ns, struct ps_error *error) {
     double low = low_ns, high = high_ns, found, step = 0;
     bool rising = true;
     if (isfinite(high)) { /* Is anything better at all? */
-        TRY(test->find(test->context, nextafter(high, 0), i, j, &found, error));
+        TRY(test->find(test->context, below(high), i, j, &found, error));
         rising = found < high; /* by more than rounding */
         if (rising)
             high = found;
@@ -23,7 +26,7 @@ enum ps_status bipartition_least(const struct bipartition_test *test, double low
     }
     while (isinf(high) || high - low > 1e-13 * high) {
         /* At the end it is asked whether anything is better at all: periods are sums of whole nanoseconds, or transfers. */
-        double middle = high - low > 1 ? low + (high - low) / 2 : nextafter(high, 0);
+        double middle = high - low > 1 ? low + (high - low) / 2 : below(high);
         double higher = low_ns + fmax(low_ns, 1) * step;
         rising = rising && higher < middle;
         TRY(test->find(test->context, rising ? higher : middle, i, j, &found, error));
