@@ -455,6 +455,7 @@ void crew_destroy(struct crew *crew) {
     for (int r = 0; r < crew->record_count; r++) free(crew->records[r].steps);
     free(crew->records);
     watchdog_free(&crew->watchdog);
+    memory_block_release(&crew->travelling);
     free(crew->places);
     free(crew->interpreters);
     free(crew->members);
