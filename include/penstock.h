@@ -154,7 +154,7 @@ struct ps_profile_options {
     int busy;                 /* workers that compute side by side meanwhile, the measured one among them; 0: 1 */
     const int *micro_batches; /* sizes to measure at */
     int micro_batch_count;
-    int warmup, repeats;  /* 0: 2 and 9 */
+    int warmup, repeats;  /* 0: 2, and 9 or, of a small network, as many as fit a quarter of a second */
     int64_t memory_bytes; /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
 };
 

@@ -125,7 +125,43 @@ static void clock_graph(void **state) {
         assert_int_equal(attributes->inner_bytes, l == 0 ? 64 : 576);
     }
     graph_destroy(graph);
+    /* In a plan the last layer of a stage takes what its cuts cost. */
+    const struct layer_place places[3] = {[1] = {.more = {.forward_s = 0.5, .backward_s = 0.25}}};
+    assert_ok(profile_graph(table, places, &graph, &test_error));
+    const struct attributes *attributes = &graph->nodes[graph->layers[1].node_first].attributes;
+    assert_true(attributes->forward_s == 0.1 * 2 + 0.5 && attributes->backward_input_s == 0.2 + 0.25);
+    graph_destroy(graph);
     ps_profile_destroy(profile);
+}
+
+/* What a stage copies into its output block, and that workers beside each other lose more by a cut than one alone. */
+static void cuts(void **state) {
+    (void)state;
+    struct ps_model *model;
+    assert_ok(ps_model_create("resnet,input=16", &model, &test_error));
+    const struct graph *graph = model->graph;
+    bool some = false;
+    for (int l = 0; l + 1 < graph->layer_count; l++) {
+        int64_t copied = stage_copied_bytes(graph, 2, l);
+        assert_in_range(copied, 0, 2 * graph_cut_bytes(graph, l + 1));
+        some = some || copied > 0;
+    }
+    assert_true(some);
+    const int size = 2;
+    for (int busy = 1; busy <= 2; busy++) {
+        struct ps_profile_options options = {
+            .device = "reference", .busy = busy, .micro_batches = &size, .micro_batch_count = 1, .repeats = 1};
+        struct ps_profile *profile;
+        assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
+        const struct cost_table *table = &profile->tables[0];
+        for (int l = 0; l + 1 < table->layer_count; l++) {
+            assert_true(table->layers[l].take_over_s >= 0 && (busy > 1 || table->layers[l].take_over_s == 0));
+            assert_true(table->layers[l].hand_over_s > 0 || stage_copied_bytes(graph, size, l) == 0);
+        }
+        assert_true(table->layers[table->layer_count - 1].hand_over_s == 0);
+        ps_profile_destroy(profile);
+    }
+    ps_model_destroy(model);
 }
 
 static void wrong_options(void **state) {
@@ -153,8 +189,8 @@ static void wrong_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lenet5),      cmocka_unit_test(sizes_agree),   cmocka_unit_test(in_pieces),
-        cmocka_unit_test(clock_graph), cmocka_unit_test(wrong_options),
+        cmocka_unit_test(lenet5),      cmocka_unit_test(sizes_agree), cmocka_unit_test(in_pieces),
+        cmocka_unit_test(clock_graph), cmocka_unit_test(cuts),        cmocka_unit_test(wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,41 @@ static void test_predictions(void **state) {
     assert_seconds(steady_s(&measured, "latest"), work_s + measured.update_s);
 }
 
+/* Three stages that run one after the other, each on a worker of its own or all on one. */
+static double handed_over_s(int workers) {
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    struct ps_cluster *cluster;
+    struct ps_simulation *simulation;
+    struct ps_cluster_options options = {.workers = workers};
+    assert_ok(profile_create(1, 3, &profile, &test_error));
+    for (int l = 0; l < 3; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        layer->time = (struct layer_times){.forward_s = 1, .backward_input_s = 1};
+        layer->hand_over_s = 0.25; /* the last one's counts nowhere: nothing crosses there */
+        layer->take_over_s = l == 0 ? 0.0625 : 0.03125;
+    }
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(plan_create(workers, 3, &plan, &test_error));
+    strcpy(plan->schedule, workers == 1 ? "interleaved" : "naive");
+    strcpy(plan->weights, "sync");
+    for (int s = 0; s < 3; s++) assert_ok(plan_stage_set(plan, s, s, s, s < workers ? s : 0, &test_error));
+    assert_ok(ps_simulate(plan, profile, cluster, 1, &simulation, &test_error));
+    double makespan_s = ps_simulation_info(simulation).makespan_s;
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    return makespan_s;
+}
+
+/* Each cut's value is copied once; on other cores its receiver's forward and both backwards take longer. */
+static void test_cuts(void **state) {
+    (void)state;
+    assert_seconds(handed_over_s(1), 6 + 2 * 0.25);
+    assert_seconds(handed_over_s(3), 6 + 2 * 0.25 + 3 * (0.0625 + 0.03125));
+}
+
 /* Two stages on one worker, each a layer of 8 bytes of parameters, with as many of gradients. */
 static double two_stages_s(int64_t fast_memory_bytes) {
     struct ps_profile *profile;
@@ -119,6 +154,6 @@ static void test_fast_memory_is_the_workers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_are_added), cmocka_unit_test(test_predictions),
-                                       cmocka_unit_test(test_fast_memory_is_the_workers)};
+                                       cmocka_unit_test(test_cuts), cmocka_unit_test(test_fast_memory_is_the_workers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,15 +73,29 @@ static void place_deltas(struct stage *stage) {
     }
 }
 
+/* Is the value made in the output block by a stage that ends with `layer`? */
+static bool made_in_output(const struct graph *graph, int layer, int root) {
+    return graph->nodes[root].layer == layer && !graph_output_kept_by_own_layer(graph, root);
+}
+
+int64_t stage_copied_bytes(const struct graph *graph, int samples, int layer) {
+    int64_t bytes = 0;
+    const int *values = graph_cut_values(graph, layer + 1);
+    for (int i = 0; i < graph_cut_count(graph, layer + 1); i++)
+        if (!made_in_output(graph, layer, values[i])) bytes += samples * graph_value_bytes(graph, values[i]);
+    return bytes;
+}
+
 /* The place of a value that `layer` makes; `workspace` counts what the layer's forward takes of it. */
 static struct place place_value(struct stage *stage, int layer, int root, int64_t *workspace) {
     const struct graph *graph = stage->graph;
     int64_t bytes = stage_value_bytes(graph, stage->samples, root);
-    bool crosses = stage_crosses(graph, layer + 1, root), kept = graph_output_kept_by_own_layer(graph, root);
-    if (crosses && layer == stage->last && !kept) {
+    bool crosses = stage_crosses(graph, layer + 1, root);
+    if (crosses && layer == stage->last && made_in_output(graph, layer, root)) {
         return (struct place){PLACE_OUTPUT, stage_cut_offset(graph, stage->samples, layer + 1, root)};
     }
-    if (crosses || kept) return place_carve(PLACE_STASH, &stage->sizes.stash_bytes, bytes);
+    if (crosses || graph_output_kept_by_own_layer(graph, root))
+        return place_carve(PLACE_STASH, &stage->sizes.stash_bytes, bytes);
     return place_carve(PLACE_WORKSPACE, workspace, bytes);
 }
 
@@ -120,6 +134,8 @@ void stage_place(struct stage *stage, struct place *values, int64_t *scratch) {
         values[root] = (struct place){PLACE_INPUT, stage_cut_offset(graph, stage->samples, stage->first, root)};
     }
     place_parameters(stage);
+    struct stage_tie tie = stage_tied(stage);
+    stage->sizes.tied_bytes = ((tie.owner >= 0) + (tie.use >= 0)) * tie.count * (int64_t)sizeof(float);
     place_deltas(stage);
     for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = place_layer(stage, l, values);
     for (int i = 0; i < stage->node_count; i++) {

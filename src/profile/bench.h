@@ -27,7 +27,8 @@ struct bench {
     struct device *device;
     const struct optimizer *rule;
     const struct cost_table *table; /* the sizes of all layers */
-    int samples, classes, repeats;  /* repeats: rounds whose times are kept */
+    int samples, classes, repeats;  /* repeats: rounds whose times are kept, */
+    int least_repeats;              /* or down to so many, where they take long; 0: no fewer */
     int64_t memory_bytes;           /* limit; 0: none */
     const float *input;             /* of the first layer, where that is not the network's */
     int first;                      /* layer of the network */

@@ -31,6 +31,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     add_times(&walk->time, &cost->time);
     add_times(&walk->spill, &cost->spill);
     walk->parameter_bytes += cost->size.parameter_bytes;
+    walk->tied_bytes += cost->size.tied_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
     walk->stash_bytes += cost->size.stash_bytes;
     walk->delta_bytes += cost->size.delta_bytes;
@@ -48,6 +49,8 @@ void stage_walk_grow(struct stage_walk *walk) {
     take_in(walk, walk->first - 1);
     walk->inner_cut_bytes = larger(walk->inner_cut_bytes, walk->table->layers[walk->first].size.output_bytes);
 }
+
+bool cost_table_tied(const struct cost_table *table) { return table->layer_count > 1 && table->layers[0].size.tied_bytes > 0; }
 
 bool cost_spills(int64_t parameter_bytes, int64_t fast_memory_bytes) {
     return fast_memory_bytes > 0 && 2 * parameter_bytes > fast_memory_bytes;
@@ -77,7 +80,11 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
         .time = stage_walk_times(walk),
         .spill = spills(walk) ? (struct layer_times){0} : walk->spill,
         .fast_memory_bytes = table->fast_memory_bytes,
+        .hand_over_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].hand_over_s : 0,
+        .take_before_s = walk->first > 0 ? table->layers[walk->first - 1].take_over_s : 0,
+        .take_after_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].take_over_s : 0,
         .size = {.parameter_bytes = walk->parameter_bytes,
+                 .tied_bytes = walk->tied_bytes,
                  .statistics_bytes = walk->statistics_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,
                  .output_bytes = walk->last + 1 < table->layer_count ? end->output_bytes : 0,
@@ -96,6 +103,12 @@ static struct stage_walk walk_to(const struct cost_table *table, int first, int 
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last) {
     struct stage_walk walk = walk_to(table, first, last);
     return stage_walk_cost(&walk);
+}
+
+struct cut_times stage_hand_over(const struct stage_cost *cost, bool before, bool after) {
+    double taken_s = before ? cost->take_before_s : 0;
+    return (struct cut_times){.forward_s = cost->hand_over_s + taken_s,
+                              .backward_s = taken_s + (after ? cost->take_after_s : 0)};
 }
 
 struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled) {

@@ -38,11 +38,13 @@ static const struct cost_field spill_fields[] = {
     SPILL_FIELD(forward_s), SPILL_FIELD(backward_input_s), SPILL_FIELD(backward_weight_s),
     SPILL_FIELD(update_s),  SPILL_FIELD(accumulate_s),     SPILL_FIELD(apart_input_s),
     SPILL_FIELD(apart_s),   SPILL_FIELD(update_predict_s), SPILL_FIELD(predict_s)};
-static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false),
-                                                SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),
-                                                SIZE_FIELD(stash_bytes, true),     SIZE_FIELD(tail_bytes, false),
-                                                SIZE_FIELD(delta_bytes, false),    SIZE_FIELD(workspace_bytes, false)};
-enum { TIMES = 9, SIZES = sizeof size_fields / sizeof size_fields[0] };
+static const struct cost_field size_fields[] = {
+    SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false), SIZE_FIELD(tied_bytes, false),
+    SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),      SIZE_FIELD(stash_bytes, true),
+    SIZE_FIELD(tail_bytes, false),     SIZE_FIELD(delta_bytes, false),      SIZE_FIELD(workspace_bytes, false)};
+static const struct cost_field cut_fields[] = {{"hand_over_s", offsetof(struct layer_cost, hand_over_s), false},
+                                               {"take_over_s", offsetof(struct layer_cost, take_over_s), false}};
+enum { CUTS = 2, TIMES = 9, SIZES = sizeof size_fields / sizeof size_fields[0] };
 
 /* ----------------------------------------------------------------- reading */
 
@@ -60,11 +62,12 @@ static enum ps_status read_name(const struct json_place *place, const char *fiel
 }
 
 static enum ps_status read_layer(const struct json_place *place, struct layer_cost *layer, struct ps_error *error) {
-    const char *fields[2 + 3 * TIMES + SIZES] = {"name", "kind"};
+    const char *fields[2 + 3 * TIMES + CUTS + SIZES] = {"name", "kind"};
     size_t count = 2;
     for (int f = 0; f < TIMES; f++) fields[count++] = time_fields[f].name;
     for (int f = 0; f < TIMES; f++) fields[count++] = spread_fields[f].name;
     for (int f = 0; f < TIMES; f++) fields[count++] = spill_fields[f].name;
+    for (int f = 0; f < CUTS; f++) fields[count++] = cut_fields[f].name;
     for (int f = 0; f < SIZES; f++) fields[count++] = size_fields[f].name;
     TRY(json_object_fields(place, fields, count, error));
     TRY(read_name(place, "name", true, layer->name, sizeof layer->name, error));
@@ -78,6 +81,9 @@ static enum ps_status read_layer(const struct json_place *place, struct layer_co
         TRY(json_get_number(place, spill_fields[f].name, false, 0, PROFILE_TIME_MAX, (double *)(base + spill_fields[f].offset),
                             error));
     }
+    for (int f = 0; f < CUTS; f++)
+        TRY(json_get_number(place, cut_fields[f].name, false, 0, PROFILE_TIME_MAX, (double *)(base + cut_fields[f].offset),
+                            error));
     layer->size.value_bytes = layer->size.delta_bytes = -1;
     for (int f = 0; f < SIZES; f++)
         TRY(json_get_integer(place, size_fields[f].name, size_fields[f].required, 0, PROFILE_BYTES_MAX,
@@ -258,8 +264,8 @@ enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **
 
 /* ----------------------------------------------------------------- writing */
 
-static void put_times(json_t *object, const struct layer_cost *layer, const struct cost_field fields[TIMES]) {
-    for (int f = 0; f < TIMES; f++)
+static void put_times(json_t *object, const struct layer_cost *layer, const struct cost_field *fields, int count) {
+    for (int f = 0; f < count; f++)
         json_object_set_new(object, fields[f].name, json_real(*(const double *)((const char *)layer + fields[f].offset)));
 }
 
@@ -268,9 +274,10 @@ static json_t *layer_json(const struct layer_cost *layer, bool spills) {
     const char *base = (const char *)layer;
     bool measured = layer->spread.forward_s > 0 || layer->spread.backward_input_s > 0 || layer->spread.backward_weight_s > 0 ||
                     layer->spread.update_s > 0;
-    put_times(object, layer, time_fields);
-    if (measured) put_times(object, layer, spread_fields);
-    if (spills) put_times(object, layer, spill_fields);
+    put_times(object, layer, time_fields, TIMES);
+    if (measured) put_times(object, layer, spread_fields, TIMES);
+    if (spills) put_times(object, layer, spill_fields, TIMES);
+    if (layer->hand_over_s > 0 || layer->take_over_s > 0) put_times(object, layer, cut_fields, CUTS);
     for (int f = 0; f < SIZES; f++)
         json_object_set_new(object, size_fields[f].name, json_integer(*(const int64_t *)(base + size_fields[f].offset)));
     return object;

@@ -7,6 +7,8 @@
  * A network that does not fit the memory is measured in pieces, one after the other, as many layers as fit in each; a piece's last
  * output is the next one's input.
  *
+ * What workers spend on handing blocks over is measured beside (profile/hand_over.h) and counted by bytes.
+ *
  * The two halves of a backward are run together and apart; what they take longer apart is `apart_input_s` and `apart_s`.
  */
 #include <math.h>
@@ -14,12 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "graph/model.h"
 #include "profile/company.h"
+#include "profile/hand_over.h"
 #include "profile/modelled.h"
 
-enum { DEFAULT_WARMUP = 2, DEFAULT_REPEATS = 9, REPEATS_MAX = 10000 };
+enum { DEFAULT_WARMUP = 2, LEAST_REPEATS = 9, MOST_REPEATS = 199, REPEATS_MAX = 10000 };
+/* Where nobody says how often to measure, small networks are measured for so long: a single disturbance may last as long as a dozen of
+ * their rounds. */
+#define MEASURED_S 0.25
 
 /* ------------------------------------------------------------------ results */
 
@@ -151,6 +158,20 @@ static enum ps_status record_sizes(const struct bench *bench, struct cost_table 
     return status;
 }
 
+/* What the cuts cost. */
+static enum ps_status summarize_cuts(const struct bench *bench, bool several, struct cost_table *table,
+                                     struct ps_error *error) {
+    struct hand_over_rates rates;
+    TRY(hand_over_measure(several, &rates, error));
+    for (int l = 0; l + 1 < table->layer_count; l++) {
+        struct layer_cost *layer = &table->layers[l];
+        double copied = (double)stage_copied_bytes(bench->graph, bench->samples, l), all = (double)layer->size.output_bytes;
+        layer->hand_over_s = copied * rates.copy + fmax(0, all - copied) * rates.take;
+        layer->take_over_s = all * rates.take;
+    }
+    return PS_OK;
+}
+
 /* Gives what the piece's last layer made to the next piece. */
 static enum ps_status pass_on(const struct bench *bench, float **input, struct ps_error *error) {
     size_t size = (size_t)stage_sizes(bench->stage).output_bytes;
@@ -165,7 +186,13 @@ static enum ps_status pass_on(const struct bench *bench, float **input, struct p
 static enum ps_status measure_rounds(struct bench *bench, int warmup, struct ps_error *error) {
     int rounds = warmup + bench->repeats;
     TRY(bench_open(bench, error));
+    double start = clock_now();
     for (int r = 0; r < rounds; r++) {
+        if (r == warmup && bench->least_repeats > 0) {
+            double fit = MEASURED_S / ((clock_now() - start) / warmup);
+            bench->repeats = (int)fmin(fmax(fit, bench->least_repeats), bench->repeats);
+            rounds = warmup + bench->repeats;
+        }
         log_progress("profiling", r, rounds, "micro-batch %d, round %d of %d", bench->samples, r + 1, rounds);
         TRY(bench_round(bench, r, r - warmup, error));
     }
@@ -200,7 +227,7 @@ static enum ps_status measure_size(const struct bench *all, int others, int warm
         bench_close(&bench);
     }
     free(input);
-    return status;
+    return status == PS_OK ? summarize_cuts(all, others > 0, table, error) : status;
 }
 
 static int compare_ints(const void *a, const void *b) {
@@ -262,7 +289,8 @@ static enum ps_status measure(const struct ps_model *model, const struct ps_prof
                               .samples = profile->tables[i].micro_batch,
                               .classes = model->classes,
                               .memory_bytes = options->memory_bytes,
-                              .repeats = options->repeats ? options->repeats : DEFAULT_REPEATS};
+                              .repeats = options->repeats ? options->repeats : MOST_REPEATS,
+                              .least_repeats = options->repeats ? 0 : LEAST_REPEATS};
         status = measure_size(&bench, profile->busy - 1, warmup, &profile->tables[i], error);
     }
     device_close(device);

@@ -8,14 +8,14 @@
 
 #include "profile/profile.h"
 
-static struct attributes layer_attributes(const struct cost_table *table, int layer, bool spilled) {
+static struct attributes layer_attributes(const struct cost_table *table, int layer, const struct layer_place *place) {
     const struct layer_cost *cost = &table->layers[layer];
     int64_t value_read = layer > 0 ? table->layers[layer - 1].size.value_bytes : table->input_bytes;
     int64_t inner = cost->size.stash_bytes - value_read;
-    struct layer_times time = layer_cost_times(cost, spilled);
+    struct layer_times time = layer_cost_times(cost, place->spilled);
     return (struct attributes){
-        .forward_s = time.forward_s,
-        .backward_input_s = time.backward_input_s,
+        .forward_s = time.forward_s + place->more.forward_s,
+        .backward_input_s = time.backward_input_s + place->more.backward_s,
         .backward_weight_s = time.backward_weight_s,
         .accumulate_s = time.accumulate_s,
         .apart_input_s = time.apart_input_s,
@@ -29,8 +29,9 @@ static struct attributes layer_attributes(const struct cost_table *table, int la
     };
 }
 
-enum ps_status profile_graph(const struct cost_table *table, const bool *spilled, struct graph **graph,
+enum ps_status profile_graph(const struct cost_table *table, const struct layer_place *places, struct graph **graph,
                              struct ps_error *error) {
+    const struct layer_place nowhere = {0};
     struct graph *made = graph_create();
     if (!made) return error_memory(error, "a graph of costs", sizeof *made);
     struct attributes data = {.value_bytes = table->input_bytes};
@@ -39,7 +40,7 @@ enum ps_status profile_graph(const struct cost_table *table, const bool *spilled
         /* Names of a profile may repeat, those of nodes may not. */
         char name[64];
         snprintf(name, sizeof name, "%d %.50s", l + 1, table->layers[l].name);
-        struct attributes attributes = layer_attributes(table, l, spilled && spilled[l]);
+        struct attributes attributes = layer_attributes(table, l, places ? &places[l] : &nowhere);
         node = graph_add(made, OPERATOR_OPAQUE, name, &attributes, &node, 1, error);
     }
     enum ps_status status = graph_finish(made, error);

@@ -33,6 +33,11 @@ struct layer_cost {
     struct layer_times time, spread; /* median; half the distance between the quartiles (0 where not measured) */
     struct layer_times spill;        /* what each takes longer where the stage's weights do not stay in the fast memory */
     struct layer_sizes size;
+    /* At the cut after the layer, for one micro-batch; 0 where the source does not say. */
+    double
+        hand_over_s; /* a forward takes that longer whose stage ends here: what crosses is copied where layers here read it, too */
+    double
+        take_over_s; /* forward and backward of both stages take that longer where they are on different cores of one machine */
 };
 
 struct cost_table {
@@ -88,13 +93,17 @@ const struct cost_table *cost_table_on(const struct cost_table *table, const cha
  * micro-batch sizes, which PS_BAD_INPUT names otherwise. */
 enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile *other, struct ps_error *error);
 
+/* Do the first and the last layer share a parameter (graph_tie)? */
+bool cost_table_tied(const struct cost_table *table);
+
 /* What a stage of layers first..last costs for one micro-batch. */
 struct stage_cost {
     struct layer_times time;
     struct stage_sizes size;
     struct layer_times
         spill; /* what `time` grows by where it is the worker's other stages that exceed the fast memory; else 0 */
-    int64_t fast_memory_bytes; /* 0: there is none */
+    int64_t fast_memory_bytes;                       /* 0: there is none */
+    double hand_over_s, take_before_s, take_after_s; /* of the cuts at its ends; not in `time`: see stage_hand_over */
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
 /* The fast memory holds weights and gradients of all that a worker has. Whether these parameters are too large for it, so that layers
@@ -104,20 +113,33 @@ bool cost_spills(int64_t parameter_bytes, int64_t fast_memory_bytes);
 struct layer_times stage_cost_times(const struct stage_cost *cost, int64_t worker_parameter_bytes);
 struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled);
 
+/* What a stage's forward and backward take longer as one of several. Planners do not count it: it may fall where a stage grows. */
+struct cut_times {
+    double forward_s, backward_s;
+};
+/* `before`, `after`: there is such a stage, and it is another worker's. */
+struct cut_times stage_hand_over(const struct stage_cost *cost, bool before, bool after);
+
 /* The same for a stage that grows at its front, one layer in O(1): planners look at all stages that end with `last`. */
 struct stage_walk {
     const struct cost_table *table;
     int first, last;
     struct layer_times time, spill;
-    int64_t parameter_bytes, statistics_bytes, stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
+    int64_t parameter_bytes, tied_bytes, statistics_bytes, stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */
 void stage_walk_grow(struct stage_walk *walk);                                /* takes in the layer before `first` */
 struct stage_cost stage_walk_cost(const struct stage_walk *walk);
 struct layer_times stage_walk_times(const struct stage_walk *walk); /* of that the times, which never fall as the stage grows */
 
-/* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. `spilled` says of each
- * layer whether its stage spills; NULL: none does. */
-enum ps_status profile_graph(const struct cost_table *table, const bool *spilled, struct graph **graph, struct ps_error *error);
+/* What a layer's stage makes of its times. */
+struct layer_place {
+    bool spilled;
+    struct cut_times more; /* of the stage's last layer; else 0 */
+};
+/* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. `places`: per layer; NULL:
+ * all zero. */
+enum ps_status profile_graph(const struct cost_table *table, const struct layer_place *places, struct graph **graph,
+                             struct ps_error *error);
 
 #endif

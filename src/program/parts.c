@@ -58,6 +58,15 @@ int programs_backward_part(const struct ps_programs *programs, int stage, int mi
     return part;
 }
 
+struct sum_group programs_sum_group(const struct ps_programs *programs, int stage) {
+    int last = programs->stages - 1;
+    if (!programs->tied || last == 0 || programs->evaluation || (stage > 0 && stage < last))
+        return (struct sum_group){
+            .number = stage, .stages = {stage}, .stage_count = 1, .size = programs_replicas(programs, stage)};
+    return (struct sum_group){
+        .stages = {0, last}, .stage_count = 2, .size = programs_replicas(programs, 0) + programs_replicas(programs, last)};
+}
+
 int programs_round(const struct ps_programs *programs, int stage) {
     return programs->flush ? 1 : programs_replicas(programs, stage);
 }

@@ -137,9 +137,9 @@ static void note_arrivals(struct crew *crew, struct worker *worker, const struct
                                                                             instruction_handed_slot(instruction)));
 }
 
-/* The same of an update's gradients, where they were added up over replicas. */
+/* The same of an update's gradients, where they were added up over parts. */
 static void note_sum(struct crew *crew, struct worker *worker, const struct worker_stage *stage) {
-    if (!worker->device->class->not_before || crew->segment.programs->parts[stage->part].replicas == 1) return;
+    if (!worker->device->class->not_before || !programs_sums(crew->segment.programs, stage->number)) return;
     worker->device->class->not_before(
         worker->device, crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0));
 }
@@ -249,7 +249,8 @@ static enum ps_status run_backward(struct crew *crew, int number, const struct i
     return PS_OK;
 }
 
-/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. */
+/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those of what
+ * the stage shares with another. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
     struct crew *crew = context;
@@ -257,7 +258,10 @@ static enum ps_status reduce(void *context, int number, const struct instruction
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
+    const struct stage_tie *tie = &stage->update.tie;
     struct transport_share share = {
+        .tied = tie->count > 0 ? stage->gradients + (tie->owner >= 0 ? tie->owner : tie->use) : NULL,
+        .tied_count = (size_t)tie->count,
         .gradients = stage->gradients,
         .gradient_count = crew->real ? stage->update.count : 0,
         .empty = !stage->accumulating,
@@ -357,7 +361,7 @@ static enum ps_status transfer(void *context, int number, const struct instructi
 static bool settled(void *context, int number, int stage, enum block_kind kind, int slot) {
     const struct crew *crew = context;
     const struct ps_programs *programs = crew->segment.programs;
-    if (kind == BLOCK_WEIGHT_GRADIENTS && programs_replicas(programs, stage) == 1) return true;
+    if (kind == BLOCK_WEIGHT_GRADIENTS && !programs_sums(programs, stage)) return true;
     if (kind == BLOCK_WEIGHTS && !programs_split(programs, stage)) return true;
     return crew->transport_class->settled(crew->transport, programs_part(programs, number, stage), kind, slot);
 }

@@ -32,6 +32,10 @@ struct search_choice {
 enum ps_status search_choose(const struct ps_plan_options *options, int workers, struct search_choice *choice,
                              struct ps_error *error);
 
+/* The same options, but with weights `sync` where they leave all open and the network's first and last layer share a parameter: several
+ * workers can train it only with a flush. */
+struct ps_plan_options search_tied(const struct ps_plan_options *options, bool tied, int workers);
+
 /*
  * The schedules and policies to be compared; the first is that of search_choose. More than one only where the user wrote "auto",
  * and never of unlike learning unless the weights are his "auto":
@@ -69,6 +73,7 @@ struct search {
     double caution;   /* planner_problem.caution */
     double bound_s;   /* planner_problem.bound_s */
     int ideals_max;   /* planner_problem.ideals_max */
+    bool paper_cost;  /* the planner's published costs, to see what the simulator says of their plan */
     bool sweeps_only; /* of replicas: no plan where only search_replica_shapes would find one */
 };
 
@@ -141,7 +146,8 @@ enum ps_status search_planner(const struct search *search, const struct planner 
 
 /* Whether the user has said `auto`: then the plan may leave workers idle and recompute, which nobody expects unasked. */
 bool search_is_free(const struct ps_plan_options *options);
-bool search_is_auto(const char *name); /* "auto", or nothing said */
+bool search_is_auto(const char *name);         /* "auto", or nothing said */
+bool search_may_replicate(const char *method); /* do its plans know replicas? */
 bool search_has_limit(const struct ps_cluster *cluster, int workers);
 
 #endif
