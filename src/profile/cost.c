@@ -30,6 +30,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     const struct layer_cost *cost = &walk->table->layers[layer];
     add_times(&walk->time, &cost->time);
     add_times(&walk->spill, &cost->spill);
+    walk->sum_s += cost->sum_s;
     walk->parameter_bytes += cost->size.parameter_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
     walk->stash_bytes += cost->size.stash_bytes;
@@ -80,6 +81,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
         .hand_over_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].hand_over_s : 0,
         .take_before_s = walk->first > 0 ? table->layers[walk->first - 1].take_over_s : 0,
         .take_after_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].take_over_s : 0,
+        .sum_s = walk->sum_s,
         .size = {.parameter_bytes = walk->parameter_bytes,
                  .statistics_bytes = walk->statistics_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,

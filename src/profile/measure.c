@@ -158,11 +158,15 @@ static enum ps_status record_sizes(const struct bench *bench, struct cost_table 
     return status;
 }
 
-/* What the cuts cost. */
-static enum ps_status summarize_cuts(const struct bench *bench, bool several, struct cost_table *table,
-                                     struct ps_error *error) {
+/* What the cuts cost, and sums over replicas. */
+static enum ps_status summarize_shared(const struct bench *bench, bool several, struct cost_table *table,
+                                       struct ps_error *error) {
     struct hand_over_rates rates;
     TRY(hand_over_measure(several, &rates, error));
+    for (int l = 0; l < table->layer_count; l++) {
+        const struct layer_sizes *size = &table->layers[l].size;
+        table->layers[l].sum_s = (double)(size->parameter_bytes + size->statistics_bytes) * rates.copy;
+    }
     for (int l = 0; l + 1 < table->layer_count; l++) {
         struct layer_cost *layer = &table->layers[l];
         double copied = (double)stage_copied_bytes(bench->graph, bench->samples, l), all = (double)layer->size.output_bytes;
@@ -227,7 +231,7 @@ static enum ps_status measure_size(const struct bench *all, int others, int warm
         bench_close(&bench);
     }
     free(input);
-    return status == PS_OK ? summarize_cuts(all, others > 0, table, error) : status;
+    return status == PS_OK ? summarize_shared(all, others > 0, table, error) : status;
 }
 
 static int compare_ints(const void *a, const void *b) {

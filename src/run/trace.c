@@ -28,21 +28,44 @@ static double window_start(const struct crew *crew, int most) {
     return start_s;
 }
 
-/* What each worker's blocks take; 0 of one that is in another process. */
-static enum ps_status note_memory(const struct crew *crew, struct timeline *timeline, struct ps_error *error) {
+/* What each worker's blocks take. */
+static enum ps_status note_memory(const struct crew *crew, const struct ps_run_worker *figures, struct timeline *timeline,
+                                  struct ps_error *error) {
     timeline->memory_bytes = calloc((size_t)crew->worker_count, sizeof *timeline->memory_bytes);
     if (!timeline->memory_bytes)
         return error_memory(error, "a trace", (size_t)crew->worker_count * sizeof *timeline->memory_bytes);
-    for (int number = 0; number < crew->worker_count; number++)
-        timeline->memory_bytes[number] = worker_memory_taken(&crew->workers[number]);
+    for (int number = 0; number < crew->worker_count; number++) timeline->memory_bytes[number] = figures[number].measured_bytes;
     return PS_OK;
 }
 
-enum ps_status trace_collect(const struct crew *crew, int most, struct timeline *out, struct ps_error *error) {
+/* A sum as it is drawn of simulated runs: from each replica to the next, what a ring would carry. */
+static enum ps_status add_sum(const struct crew *crew, const struct timeline_event *event, struct timeline *timeline,
+                              struct ps_error *error) {
+    const struct ps_programs *programs = crew->segment.programs;
+    int stage = event->instruction.stage, replicas = programs_replicas(programs, stage);
+    int part = programs_part(programs, event->worker, stage);
+    int next = part + 1 < programs->first_part[stage + 1] ? part + 1 : programs->first_part[stage];
+    const struct stage_sizes *size = &crew->sizes[stage];
+    return timeline_add_transfer(
+        timeline,
+        &(struct timeline_transfer){.from = event->worker,
+                                    .to = programs->parts[next].worker,
+                                    .stage = stage,
+                                    .micro_batch = event->instruction.micro_batch,
+                                    .traffic = TRAFFIC_SUM,
+                                    .bytes = 2 * (replicas - 1) *
+                                             ((size->parameter_bytes + size->statistics_bytes + replicas - 1) / replicas),
+                                    .start_s = event->start_s,
+                                    .end_s = event->end_s},
+        error);
+}
+
+enum ps_status trace_collect(const struct crew *crew, const struct ps_run_worker *figures, int most, struct timeline *out,
+                             struct ps_error *error) {
     struct timeline timeline = {
         .workers = crew->worker_count, .batches = crew->recorded_batches, .micro_batches = crew->recorded_micro_batches};
     double start_s = window_start(crew, most);
-    enum ps_status status = note_memory(crew, &timeline, error);
+    enum ps_status status = note_memory(crew, figures, &timeline, error);
     for (int number = 0; number < crew->worker_count; number++) {
         const struct recorder *recorder = &crew->workers[number].recorder;
         for (int64_t i = recorder->count - remembered(recorder, recorder->capacity); status == PS_OK && i < recorder->count;
@@ -51,7 +74,8 @@ enum ps_status trace_collect(const struct crew *crew, int most, struct timeline 
             if (event.start_s < start_s) continue;
             event.start_s -= start_s;
             event.end_s -= start_s;
-            status = timeline_add(&timeline, &event, error);
+            status = event.instruction.op == OP_AR ? add_sum(crew, &event, &timeline, error)
+                                                   : timeline_add(&timeline, &event, error);
         }
     }
     if (status != PS_OK) {

@@ -114,8 +114,8 @@ static enum ps_status write_traces(const struct trainer *trainer, struct ps_erro
     char title[256];
     snprintf(title, sizeof title, "%s: %s, %s, %d workers, measured", trainer->job.plan->model, trainer->job.plan->schedule,
              trainer->job.plan->weights, trainer->job.plan->workers);
-    enum ps_status status = trace_collect(trainer->crew, TRACE_COMPUTATIONS, &trace, error);
-    if (status == PS_OK) status = trace_collect(trainer->crew, PICTURE_COMPUTATIONS, &picture, error);
+    enum ps_status status = trace_collect(trainer->crew, trainer->run->worker, TRACE_COMPUTATIONS, &trace, error);
+    if (status == PS_OK) status = trace_collect(trainer->crew, trainer->run->worker, PICTURE_COMPUTATIONS, &picture, error);
     if (status == PS_OK) status = run_directory_write_timelines(&trainer->directory, &trace, &picture, title, error);
     timeline_free(&trace);
     timeline_free(&picture);

@@ -43,6 +43,7 @@ struct transport_share {
     float scale;           /* the sum is multiplied by it; the same for all */
     float *statistics;     /* running statistics: each replica gets their mean */
     size_t statistics_count;
+    double takes_s; /* so long the sum takes of workers whose devices only wait */
 };
 
 struct transport_class {

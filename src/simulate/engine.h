@@ -61,6 +61,7 @@ struct engine_ring {
     int channel;      /* the first of its channels, one per replica */
     int offered;      /* replicas that wait for the others */
     int64_t duration; /* of a sum */
+    bool in_place;    /* without links: by whoever comes last, in memory that all share */
 };
 
 /* What one worker holds of a stage. */

@@ -167,6 +167,12 @@ static double ring_seconds(const struct engine *engine, int stage) {
     return 2 * (replicas - 1) * step_s;
 }
 
+/* Without links the last to come adds all blocks up and writes into all. */
+static double sum_seconds(const struct engine *engine, int stage) {
+    double ring_s = ring_seconds(engine, stage);
+    return ring_s > 0 ? ring_s : programs_replicas(engine->work->programs, stage) * engine->work->costs[stage].sum_s;
+}
+
 /* An upper bound, from counts and the dearest of each: exactness does not matter. */
 static double longest_run(const struct engine *engine, const struct survey *survey) {
     const struct ps_programs *programs = engine->work->programs;
@@ -178,7 +184,7 @@ static double longest_run(const struct engine *engine, const struct survey *surv
         computation = fmax(computation, seconds.update_and_predict);
     }
     for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, channel_seconds(engine, &engine->channels[c]));
-    for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, ring_seconds(engine, stage));
+    for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, sum_seconds(engine, stage));
     return (double)survey->events * computation + 2.0 * (double)survey->sends * transfer + (double)survey->sums * sum;
 }
 
@@ -284,8 +290,10 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     for (int p = 0; p < programs->part_count; p++) lay_out_part(engine, p);
     for (int c = 0; c < engine->channel_count; c++)
         engine->channels[c].duration = ticks(engine, channel_seconds(engine, &engine->channels[c]));
-    for (int stage = 0; stage < programs->stages; stage++)
-        engine->rings[stage].duration = ticks(engine, ring_seconds(engine, stage));
+    for (int stage = 0; stage < programs->stages; stage++) {
+        engine->rings[stage].duration = ticks(engine, sum_seconds(engine, stage));
+        engine->rings[stage].in_place = ring_seconds(engine, stage) == 0;
+    }
     if (!take_surveyed(engine, &survey)) {
         size_t bytes = (size_t)survey.events * sizeof *engine->timeline.events;
         return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);

@@ -204,11 +204,14 @@ static void add_up(struct engine *engine, const struct instruction *instruction,
     struct engine_ring *ring = &engine->rings[stage];
     int replicas = programs_replicas(programs, stage);
     int64_t start = engine->now;
-    for (int r = 0; r < replicas; r++) start = latest(start, engine->link_free[engine->channels[ring->channel + r].link]);
+    for (int r = 0; r < replicas && !ring->in_place; r++)
+        start = latest(start, engine->link_free[engine->channels[ring->channel + r].link]);
     for (int r = 0; r < replicas; r++) {
         struct engine_channel *channel = &engine->channels[ring->channel + r];
-        engine->link_free[channel->link] = start + ring->duration;
-        keep_busy(engine, channel, ring->duration);
+        if (!ring->in_place) {
+            engine->link_free[channel->link] = start + ring->duration;
+            keep_busy(engine, channel, ring->duration);
+        }
         record_sum(engine, instruction, channel, start);
     }
     for (int part = programs->first_part[stage]; part < programs->first_part[stage + 1]; part++) {

@@ -219,7 +219,7 @@ void channels_reduce(struct transport *transport, int part, const struct transpo
     if (++meeting->came == meeting->replicas) {
         sum_shares(meeting->shares, meeting->replicas);
         meeting->came = 0;
-        meeting->settled_at = meeting->when;
+        meeting->settled_at = meeting->when + share->takes_s;
         meeting->over++;
         pthread_cond_broadcast(&meeting->changed);
     }
