@@ -23,7 +23,8 @@ END
 for memory in 9GiB 16GB; do
     echo "here, $memory of each device left to the network; a mini-batch of 32 samples a device in micro-batches of 16"
     echo
-    table --memory $memory --methods data-parallel,uniform,bapipe --schedules gpipe,1f1b --micro-batch 16 --batch-per-worker 32
+    table --memory $memory --methods data-parallel,uniform,bapipe --schedules gpipe,1f1b --replicate --micro-batch 16 \
+        --batch-per-worker 32
 done
 echo "likewise, 9GiB, with recomputation"
 echo

@@ -59,6 +59,26 @@ static void test_every_combination_verifies(void **state) {
     assert_true(lowered > 800);
 }
 
+/* Workers that run only forwards, far from those that update their weights: these fill blocks with the weights of coming forwards, and
+ * wait until earlier ones have been received, while stashes come in. */
+static void test_weights_far_away(void **state) {
+    (void)state;
+    static const struct split_case cases[] = {
+        {12, 12, {2, 6, 6, 7, 8, 8, 9, 9, 10, 10, 11, 11}, {0, 0, 1, 1, 2, 3, 4, 5, 5, 7, 7, 11}},
+        {9, 13, {0, 1, 2, 4, 5, 7, 8, 12, 12}, {3, 4, 6, 7, 9, 10, 11, 11, 12}},
+        {6, 9, {3, 4, 5, 6, 7, 8}, {0, 0, 0, 1, 2, 8}}};
+    static const char *const policies[] = {"latest", "stash", "spectrain", "xpipe", "pipeoptim"};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
+            for (int batches = 1; batches <= 40; batches += batches < 12 ? 1 : 14) {
+                struct ps_programs *programs;
+                struct ps_plan *plan = split_plan(&cases[c], "1f1b-async", policies[p], 1);
+                assert_ok(lower_plan(plan, batches, &programs, &test_error));
+                ps_programs_destroy(programs);
+                ps_plan_destroy(plan);
+            }
+}
+
 static int count(const struct ps_programs *programs, int worker, enum opcode op) {
     int found = 0;
     for (int i = 0; i < programs->worker[worker].count; i++) found += programs->worker[worker].code[i].op == op;
@@ -136,6 +156,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_combination_verifies),
+        cmocka_unit_test(test_weights_far_away),
         cmocka_unit_test(test_what_is_held),
         cmocka_unit_test(test_broken_programs_are_refused),
         cmocka_unit_test(test_refusals),

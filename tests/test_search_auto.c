@@ -256,6 +256,9 @@ static void test_planners(void **state) {
     for (int p = 0; planner_table[p]; p++) {
         struct ps_plan_options options = {.method = planner_table[p]->name};
         struct ps_plan *plan;
+        if (planner_table[p]->only_replicas)
+            assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--replicate");
+        options.replicate = planner_table[p]->only_replicas;
         assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
         assert_string_equal(plan->method, planner_table[p]->name);
         bool exact =

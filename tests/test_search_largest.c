@@ -22,7 +22,7 @@ static struct ps_comparison *compare(const char *model, const char *key, int64_t
                                          .memory_bytes = &memory,
                                          .memory_count = 1,
                                          .batch_per_worker = 32,
-                                         .plan = {.optimizer = "adam", .micro_batch = 16}};
+                                         .plan = {.optimizer = "adam", .micro_batch = 16, .replicate = true}};
     struct ps_comparison *comparison;
     assert_ok(ps_compare_largest(model, key, NULL, &options, &comparison, &test_error));
     assert_string_equal(ps_comparison_largest(comparison), key);
@@ -95,7 +95,8 @@ static void next_value_does_not_fit(void **state) {
                                               .schedule = row.schedule,
                                               .optimizer = "adam",
                                               .micro_batch = 16,
-                                              .micro_batches = 2 * row.workers};
+                                              .micro_batches = 2 * row.workers,
+                                              .replicate = strcmp(row.method, "data-parallel") == 0};
             enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &test_error);
             assert_int_equal(status, more ? PS_NO_PLAN : PS_OK);
             if (status == PS_OK) ps_plan_destroy(plan);

@@ -42,7 +42,7 @@ static bool next_method(int number, struct ps_plan_options *options) {
     size_t count = ps_table_count(PS_TABLE_METHODS);
     if ((size_t)number / 2 > count) return false;
     options->method = (size_t)number / 2 < count ? ps_table_entry(PS_TABLE_METHODS, (size_t)number / 2).name : "auto";
-    options->replicate = number % 2;
+    options->replicate = number % 2 || strcmp(options->method, "data-parallel") == 0;
     return true;
 }
 

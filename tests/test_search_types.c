@@ -103,6 +103,34 @@ static void replicas_have_their_own_costs(void **state) {
     test_directory_remove(directory);
 }
 
+/* Of a stage that two pipelines share each half has its own worker's costs, in the search as in the simulation of its plan. */
+static void mirrored_stages_have_their_own_costs(void **state) {
+    (void)state;
+    char directory[4096], paths[8600], cluster_path[4200];
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct ps_plan *plan;
+    struct ps_simulation *simulation;
+    test_directory_make(directory);
+    write_profile(directory, "wide", 1, 1, LAYERS);
+    write_profile(directory, "deep", 3, 1, LAYERS);
+    snprintf(paths, sizeof paths, "%s/wide.json,%s/deep.json", directory, directory);
+    write_cluster(directory, "wide", "deep", cluster_path);
+    assert_ok(ps_profile_read(paths, &profile, &test_error));
+    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    struct ps_plan_options options = {.method = "uniform", .schedule = "chimera", .micro_batches = 4};
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+    assert_true(fabs(ps_simulation_info(simulation).period_s - plan->predicted.period_s) < 1e-9);
+    /* Half of the micro-batches have all but the last layer on each of the two. */
+    assert_true(plan->predicted.period_s > 2 * (2 * 3 + 1));
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    test_directory_remove(directory);
+}
+
 static void contradictions_are_named(void **state) {
     (void)state;
     char directory[4096], paths[8600], cluster_path[4200];
@@ -184,6 +212,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_type_has_its_costs),
         cmocka_unit_test(replicas_have_their_own_costs),
+        cmocka_unit_test(mirrored_stages_have_their_own_costs),
         cmocka_unit_test(contradictions_are_named),
         cmocka_unit_test(forwards_and_backwards_go_where_they_are_fast),
     };

@@ -194,7 +194,7 @@ const struct command command_compare = {
         "  penstock compare --train --model lenet5 --data synthetic:images --epochs 1 --workers 4 \\\n"
         "      --methods pipedream --weights stash,latest,pipeoptim --batch 64 --micro-batches 4\n"
         "  penstock compare --model gnmt-l --largest layers --methods data-parallel,uniform,bapipe --schedules gpipe,1f1b \\\n"
-        "      --workers 1,2,4,8 --memory 9GiB --optimizer adam --micro-batch 16 --batch-per-worker 32 --grid",
+        "      --replicate --workers 1,2,4,8 --memory 9GiB --optimizer adam --micro-batch 16 --batch-per-worker 32 --grid",
     .size = sizeof(struct compare_arguments),
     .groups = {{&group, 0},
                {&links_group, offsetof(struct compare_arguments, cluster)},

@@ -2,6 +2,9 @@
  * When each instruction would run if each took one unit of time: one more than the later of the instruction before it in its
  * program and the one that makes what it reads. A pass that lets an instruction wait only for earlier moments cannot make a
  * circle.
+ *
+ * Weights for forwards on another worker travel from two blocks in turn: what fills one of them waits until the weights before the
+ * last have been received, which is when the forward before the one that they are for is over (passes/communicate.c).
  */
 #include <stdlib.h>
 
@@ -15,6 +18,7 @@ struct leveler {
     int *next;               /* by worker: the instruction that comes next */
     int *forward, *backward; /* by stage and micro-batch: when its result is there, NOT_YET */
     int *weights;            /* by stage and micro-batch: when the weights for it left, where they come from another worker */
+    int *handed;             /* by stage: the micro-batches of the last weights that left and of those before; -1: none */
     /* By stage and mini-batch: replicas that offered their gradients for this update, the latest moment. */
     int *posted, *posted_at;
     int micro_batches;
@@ -27,6 +31,19 @@ static size_t update_cell(const struct leveler *leveler, const struct instructio
 /* Weights may leave for a micro-batch that is one past the last. */
 static size_t weights_cell(const struct leveler *leveler, const struct instruction *instruction) {
     return (size_t)instruction->stage * ((size_t)leveler->micro_batches + 1) + (size_t)instruction->micro_batch;
+}
+
+/* Does it fill the block that the weights behind it leave from? */
+static bool fills_weights(const struct program *program, int at) {
+    const struct instruction *instruction = &program->code[at], *next = instruction + 1;
+    if ((instruction->op != OP_P && instruction->op != OP_U) || at + 1 == program->count) return false;
+    return next->op == OP_SW && next->stage == instruction->stage && next->slot == instruction->predict_to;
+}
+
+/* When that block is free again: NOT_YET, or -1 where it always was. */
+static int emptied(const struct leveler *leveler, int stage) {
+    int before = leveler->handed[2 * stage + 1] - 1;
+    return before < 0 ? -1 : leveler->forward[(size_t)stage * (size_t)leveler->micro_batches + (size_t)before];
 }
 
 /* The moment when what the instruction reads is there; NOT_YET, or -1 where it reads nothing that another instruction makes. */
@@ -63,6 +80,13 @@ static int moment_in_pattern(const struct ps_programs *programs, const struct in
 
 static int later(int a, int b) { return a > b ? a : b; }
 
+static void note_weights(struct leveler *leveler, const struct instruction *instruction, int level) {
+    int *handed = &leveler->handed[2 * instruction->stage];
+    leveler->weights[weights_cell(leveler, instruction)] = level;
+    handed[1] = handed[0];
+    handed[0] = instruction->micro_batch;
+}
+
 /* Moves one worker on as far as it goes. */
 static bool move_on(struct leveler *leveler, int worker) {
     const struct program *program = &leveler->programs->worker[worker];
@@ -71,11 +95,12 @@ static bool move_on(struct leveler *leveler, int worker) {
         const struct instruction *instruction = &program->code[at];
         size_t cell = (size_t)instruction->stage * (size_t)leveler->micro_batches + (size_t)instruction->micro_batch;
         int before = at > 0 ? level[at - 1] : 0, there = ready(leveler, instruction);
-        if (there == NOT_YET) break;
-        level[at] = later(1 + later(there, before), moment_in_pattern(leveler->programs, instruction));
+        int room = fills_weights(program, at) ? emptied(leveler, instruction->stage) : -1;
+        if (there == NOT_YET || room == NOT_YET) break;
+        level[at] = later(1 + later(later(there, room), before), moment_in_pattern(leveler->programs, instruction));
         if (instruction->op == OP_F) leveler->forward[cell] = level[at];
         if (instruction_takes_gradient(instruction)) leveler->backward[cell] = level[at];
-        if (instruction->op == OP_SW) leveler->weights[weights_cell(leveler, instruction)] = level[at];
+        if (instruction->op == OP_SW) note_weights(leveler, instruction, level[at]);
         if (instruction->op == OP_AR) {
             size_t update = update_cell(leveler, instruction);
             leveler->posted[update]++;
@@ -113,7 +138,7 @@ enum ps_status program_levels_count(const struct ps_programs *programs, struct p
     size_t workers = (size_t)programs->workers, micro_batches = (size_t)programs_micro_batches(programs);
     size_t cells = (size_t)programs->stages * micro_batches, updates = (size_t)programs->stages * (size_t)programs->batches;
     struct program_levels made = {.worker = calloc(workers, sizeof *made.worker), .workers = programs->workers};
-    int *block = calloc(workers + 3 * cells + (size_t)programs->stages + 2 * updates, sizeof *block);
+    int *block = calloc(workers + 3 * cells + 3 * (size_t)programs->stages + 2 * updates, sizeof *block);
     bool ok = made.worker && block;
     for (size_t worker = 0; ok && worker < workers; worker++) {
         made.worker[worker] = calloc((size_t)programs->worker[worker].count + 1, sizeof **made.worker);
@@ -126,8 +151,10 @@ enum ps_status program_levels_count(const struct ps_programs *programs, struct p
                               .backward = block + workers + cells,
                               .posted = block + workers + 2 * cells,
                               .posted_at = block + workers + 2 * cells + updates,
-                              .weights = block + workers + 2 * cells + 2 * updates,
+                              .handed = block + workers + 2 * cells + 2 * updates,
+                              .weights = block + workers + 2 * cells + 2 * updates + 2 * (size_t)programs->stages,
                               .micro_batches = (int)micro_batches};
+    for (int i = 0; block && i < 2 * programs->stages; i++) leveler.handed[i] = -1;
     enum ps_status status = ok ? run(&leveler, error) : error_memory(error, "levels", (workers + 3 * cells) * sizeof *block);
     free(block);
     if (status != PS_OK) {

@@ -25,6 +25,7 @@ struct trial {
     struct partition_problem problem;
     struct simulation_work work;
     struct stage_cost *costs;  /* of the partition looked at */
+    struct stage_cost *parts;  /* likewise, of each part, where replicas run on devices of unlike types; else NULL */
     int *last;                 /* likewise: its last layers */
     int *worker;               /* per stage: who holds it, or its first replica */
     struct stage_slots *slots; /* per stage, likewise */
@@ -200,6 +201,11 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
     TRY(method->solve(&trial->problem, &partition, error));
     for (int s = 0; s < trial->problem.stages; s++)
         trial->costs[s] = stage_cost(partition_costs(&trial->problem, s), first_layer(partition.last, s), partition.last[s]);
+    for (int p = 0; trial->parts && p < trial->programs->part_count; p++) {
+        const struct part *part = &trial->programs->parts[p];
+        const struct cost_table *costs = cost_table_on(trial->tried->costs, trial->search->cluster->devices[part->worker].type);
+        trial->parts[p] = stage_cost(costs, first_layer(partition.last, part->stage), partition.last[part->stage]);
+    }
     struct ps_simulation *simulation;
     TRY(simulate_cut(trial, partition.last, &simulation, error));
     char period[32], objective[32];
@@ -247,7 +253,9 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     trial->costs = calloc(stages, sizeof *trial->costs);
     trial->worker = calloc(stages, sizeof *trial->worker);
     trial->slots = calloc(stages, sizeof *trial->slots);
-    if (!trial->last || !trial->costs || !trial->worker || !trial->slots)
+    bool unlike = tried->costs->other_device && trial->programs->part_count > trial->programs->stages;
+    if (unlike) trial->parts = calloc((size_t)trial->programs->part_count, sizeof *trial->parts);
+    if (!trial->last || !trial->costs || !trial->worker || !trial->slots || (unlike && !trial->parts))
         return error_memory(error, "a search", stages * sizeof *trial->costs);
     for (int s = 0; s < trial->programs->stages; s++) {
         trial->worker[s] = programs_worker(trial->programs, s);
@@ -265,6 +273,7 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     trial->work = (struct simulation_work){
         .programs = trial->programs,
         .costs = trial->costs,
+        .part_costs = trial->parts,
         .cluster = trial->search->cluster,
         .samples = tried->costs->micro_batch,
         .moments = moments,
@@ -281,6 +290,7 @@ enum ps_status search_case_try(const struct search *search, const struct search_
     free(trial.worker);
     free(trial.slots);
     free(trial.costs);
+    free(trial.parts);
     ps_programs_destroy(trial.programs);
     return status;
 }

@@ -203,6 +203,7 @@ static enum ps_status combination(const struct ps_compare_options *lists, int nu
     row->row.memory_limit_bytes = machines.memory_bytes;
     row->row.bandwidth_bytes_per_s = machines.bandwidth_bytes_per_s;
     TRY(set_batch(lists, machines.workers, &options, error));
+    options.replicate = options.replicate && search_may_replicate(options.method); /* the others stand beside them without */
     return fill(context, &options, &machines, row, error);
 }
 

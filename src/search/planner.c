@@ -27,6 +27,9 @@ static enum ps_status check_options(const struct search *search, const struct pl
         return error_set(error, PS_USAGE,
                          "--replicate: method %s has no replicas; pipedream, pipedream-paper and data-parallel have",
                          planner->name);
+    if (planner->only_replicas && !options->replicate)
+        return error_set(error, PS_USAGE, "--method %s: gives every worker a replica; allow replicas with --replicate",
+                         planner->name);
     return PS_OK;
 }
 
@@ -152,13 +155,17 @@ static enum ps_status check_fits(const struct search *search, const struct ps_pl
                      text_bytes(search->cluster->devices[worst].memory_bytes, has));
 }
 
+static int64_t worker_excess(const struct search *search, const struct ps_plan *plan, int worker) {
+    int64_t limit = search->cluster->devices[worker].memory_bytes;
+    int64_t needed = worker_memory_total(&plan->predicted.memory[worker]);
+    return limit > 0 && needed > limit ? needed - limit : 0;
+}
+
 /* How far the worker that needs most is above its limit. */
 static int64_t find_excess(const struct search *search, const struct ps_plan *plan) {
     int64_t excess = 0;
-    for (int w = 0; w < plan->workers; w++) {
-        int64_t limit = search->cluster->devices[w].memory_bytes, needed = worker_memory_total(&plan->predicted.memory[w]);
-        if (limit > 0 && needed - limit > excess) excess = needed - limit;
-    }
+    for (int w = 0; w < plan->workers; w++)
+        if (worker_excess(search, plan, w) > excess) excess = worker_excess(search, plan, w);
     return excess;
 }
 
@@ -238,6 +245,8 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
     predicted->known = true;
     predicted->objective_s = answer->objective_s;
     predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : search_least_period_s(problem);
+    /* Whole nanoseconds may round down. */
+    if (predicted->lower_bound_s > predicted->objective_s) predicted->lower_bound_s = predicted->objective_s;
     predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
     predicted->solve_s = solved_s;
     fill_loads(plan, problem, answer);
@@ -259,24 +268,58 @@ static enum ps_status make_plan(const struct search *search, const struct planne
     return status;
 }
 
+/* Takes what the plan needs too much from what its planner is told of; from all workers alike where it takes them to be alike. */
+static void leave_free(const struct search *search, const struct planner *planner, const struct ps_plan *plan,
+                       struct cluster_device *devices) {
+    for (int w = 0; w < plan->workers; w++) {
+        int64_t excess = planner->own_schedule ? find_excess(search, plan) : worker_excess(search, plan, w);
+        if (devices[w].memory_bytes > 0) devices[w].memory_bytes -= excess;
+        if (devices[w].memory_bytes < 0) devices[w].memory_bytes = 1;
+    }
+}
+
 /* Programs may need more memory than their planner knew: more copies of the weights, blocks on their way. It is then left that
- * much less, until what it plans fits. */
-static enum ps_status solve(const struct search *search, const struct planner *planner, struct planner_problem *problem,
-                            const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
+ * much less, until what it plans fits. The bound is that of the first round, which has all memory. */
+static enum ps_status solve_in_rounds(const struct search *search, const struct planner *planner,
+                                      const struct planner_problem *problem, const struct search_choice *choice,
+                                      struct cluster_device *devices, struct ps_plan **made, struct ps_error *error) {
     enum { ROUNDS = 8 };
-    struct ps_plan *made = NULL;
+    struct ps_cluster left = *search->cluster;
+    struct planner_problem one = *problem;
+    struct ps_error refusal = {0}, said = {0};
     enum ps_status status = PS_OK;
+    bool again = planner->own_schedule || (planner->reckons && !problem->paper_cost);
+    double bound_s = 0;
+    left.devices = devices;
+    one.cluster = &left;
     for (int round = 0; status == PS_OK && round < ROUNDS; round++) {
         struct planner_answer answer = {0};
-        ps_plan_destroy(made);
-        made = NULL;
-        status = planner->solve(problem, &answer, error);
-        if (status == PS_OK) status = make_plan(search, planner, problem, choice, &answer, &made, error);
+        ps_plan_destroy(*made);
+        *made = NULL;
+        status = planner->solve(&one, &answer, &said);
+        if (round > 0) answer.lower_bound_s = bound_s;
+        bound_s = answer.lower_bound_s;
+        if (status == PS_OK) status = make_plan(search, planner, problem, choice, &answer, made, &said);
         planner_answer_free(&answer);
-        if (status != PS_OK || !planner->own_schedule || made->predicted.simulated) break;
-        problem->reserve_bytes += find_excess(search, made);
+        if (status != PS_OK || !again || (*made)->predicted.simulated) break;
+        if (round == 0) check_fits(search, *made, &refusal);
+        leave_free(search, planner, *made, devices);
     }
-    if (status == PS_OK && !problem->paper_cost && !made->predicted.simulated) status = check_fits(search, made, error);
+    if (status == PS_OK && !problem->paper_cost && !(*made)->predicted.simulated) status = check_fits(search, *made, &said);
+    bool refused = refusal.status != PS_OK && (status == PS_NO_PLAN || status == PS_USAGE);
+    if (status != PS_OK && error) *error = refused ? refusal : said;
+    return refused ? PS_NO_PLAN : status;
+}
+
+static enum ps_status solve(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
+                            const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
+    size_t size = (size_t)problem->workers * sizeof(struct cluster_device);
+    struct cluster_device *devices = malloc(size);
+    struct ps_plan *made = NULL;
+    if (!devices) return error_memory(error, "a search", size);
+    memcpy(devices, search->cluster->devices, size);
+    enum ps_status status = solve_in_rounds(search, planner, problem, choice, devices, &made, error);
+    free(devices);
     if (status == PS_OK)
         *plan = made;
     else
@@ -286,7 +329,7 @@ static enum ps_status solve(const struct search *search, const struct planner *p
 
 /* Sweeps over all replicas at once where workers are alike; otherwise, or where what they find does not fit, one choice of
  * replicas after the other. */
-static enum ps_status solve_replicas(const struct search *search, struct planner_problem *problem,
+static enum ps_status solve_replicas(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
     const struct ps_cluster *cluster = search->cluster;
     bool alike = cluster_one_type(cluster, problem->costs) && cluster->link_count < 2;
@@ -316,7 +359,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                       .caution = search->caution,
                                       .bound_s = search->bound_s,
                                       .ideals_max = search->ideals_max,
-                                      .paper_cost = options->paper_cost};
+                                      .paper_cost = options->paper_cost || search->paper_cost};
     struct ps_programs *programs = NULL;
     struct search_choice choice;
     TRY(check_options(search, planner, error));
@@ -342,9 +385,9 @@ enum ps_status search_planner(const struct search *search, const struct planner 
         (choice.policy->prediction != PREDICT_NEVER ? PROFILE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
     status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, plan, error)
                                            : solve(search, planner, &problem, &choice, plan, error);
-    if (status == PS_OK && planner->own_schedule && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)
+    if (status == PS_OK && planner->reckons && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)
         search_free_bound_of_predictions(&problem, *plan);
-    if (status == PS_OK && !planner->yardstick && !problem.paper_cost)
+    if (status == PS_OK && !planner->yardstick && !options->paper_cost)
         search_free_beaten_bound(search_least_period_s(&problem), *plan);
     if (status == PS_NO_PLAN) search_name_need(&problem, error);
 out:

@@ -93,17 +93,24 @@ static enum ps_status try_policies(const struct search *search, const struct sea
 
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_size sizes[SEARCH_SIZES_MAX];
+    struct search published = *search;
     struct tried tried;
     int count;
+    published.paper_cost = true;
     TRY(search_sizes(search, sizes, &count, error));
     bool replicate = search->options->replicate;
     for (int s = 0; s < count && replicate; s++) TRY(try_policies(search, &sizes[s], plan, error));
     for (int p = 0; planner_table[p]; p++) {
         const struct planner *planner = planner_table[p];
         /* What a yardstick counts too high can be what the simulator likes. */
-        bool wanted = planner->yardstick ? replicate && planner->replicates : search_is_free(search->options);
-        for (int s = 0; s < count && wanted; s++)
+        bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
+        bool wanted = search_is_free(search->options) && (!planner->yardstick || quick);
+        wanted = wanted || (planner->yardstick && planner->replicates && replicate);
+        for (int s = 0; s < count && wanted; s++) {
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));
+            if (planner->paper_costs)
+                TRY(try_planner(&published, planner, &sizes[s], search->options->weights, plan, &tried, error));
+        }
     }
     if (*plan) (*plan)->predicted.solve_s = clock_now() - search->start_s;
     return PS_OK;

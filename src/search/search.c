@@ -50,6 +50,11 @@ enum ps_status search_sizes(const struct search *search, struct search_size *siz
 /* Whether the user has said `auto`: then the plan may leave workers idle and recompute, which nobody expects unasked. */
 bool search_is_free(const struct ps_plan_options *options) { return options->method && search_is_auto(options->method); }
 
+bool search_may_replicate(const char *method) {
+    const struct planner *planner = search_is_auto(method) ? NULL : planner_find(method);
+    return search_is_auto(method) || (planner ? planner->replicates : strcmp(method, planner_pipedream.name) == 0);
+}
+
 /* The best plan of one pair and size. The mini-batch is the same whatever the number of workers. */
 static enum ps_status try_pair(const struct search *search, const struct search_pair *pair, const struct search_size *size,
                                bool recompute, struct search_best *best, struct ps_error *error) {
@@ -185,11 +190,10 @@ enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cl
     if (planner) return search_planner(&search, planner, plan, error);
     const struct partitioner *named;
     if (!search_is_auto(options->method)) TRY(partitioner_find(options->method, &named, error));
-    if (options->replicate && !search_is_auto(options->method)) {
-        if (strcmp(options->method, "pipedream") == 0) return search_planner(&search, &planner_pipedream, plan, error);
+    if (options->replicate && !search_may_replicate(options->method))
         return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream, pipedream-paper and auto have",
                          options->method);
-    }
+    if (options->replicate && !search_is_auto(options->method)) return search_planner(&search, &planner_pipedream, plan, error);
     if (options->paper_cost)
         return error_set(error, PS_USAGE, "--paper-cost: method %s has no other costs; bipartition and madpipe have",
                          options->method ? options->method : "auto");

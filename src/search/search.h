@@ -69,6 +69,7 @@ struct search {
     double caution;   /* planner_problem.caution */
     double bound_s;   /* planner_problem.bound_s */
     int ideals_max;   /* planner_problem.ideals_max */
+    bool paper_cost;  /* the planner's published costs, to see what the simulator says of their plan */
     bool sweeps_only; /* of replicas: no plan where only search_replica_shapes would find one */
 };
 
@@ -141,7 +142,8 @@ enum ps_status search_planner(const struct search *search, const struct planner 
 
 /* Whether the user has said `auto`: then the plan may leave workers idle and recompute, which nobody expects unasked. */
 bool search_is_free(const struct ps_plan_options *options);
-bool search_is_auto(const char *name); /* "auto", or nothing said */
+bool search_is_auto(const char *name);         /* "auto", or nothing said */
+bool search_may_replicate(const char *method); /* do its plans know replicas? */
 bool search_has_limit(const struct ps_cluster *cluster, int workers);
 
 #endif

@@ -133,8 +133,7 @@ static enum ps_status find_states(struct search *search, int k, double period_ns
 static int find_next(const struct search *search, int k, int i, int j, int64_t load) {
     const struct bipartition *data = &search->data;
     const int64_t *forward = data->worker[k]->forward_ns, *backward = data->worker[k]->backward_ns;
-    int64_t limit = data->problem->cluster->devices[k].memory_bytes, most = forward[i] + backward[j] + load;
-    if (limit == 0) limit = INT64_MAX;
+    int64_t limit = bipartition_limit(data, k), most = forward[i] + backward[j] + load;
     int side = data->layers + 1, end = side; /* of j2 */
     const int *from_j = &search->next_state[j * side];
     for (int i2 = i; i2 <= data->layers && forward[i2] + backward[j] <= most; i2++) {
@@ -169,14 +168,15 @@ static void find_far(struct search *search) {
     for (int k = 0; k < data->workers; k++) {
         const struct stage_slots *slots = &data->problem->slots[k];
         const struct bipartition_sums *sums = data->worker[k];
-        int64_t limit = data->problem->cluster->devices[k].memory_bytes;
+        int64_t limit = bipartition_limit(data, k);
         int64_t stash = slots->stash < slots->input ? slots->stash : slots->input,
                 copies = slots->weights + 1 + data->problem->moments;
         search->far[k] = far;
         int begin = far;
-        while (far < data->layers && (limit == 0 || copies * (sums->parameter_bytes[far + 1] - sums->parameter_bytes[begin]) +
-                                                            stash * (sums->stash_bytes[far + 1] - sums->stash_bytes[begin]) <=
-                                                        limit))
+        while (far < data->layers &&
+               (limit == INT64_MAX || copies * (sums->parameter_bytes[far + 1] - sums->parameter_bytes[begin]) +
+                                              stash * (sums->stash_bytes[far + 1] - sums->stash_bytes[begin]) <=
+                                          limit))
             far++;
     }
 }
@@ -268,8 +268,7 @@ static double hopeless_ns(const struct bipartition *data) {
 
 static bool cuts_fit(const struct bipartition *data, const int *i, const int *j) {
     for (int k = 0; k < data->workers; k++) {
-        int64_t limit = data->problem->cluster->devices[k].memory_bytes;
-        if (limit > 0 && bipartition_memory(data, k, i[k], i[k + 1], j[k], j[k + 1], false) > limit) return false;
+        if (bipartition_memory(data, k, i[k], i[k + 1], j[k], j[k + 1], false) > bipartition_limit(data, k)) return false;
     }
     return true;
 }
@@ -346,5 +345,7 @@ const struct planner planner_bipartition = {
     .name = "bipartition",
     .summary = "separate cuts for forward and backward (exact)",
     .several_types = true,
+    .paper_costs = true,
+    .reckons = true,
     .solve = solve,
 };

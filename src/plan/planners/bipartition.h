@@ -40,6 +40,11 @@ double bipartition_load_ns(const struct bipartition *data, int k, int i, int i2,
  * and the stash that is being made and sent. Equal ranges give the memory of the stage. `rising` leaves out what need not grow
  * with i2 and j2. */
 int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2, int j, int j2, bool rising);
+/* What the planned ranges of worker k may take; INT64_MAX: there is no limit. */
+static inline int64_t bipartition_limit(const struct bipartition *data, int k) {
+    int64_t limit = data->problem->cluster->devices[k].memory_bytes;
+    return limit > 0 ? limit : INT64_MAX;
+}
 /* The plan of the cuts i[0..workers], j[0..workers]. */
 enum ps_status bipartition_answer(const struct bipartition *data, const int *i, const int *j, struct planner_answer *answer,
                                   struct ps_error *error);

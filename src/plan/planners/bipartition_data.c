@@ -27,8 +27,10 @@ static void fill_workspace(struct bipartition_sums *sums, int layers) {
     }
 }
 
-static enum ps_status fill_sums(struct bipartition_sums *sums, const struct cost_table *costs, bool memory,
-                                struct ps_error *error) {
+/* A backward takes its share of an update along, but in the paper. */
+static enum ps_status fill_sums(const struct planner_problem *problem, struct bipartition_sums *sums,
+                                const struct cost_table *costs, struct ps_error *error) {
+    double update_share = problem->paper_cost ? 0 : problem->update_share;
     size_t layers = (size_t)costs->layer_count, count = layers + 1;
     *sums = (struct bipartition_sums){.costs = costs, .forward_ns = calloc(7 * count, sizeof(int64_t))};
     if (!sums->forward_ns) return error_memory(error, "the sums of a profile", 7 * count * sizeof(int64_t));
@@ -38,15 +40,15 @@ static enum ps_status fill_sums(struct bipartition_sums *sums, const struct cost
     for (size_t l = 0; l < layers; l++) {
         const struct layer_cost *layer = &costs->layers[l];
         sums->forward_ns[l + 1] = sums->forward_ns[l] + llround(1e9 * layer->time.forward_s);
-        sums->backward_ns[l + 1] =
-            sums->backward_ns[l] + llround(1e9 * (layer->time.backward_input_s + layer->time.backward_weight_s));
+        double backward_s = layer->time.backward_input_s + layer->time.backward_weight_s + update_share * layer->time.update_s;
+        sums->backward_ns[l + 1] = sums->backward_ns[l] + llround(1e9 * backward_s);
         sums->parameter_bytes[l + 1] = sums->parameter_bytes[l] + layer->size.parameter_bytes;
         sums->statistics_bytes[l + 1] = sums->statistics_bytes[l] + layer->size.statistics_bytes;
         sums->stash_bytes[l + 1] = sums->stash_bytes[l] + layer->size.stash_bytes;
         sums->moved_bytes[l + 1] = sums->moved_bytes[l] + layer->size.stash_bytes + layer->size.parameter_bytes;
         sums->cut_bytes[l + 1] = l + 1 < layers ? layer->size.output_bytes : 0;
     }
-    if (!memory) return PS_OK;
+    if (!problem->slots) return PS_OK;
     sums->workspace_bytes = malloc(layers * layers * sizeof *sums->workspace_bytes);
     if (!sums->workspace_bytes) return error_memory(error, "the sums of a profile", layers * layers * sizeof(int64_t));
     fill_workspace(sums, costs->layer_count);
@@ -61,7 +63,7 @@ static enum ps_status fill_types(struct bipartition *data, struct ps_error *erro
         int t = 0;
         while (t < data->type_count && data->types[t].costs != costs) t++;
         data->worker[k] = &data->types[t];
-        if (t == data->type_count) TRY(fill_sums(&data->types[data->type_count++], costs, problem->slots, error));
+        if (t == data->type_count) TRY(fill_sums(problem, &data->types[data->type_count++], costs, error));
     }
     return PS_OK;
 }

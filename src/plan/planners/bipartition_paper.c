@@ -47,9 +47,9 @@ static struct part *find(const struct table *table, const struct work *work) {
 
 static double one_worker(const struct table *table, const struct work *work) {
     const struct bipartition *data = &table->data;
-    int64_t limit = data->problem->cluster->devices[0].memory_bytes;
     if (work->i1 == work->i2 && work->j1 == work->j2) return INFINITY;
-    if (data->problem->slots && limit > 0 && bipartition_memory(data, 0, work->i1, work->i2, work->j1, work->j2, false) > limit)
+    if (data->problem->slots &&
+        bipartition_memory(data, 0, work->i1, work->i2, work->j1, work->j2, false) > bipartition_limit(data, 0))
         return INFINITY;
     return bipartition_load_ns(data, 0, work->i1, work->i2, work->j1, work->j2);
 }
@@ -152,6 +152,7 @@ extern const struct planner planner_bipartition_paper;
 const struct planner planner_bipartition_paper = {
     .name = "bipartition-paper",
     .yardstick = true,
+    .quick_layers = 16,
     .summary = "Bi-Partition's published algorithm, whose cut by bisection may miss the optimum",
     .solve = solve,
 };

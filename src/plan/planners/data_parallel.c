@@ -39,5 +39,6 @@ const struct planner planner_data_parallel = {
     .yardstick = true,
     .several_types = true,
     .replicates = true,
+    .only_replicas = true,
     .solve = solve,
 };

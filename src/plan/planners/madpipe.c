@@ -15,7 +15,9 @@
 
 #include "plan/planners/madpipe_schedule.h"
 
-enum { NODES_PER_TEST = 1500, PROMISING = 8, PLANS = 64, PLAN_NODES = 20000, CLIMB_NODES = 20000 };
+enum { NODES_PER_TEST = 1500, PROMISING = 32, PLANS = 512, PLAN_NODES = 20000, CLIMB_NODES = 20000 };
+/* Without limits of memory nothing is refuted, and there is more to try. */
+enum { FREE_PLAN_NODES = 400000 };
 
 /* What the refutation of one period may take (stages placed), for chains of few layers and of longer ones; all of them four times
  * that. A gap of 1/CLOSE is none. */
@@ -155,7 +157,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     struct madpipe data;
     TRY(madpipe_open(problem, &data, error));
     size_t layers = (size_t)data.layers;
-    struct scratch scratch = {.nodes = PLAN_NODES,
+    struct scratch scratch = {.nodes = data.limit_bytes < INT64_MAX ? PLAN_NODES : FREE_PLAN_NODES,
                               .stages = malloc(PLANS * layers * sizeof *scratch.stages),
                               .operations = malloc(4 * (layers + 1) * sizeof *scratch.operations),
                               .cuts = malloc((layers + 1) * sizeof *scratch.cuts)};
@@ -180,5 +182,6 @@ const struct planner planner_madpipe = {
     .name = "madpipe",
     .summary = "exact memory; contiguous stages, or one worker with several, scheduled periodically",
     .own_schedule = true,
+    .reckons = true,
     .solve = solve,
 };

@@ -55,7 +55,7 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
     size_t count = (size_t)costs->layer_count + 1, places = (count - 1) * (count - 1);
     TRY(check_alike(problem, error));
     double speed = problem->cluster->devices[0].speed;
-    int64_t limit = problem->cluster->devices[0].memory_bytes, reserve = problem->reserve_bytes;
+    int64_t limit = problem->cluster->devices[0].memory_bytes;
     bool memory = limit > 0 && (problem->slots || problem->paper_cost);
     const struct cluster_link *link = cluster_link_between(problem->cluster, 0, 1);
     *data = (struct madpipe){.problem = problem,
@@ -63,7 +63,7 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
                              .workers = problem->workers,
                              .time_ns = calloc(3 * count, sizeof(int64_t)),
                              .base_bytes = memory ? calloc(2 * places, sizeof(int64_t)) : NULL,
-                             .limit_bytes = memory ? limit - reserve : INT64_MAX,
+                             .limit_bytes = memory ? limit : INT64_MAX,
                              .one_link = problem->paper_cost || (link && (link->half_duplex || link->medium[0])),
                              .fixed = !problem->paper_cost,
                              .budget = 100000000,
@@ -110,7 +110,7 @@ static enum ps_status no_plan(const struct madpipe *data, struct ps_error *error
     char needs[32], limit[32];
     int64_t alone = madpipe_memory(data, worst, worst + 1, 1);
     error_set(error, PS_NO_PLAN, "no plan for %d workers fits their memory of %s", data->workers,
-              text_bytes(data->limit_bytes + data->problem->reserve_bytes, limit));
+              text_bytes(data->limit_bytes, limit));
     if (alone > data->limit_bytes)
         return error_set(error, PS_NO_PLAN,
                          "no plan for %d workers fits their memory of %s; layer %d ('%s') needs %s by itself "
