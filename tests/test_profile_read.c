@@ -133,7 +133,7 @@ static void make_random(struct ps_profile **profile, int tables, int layers) {
             snprintf(layer->name, sizeof layer->name, "layer%d", l);
             strcpy(layer->kind, "linear");
             double *times = (double *)&layer->time;
-            for (int f = 0; f < 8; f++) times[f] = (double)random_uniform(key, n++) / 3 + 1e-9; /* spread lies behind time */
+            for (int f = 0; f < 10; f++) times[f] = (double)random_uniform(key, n++) / 3 + 1e-9; /* spread lies behind time */
             layer->hand_over_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             layer->take_over_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             layer->sum_s = (double)random_uniform(key, n++) / 3 + 1e-9;

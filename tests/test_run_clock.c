@@ -54,6 +54,7 @@ static void test_trace_of_replicas(void **state) {
     char out[4096], path[4096];
     options.out = file_join(out, test_directory, "replicas");
     options.plan.method = "data-parallel";
+    options.plan.replicate = true;
     options.plan.schedule = "1f1b";
     options.trace = true;
     struct ps_run *run;

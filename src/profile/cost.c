@@ -16,10 +16,15 @@ static void add_times(struct layer_times *sum, const struct layer_times *times) 
     sum->apart_s += times->apart_s;
     sum->update_predict_s += times->update_predict_s;
     sum->predict_s += times->predict_s;
+    sum->update_aside_s += times->update_aside_s;
 }
 
 double layer_times_predict(const struct layer_times *times) {
     return times->predict_s > 0 ? times->predict_s : PROFILE_PREDICT_COST * times->update_s;
+}
+
+double layer_times_update_aside(const struct layer_times *times) {
+    return times->update_aside_s > 0 ? times->update_aside_s : times->update_s;
 }
 
 double layer_times_update_predict(const struct layer_times *times) {

@@ -81,8 +81,9 @@ static void summarize(const struct bench *bench, int l, struct layer_cost *cost)
         double *time, *spread;
     } updates[] = {{TIME_UPDATE, &time->update_s, &spread->update_s},
                    {TIME_UPDATE_PREDICT, &time->update_predict_s, &spread->update_predict_s},
-                   {TIME_PREDICT, &time->predict_s, &spread->predict_s}};
-    for (int u = 0; u < 3; u++) {
+                   {TIME_PREDICT, &time->predict_s, &spread->predict_s},
+                   {TIME_UPDATE_ASIDE, &time->update_aside_s, &spread->update_aside_s}};
+    for (int u = 0; u < 4; u++) {
         struct figure figure = figure_of(bench, l, updates[u].timing);
         *updates[u].time = figure.s;
         *updates[u].spread = figure.spread_s;
@@ -128,9 +129,9 @@ static double medians_s(const struct bench *bench) {
 }
 
 static void scale(struct layer_times *times, double factor) {
-    double *all[] = {&times->forward_s, &times->backward_input_s, &times->backward_weight_s,
-                     &times->update_s,  &times->accumulate_s,     &times->apart_input_s,
-                     &times->apart_s,   &times->update_predict_s, &times->predict_s};
+    double *all[] = {&times->forward_s,    &times->backward_input_s, &times->backward_weight_s, &times->update_s,
+                     &times->accumulate_s, &times->apart_input_s,    &times->apart_s,           &times->update_predict_s,
+                     &times->predict_s,    &times->update_aside_s};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) *all[i] *= factor;
 }
 

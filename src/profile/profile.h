@@ -19,14 +19,16 @@ struct layer_times {
     double apart_s;          /* and that of the weights */
     double update_predict_s; /* a step, and the prediction of weights in the same pass */
     double predict_s;        /* a prediction alone */
+    double update_aside_s;   /* a step that writes the new weights elsewhere and leaves the old ones as they are */
 };
 
-/* Where nobody measured them: a prediction alone reads and writes about as much as an update; fused with it, it only writes one more
- * block. */
+/* Where nobody measured them: a prediction alone reads and writes about as much as an update, and an update aside as one in place;
+ * fused with it, a prediction only writes one more block. */
 #define PROFILE_PREDICT_COST 1.0
 #define PROFILE_UPDATE_PREDICT_COST 1.25
 double layer_times_predict(const struct layer_times *times);
 double layer_times_update_predict(const struct layer_times *times);
+double layer_times_update_aside(const struct layer_times *times);
 
 struct layer_cost {
     char name[64], kind[32];

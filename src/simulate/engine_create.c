@@ -15,7 +15,7 @@ struct survey {
 };
 
 struct stage_seconds {
-    double action[ACTION_COUNT], update_and_predict, accumulate;
+    double action[ACTION_COUNT], update_and_predict, update_aside, accumulate;
 };
 
 static const struct stage_cost *cost_of(const struct simulation_work *work, const struct part *part) {
@@ -55,6 +55,7 @@ static struct stage_seconds part_seconds(const struct simulation_work *work, con
                    [ACTION_UPDATE] = time->update_s / speed,
                    [ACTION_PREDICT] = layer_times_predict(time) / speed},
         .update_and_predict = layer_times_update_predict(time) / speed,
+        .update_aside = layer_times_update_aside(time) / speed,
         .accumulate = time->accumulate_s / speed,
     };
     return seconds;
@@ -181,7 +182,7 @@ static double longest_run(const struct engine *engine, const struct survey *surv
         struct stage_seconds seconds = part_seconds(engine->work, &programs->parts[p]);
         for (int action = 0; action < ACTION_COUNT; action++)
             computation = fmax(computation, seconds.action[action] + seconds.accumulate);
-        computation = fmax(computation, seconds.update_and_predict);
+        computation = fmax(computation, fmax(seconds.update_and_predict, seconds.update_aside));
     }
     for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, channel_seconds(engine, &engine->channels[c]));
     for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, sum_seconds(engine, stage));
@@ -202,6 +203,7 @@ static void lay_out_part(struct engine *engine, int index) {
     struct stage_seconds seconds = part_seconds(engine->work, &engine->work->programs->parts[index]);
     for (int action = 0; action < ACTION_COUNT; action++) part->duration[action] = ticks(engine, seconds.action[action]);
     part->update_and_predict = ticks(engine, seconds.update_and_predict);
+    part->update_aside = ticks(engine, seconds.update_aside);
     part->accumulate = ticks(engine, seconds.accumulate);
     for (int kind = 0; kind < BLOCK_PLACES; kind++) {
         part->first_block[kind] = engine->block_count;
