@@ -3,6 +3,8 @@
 # which no worker of the plan takes more, with recomputation as in the paper. The cut is the paper's: PipeDream's four stages, which
 # balance time and do not look at memory, the same for all methods. Costs are worked out (gpu:p100), and decide the cut alone.
 #   CUT=memory: as Penstock plans otherwise, with a cut for each method that looks at memory.
+#   KEEP=outputs: every stage also keeps the output of each micro-batch in flight until its backward, as PipeDream's runtime does, on which
+#   the paper's methods are built: of its last stage those are the scores of all classes (a translation's: of all words, at each position).
 #   largest_batch.sh [NETWORK...]
 set -eu
 cd "$(dirname "$0")/.."
@@ -27,10 +29,29 @@ PipeOptim 1f1b-async pipeoptim 1'
 limit=16000000000
 [ "${CUT:-pipedream}" = pipedream ] && limited= || limited="--memory 16GB"
 
-# What the fullest worker of a plan takes.
+# fullest COSTS PLAN: what its fullest worker takes. Stage s runs on worker s, and has that many in flight or, where the schedule
+# flushes, all micro-batches of a mini-batch.
 fullest() {
-    awk -F'[:,]' '/"memory_bytes"/ { sum = 0; inside = 1; next } inside && /}/ { inside = 0; if (sum > most) most = sum }
-        inside { sum += $2 } END { printf "%.0f", most }' "$1"
+    awk -F'[:,]' -v keep="${KEEP:-}" '
+        FNR == NR && /"output_bytes"/ { output[++layers] = $2 }
+        FNR == NR && /"value_bytes"/ { value[layers] = $2 }
+        FNR == NR && /"stash_bytes"/ { stash[layers] = $2 }
+        FNR == NR { next }
+        /"schedule": "gpipe"/ { flushes = 1 }
+        /"micro_batches"/ { cut = $2 }
+        /"layers": \[/ { place = FNR }
+        place && FNR == place + 2 { last[stages++] = $1 + 0 }
+        /"memory_bytes"/ { sum = 0; inside = 1; next }
+        inside && /}/ {
+            inside = 0
+            flight = flushes ? cut : stages - worker
+            own = worker == stages - 1 ? stash[layers] - value[layers - 1] : output[last[worker]]
+            if (keep != "") sum += (flight - 1) * own
+            worker++
+            if (sum > most) most = sum
+        }
+        inside { sum += $2 }
+        END { printf "%.0f", most }' "$1" "$2"
 }
 
 # fits SAMPLES SCHEDULE WEIGHTS MICRO_BATCHES: is there a plan for micro-batches of so many samples?
@@ -41,7 +62,7 @@ fits() {
     "$penstock" plan --profile "$costs" --workers 4 $limited --bandwidth 10GB/s --method pipedream --recompute --schedule "$2" \
         --weights "$3" --micro-batches "$4" --optimizer "$optimizer" -o "$work/plan.json" --quiet >"$work/log" 2>&1 || status=$?
     [ $status = 0 ] || [ $status = 4 ] || { cat "$work/log" >&2; exit 1; }
-    [ $status = 0 ] && [ "$(fullest "$work/plan.json")" -le $limit ]
+    [ $status = 0 ] && [ "$(fullest "$costs" "$work/plan.json")" -le $limit ]
 }
 
 # The largest micro-batch, by doubling and bisection.
@@ -85,7 +106,7 @@ copies() {
     weights_of "$work/plan.json"
 }
 
-echo "largest micro-batch on four workers of 16 GB, with recomputation, cut by ${CUT:-pipedream}; beside it the paper's for each GPU"
+echo "largest micro-batch on four workers of 16 GB, with recomputation, cut by ${CUT:-pipedream}${KEEP:+, keeping $KEEP}; beside it the paper's for each GPU"
 echo
 table largest "$@"
 echo

@@ -1,24 +1,26 @@
 #!/bin/sh
 # How long translating takes: the 1,000 sentences of Multi30k's test set (PENSTOCK_DATA) with a small GNMT-8 that was trained for a
 # moment, greedily and with a beam of 4, in seconds of processor time, the median of ROUNDS (3). OTHER=FILE runs another penstock by turns
-# and says how many sentences both translate alike.
+# and says how many sentences both translate alike; TRAINED=RUN_DIR takes that run.
 #
 #   bench/translate.sh
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-data=${PENSTOCK_DATA:?}/multi30k rounds=${ROUNDS:-3} positions=${POSITIONS:-30}
-model=gnmt8,seq=$positions,target=$positions,vocab=4000,hidden=128
+data=${PENSTOCK_DATA:?}/multi30k rounds=${ROUNDS:-3} positions=${POSITIONS:-24}
+model=gnmt8,seq=$positions,target=$positions,vocab=2000,hidden=64
 
 echo "# bench/translate.sh, $(machine)"
-"$penstock" train --model "$model" --workers 1 --data "pairs:$data/train:en:de@0-6400" --batch 64 --optimizer adam --lr 4e-3 --steps "${STEPS:-300}" \
-    --out "$work/run" --quiet >"$work/log"
+trained=${TRAINED:-$work/run}
+[ -n "${TRAINED:-}" ] || "$penstock" train --model "$model" --workers 1 --data "pairs:$data/train:en:de@0-6400" --batch 64 --optimizer adam --lr 4e-3 \
+    --steps "${STEPS:-300}" --out "$trained" --quiet >"$work/log"
 
 # evaluated PROGRAM BEAM NAME: processor seconds of it; the sentences are left in NAME
 evaluated() {
     (
-        "$1" evaluate --run "$work/run" --data "pairs:$data/test_2016_flickr:en:de" --beam "$2" --translations "$work/$3" --json --quiet | tr ',{}' '\n\n\n' >"$work/json"
-        times | awk 'NR == 2 { gsub(/[ms]/, " "); print 60 * ($1 + $3) + $2 + $4 }'
+        "$1" evaluate --run "$trained" --data "pairs:$data/test_2016_flickr:en:de" --beam "$2" --translations "$work/$3" --json --quiet | tr ',{}' '\n\n\n' >"$work/json"
+        times >"$work/times"
+        awk 'NR == 2 { gsub(/[ms]/, " "); print 60 * ($1 + $3) + $2 + $4 }' "$work/times"
     )
 }
 

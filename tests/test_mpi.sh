@@ -23,7 +23,9 @@ model=lenet5,input=16,classes=4 layers=7
 data_for() { # NAME
     samples=96
     [ -n "${PENSTOCK_TEST_ALL:-}" ] || case $1 in *-sync-* | *-flush | madpipe | bipartition) samples=48 ;; esac
-    data="--data synthetic:images,samples=$samples --valid synthetic:images,samples=10"
+    kind=images
+    [ "$1" != tied ] || kind=tokens
+    data="--data synthetic:$kind,samples=$samples --valid synthetic:$kind,samples=10"
 }
 "$PENSTOCK" profile --model $model --micro-batch 4 -q -o profile.json >/dev/null 2>err || complain "no profile"
 
@@ -138,6 +140,11 @@ for name in replicated-flush replicated-async madpipe bipartition; do prepare $n
 everywhere=$all all=
 for schedule in naive gpipe 1f1b-so; do planned 4 $schedule sync; done
 planned 2 hanayo sync
+# Both ends of a network that share weights, each on two ranks, one of which has both.
+"$PENSTOCK" train --model gpt2,layers=1,width=8,heads=2,seq=6,vocab=9,tied=1 --workers 4 --method uniform --schedule chimera \
+    --data synthetic:tokens,samples=16 --batch 16 --steps 1 --out tied-run -q >/dev/null 2>err || complain "no plan tied"
+cp tied-run/plan.json tied.json
+prepare tied
 planned 4 1f1b 2bw
 for policy in latest stash xpipe; do planned 3 1f1b-async $policy; done
 once=$all all=

@@ -140,6 +140,8 @@ static void make_random(struct ps_profile **profile, int tables, int layers) {
             int64_t *sizes = (int64_t *)&layer->size;
             for (int f = 0; f < 7; f++) sizes[f] = (int64_t)random_below(key, n++, (uint64_t)1 << 36);
             layer->size.value_bytes = layer->size.output_bytes / 2;
+            layer->size.parameter_bytes += 64;
+            layer->size.tied_bytes = l == 0 || l == layers - 1 ? layer->size.parameter_bytes / 2 : 0;
         }
     }
 }
@@ -223,6 +225,8 @@ static void json_broken(void **state) {
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"workspace_bytes\": 1e3}]}]}",
          "workspace_bytes: must be an integer"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"value_bytes\": 1000}]}]}", "value_bytes: 1000 is more than"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"tied_bytes\": 1}]}]}",
+         "layers[0].tied_bytes: 1; the first and the last"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [{\"name\": \"\", \"kind\": \"x\"}]}]}", "layers[0]: name is empty"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}, {\"micro_batch\": 4, \"layers\": [" LAYER "}]}]}",
          "p.json: costs[1].micro_batch: 4 must be larger"},

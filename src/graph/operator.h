@@ -84,6 +84,7 @@ struct parameter {
     struct initial initial;
     int64_t zero_row; /* 1 + a row (of the first dimension) that begins as zeros; 0: none */
     bool statistic;   /* belongs to the forward owner, is no weight version, has no gradient */
+    bool tied;        /* a second use of the first layer's parameter of this name (graph_tie): its values are always the same */
 };
 
 enum operator_flags {

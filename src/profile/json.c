@@ -39,10 +39,10 @@ static const struct cost_field spill_fields[] = {
     SPILL_FIELD(forward_s),    SPILL_FIELD(backward_input_s), SPILL_FIELD(backward_weight_s), SPILL_FIELD(update_s),
     SPILL_FIELD(accumulate_s), SPILL_FIELD(apart_input_s),    SPILL_FIELD(apart_s),           SPILL_FIELD(update_predict_s),
     SPILL_FIELD(predict_s),    SPILL_FIELD(update_aside_s)};
-static const struct cost_field size_fields[] = {SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false),
-                                                SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),
-                                                SIZE_FIELD(stash_bytes, true),     SIZE_FIELD(tail_bytes, false),
-                                                SIZE_FIELD(delta_bytes, false),    SIZE_FIELD(workspace_bytes, false)};
+static const struct cost_field size_fields[] = {
+    SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false), SIZE_FIELD(tied_bytes, false),
+    SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),      SIZE_FIELD(stash_bytes, true),
+    SIZE_FIELD(tail_bytes, false),     SIZE_FIELD(delta_bytes, false),      SIZE_FIELD(workspace_bytes, false)};
 static const struct cost_field shared_fields[] = {{"hand_over_s", offsetof(struct layer_cost, hand_over_s), false},
                                                   {"take_over_s", offsetof(struct layer_cost, take_over_s), false},
                                                   {"sum_s", offsetof(struct layer_cost, sum_s), false}};

@@ -97,6 +97,9 @@ const struct cost_table *cost_table_on(const struct cost_table *table, const cha
  * micro-batch sizes, which PS_BAD_INPUT names otherwise. */
 enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile *other, struct ps_error *error);
 
+/* Do the first and the last layer share a parameter (graph_tie)? */
+bool cost_table_tied(const struct cost_table *table);
+
 /* What a stage of layers first..last costs for one micro-batch. */
 struct stage_cost {
     struct layer_times time;
@@ -128,7 +131,7 @@ struct stage_walk {
     int first, last;
     struct layer_times time, spill;
     double sum_s;
-    int64_t parameter_bytes, statistics_bytes, stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
+    int64_t parameter_bytes, tied_bytes, statistics_bytes, stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */
 void stage_walk_grow(struct stage_walk *walk);                                /* takes in the layer before `first` */

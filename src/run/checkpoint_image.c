@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "run/ghosts.h"
 #include "run/manifest.h"
 
 /* --------------------------------------------------------------------- describing */
@@ -33,7 +34,7 @@ static enum ps_status list_tensors(const struct image_stage *stage, const struct
     for (int moment = 0; moment < turns; moment++)
         for (int i = 0; i < parameters; i++) {
             const struct parameter *parameter = stage_parameter(stage->stage->stage, i);
-            if (moments && parameter->statistic) continue;
+            if ((moments && parameter->statistic) || parameter->tied) continue;
             char suffix[64] = "";
             if (moments) update_rule_moment_name(rule, moment, suffix);
             snprintf(list->names[list->count], sizeof *list->names, "%.180s%s%.60s", parameter->name, moments ? "." : "",
@@ -88,6 +89,7 @@ static enum ps_status describe(struct checkpoint_image *image, const struct upda
     json_decref(weight_map);
     TRY(status);
     TRY(memory_block_take(&image->memory, bytes, "a checkpoint's image", error));
+    memory_block_touch(&image->memory);
     for (int s = 0; s < image->stage_count; s++) {
         image->stages[s].weights.data = memory_block_carve(&image->memory, image->stages[s].weights.data_bytes);
         image->stages[s].moments.data = memory_block_carve(&image->memory, image->stages[s].moments.data_bytes);
@@ -98,7 +100,8 @@ static enum ps_status describe(struct checkpoint_image *image, const struct upda
 enum ps_status checkpoint_image_create(struct crew *crew, const struct ps_plan *plan, struct checkpoint_image *out,
                                        struct ps_error *error) {
     size_t count = (size_t)plan->stage_count;
-    struct checkpoint_image image = {.stage_count = plan->stage_count, .real = crew->real, .moments = crew->rule->moments};
+    struct checkpoint_image image = {
+        .crew = crew, .stage_count = plan->stage_count, .real = crew->real, .moments = crew->rule->moments};
     image.stages = calloc(count, sizeof *image.stages);
     image.cut = calloc(count, sizeof *image.cut);
     enum ps_status status =
@@ -111,8 +114,9 @@ enum ps_status checkpoint_image_create(struct crew *crew, const struct ps_plan *
             /* All replicas of a stage are the same. Of a split one the forward's worker has the running statistics, the backward's
              * what belongs to the optimizer. */
             if (stage->replica > 0) continue;
-            if (stage->forward) image.stages[stage->number].stage = stage;
-            if (!stage->slots.forward_only) image.stages[stage->number].updated = stage;
+            struct image_stage *taken = &image.stages[stage->number];
+            if (stage->forward) taken->stage = stage, taken->stage_here = crew_has(crew, number);
+            if (!stage->slots.forward_only) taken->updated = stage, taken->updated_here = crew_has(crew, number);
         }
     if (status == PS_OK && image.real) status = describe(&image, crew->rule, error);
     if (status != PS_OK) {
@@ -143,25 +147,43 @@ static enum ps_status take_block(struct stage *stage, const float *block, const 
                                  struct ps_error *error) {
     for (int i = 0; i < stage_parameter_count(stage); i++) {
         const struct parameter *parameter = stage_parameter(stage, i);
-        if (parameter->statistic && !statistics) continue;
+        if ((parameter->statistic && !statistics) || parameter->tied) continue;
         TRY(stage_export(stage, i, block, statistics, *place, error));
         *place += shape_elements(&parameter->shape);
     }
     return PS_OK;
 }
 
-enum ps_status checkpoint_image_take(struct checkpoint_image *image, struct ps_error *error) {
-    for (int s = 0; s < image->stage_count; s++) {
-        const struct worker_stage *stage = image->stages[s].stage, *updated = image->stages[s].updated;
-        /* Without numbers the stages of other processes are not here. */
-        if (updated) image->cut[s].updates = updated->update.done;
-        if (!image->real) continue;
-        float *place = image->stages[s].weights.data;
-        TRY(take_block(stage->stage, stage->weights[0], stage->statistics, &place, error));
-        place = image->stages[s].moments.data;
-        for (int m = 0; m < image->moments; m++)
-            TRY(take_block(updated->stage, updated->update.moment[m], NULL, &place, error));
+/* What this process has of a stage. */
+static enum ps_status take_own(const struct checkpoint_image *image, const struct image_stage *from, struct ps_error *error) {
+    float *place = from->weights.data;
+    if (from->stage_here) TRY(take_block(from->stage->stage, from->stage->weights[0], from->stage->statistics, &place, error));
+    place = from->moments.data;
+    for (int m = 0; from->updated_here && m < image->moments; m++)
+        TRY(take_block(from->updated->stage, from->updated->update.moment[m], NULL, &place, error));
+    return PS_OK;
+}
+
+/* What the others send, which they put in order meanwhile. */
+static enum ps_status take_others(const struct checkpoint_image *image, struct ps_error *error) {
+    struct crew *crew = image->crew;
+    for (int rank = 0; rank < crew->worker_count; rank++) {
+        const struct worker *ghost = &crew->workers[rank];
+        for (int i = 0; i < ghost->stage_count && !crew_has(crew, rank); i++) {
+            const struct image_stage *to = &image->stages[ghost->stages[i].number];
+            TRY(ghosts_receive(crew, &ghost->stages[i], rank, to->weights.data, to->weights.data_bytes, to->moments.data,
+                               to->moments.data_bytes, error));
+        }
     }
+    return PS_OK;
+}
+
+enum ps_status checkpoint_image_take(struct checkpoint_image *image, struct ps_error *error) {
+    for (int s = 0; s < image->stage_count && image->real; s++) TRY(take_own(image, &image->stages[s], error));
+    if (image->real) TRY(take_others(image, error));
+    /* Without numbers the stages of other processes are not here. */
+    for (int s = 0; s < image->stage_count; s++)
+        if (image->stages[s].updated) image->cut[s].updates = image->stages[s].updated->update.done;
     return PS_OK;
 }
 

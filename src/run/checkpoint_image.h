@@ -19,12 +19,14 @@ struct image_file {
 
 /* One stage: its weights, and its moments where there are any. */
 struct image_stage {
-    struct worker_stage *stage;   /* the crew's, with weights and running statistics */
-    struct worker_stage *updated; /* the one with moments: the same, but where forward and backward run on different workers */
+    struct worker_stage *stage;    /* the crew's, with weights and running statistics */
+    struct worker_stage *updated;  /* the one with moments: the same, but where forward and backward run on different workers */
+    bool stage_here, updated_here; /* else it is another process's ghost */
     struct image_file weights, moments;
 };
 
 struct checkpoint_image {
+    struct crew *crew;
     struct image_stage *stages; /* by number in the plan */
     struct checkpoint_stage *cut;
     int stage_count; /* of the plan */
@@ -38,7 +40,7 @@ struct checkpoint_image {
 enum ps_status checkpoint_image_create(struct crew *crew, const struct ps_plan *plan, struct checkpoint_image *image,
                                        struct ps_error *error);
 void checkpoint_image_free(struct checkpoint_image *image);
-/* Copies the state of a crew that is at rest. */
+/* Copies the state of a crew that is at rest; the other processes meanwhile send theirs (ghosts_send). */
 enum ps_status checkpoint_image_take(struct checkpoint_image *image, struct ps_error *error);
 /* Writes all files of the checkpoint into an empty directory and syncs them and it. */
 enum ps_status checkpoint_image_write(const struct checkpoint_image *image, const struct checkpoint_state *state,

@@ -54,8 +54,9 @@ struct crew {
     int worker_count;
     int first_here, end_here; /* the workers of this process */
     struct processes *processes;
-    int segment_number;        /* of the one that runs, counted over training and evaluation */
-    struct stage_sizes *sizes; /* by stage, of those that run here */
+    struct memory_block travelling; /* in which the stages of this process go to rank 0 (ghosts.h) */
+    int segment_number;             /* of the one that runs, counted over training and evaluation */
+    struct stage_sizes *sizes;      /* by stage, of those that run here */
     struct transport *transport;
     struct environment environment;
 

@@ -1,4 +1,8 @@
-/* Each stage comes as one block: its parameters and statistics in canonical order, then every moment of its parameters. */
+/*
+ * For a checkpoint each stage comes in two blocks, as its files hold them: parameters and statistics in canonical order, and every moment
+ * of its parameters. They are packed all together into memory that is kept, while rank 0 puts its own stages in order, and go straight
+ * to their place there. On the way back a stage is one block.
+ */
 #include "run/ghosts.h"
 
 #include <stdlib.h>
@@ -106,20 +110,87 @@ static enum ps_status move_worker(struct crew *crew, struct worker *worker, int 
     return PS_OK;
 }
 
-static enum ps_status move_all(struct crew *crew, const struct worker_options *options, bool back, struct ps_error *error) {
-    int own = crew->processes->rank;
-    if (crew->processes->count == 1) return PS_OK;
-    if (own > 0) return move_worker(crew, &crew->workers[own], 0, options->moments, !back, error);
-    TRY(ghosts_make(crew, options, error));
-    for (int rank = 1; rank < crew->worker_count; rank++)
-        TRY(move_worker(crew, &crew->workers[rank], rank, options->moments, back, error));
+struct travelling {
+    float *weights, *moments;
+    size_t weights_bytes, moments_bytes;
+};
+
+/* What a checkpoint takes of a stage here: of replicas the first, of halves what each of them has. */
+static enum ps_status pack(struct worker_stage *stage, int moments, struct memory_block *memory, struct travelling *out,
+                           struct ps_error *error) {
+    *out = (struct travelling){0};
+    if (stage->replica > 0) return PS_OK;
+    size_t all = travelling_floats(stage, 0), both = travelling_floats(stage, moments);
+    if (stage->forward) {
+        float *place = out->weights = memory_block_carve(memory, all * sizeof *place);
+        out->weights_bytes = all * sizeof *place;
+        TRY(convert(stage, true, stage->weights[0], stage->statistics, &place, error));
+    }
+    if (both > all) {
+        float *place = out->moments = memory_block_carve(memory, (both - all) * sizeof *place);
+        out->moments_bytes = (both - all) * sizeof *place;
+        for (int m = 0; m < moments; m++) TRY(convert(stage, true, stage->update.moment[m], NULL, &place, error));
+    }
     return PS_OK;
 }
 
-enum ps_status ghosts_fetch(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
-    return move_all(crew, options, false, error);
+static enum ps_status take_room(struct crew *crew, int moments, struct ps_error *error) {
+    const struct worker *worker = &crew->workers[crew->processes->rank];
+    size_t bytes = 0;
+    if (crew->travelling.base) return PS_OK;
+    for (int i = 0; i < worker->stage_count; i++) {
+        const struct worker_stage *stage = &worker->stages[i];
+        bytes += memory_align(travelling_floats(stage, moments) * sizeof(float)) + 2 * MEMORY_ALIGNMENT;
+    }
+    TRY(memory_block_take(&crew->travelling, bytes, "weights on their way", error));
+    memory_block_touch(&crew->travelling);
+    return PS_OK;
+}
+
+static enum ps_status send_packed(struct crew *crew, const struct worker *worker, const struct travelling *packed,
+                                  struct ps_error *error) {
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct worker_stage *stage = &worker->stages[i];
+        if (stage->replica > 0) continue;
+        int64_t *updates = &stage->update.done;
+        TRY(processes_move(crew->processes, 0, GHOST_TAG, true, updates, sizeof *updates, error));
+        TRY(processes_move(crew->processes, 0, GHOST_TAG, true, packed[i].weights, packed[i].weights_bytes, error));
+        TRY(processes_move(crew->processes, 0, GHOST_TAG, true, packed[i].moments, packed[i].moments_bytes, error));
+    }
+    return PS_OK;
+}
+
+enum ps_status ghosts_send(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
+    struct worker *worker = &crew->workers[crew->processes->rank];
+    size_t count = (size_t)worker->stage_count + 1;
+    TRY(take_room(crew, options->moments, error));
+    struct travelling *packed = calloc(count, sizeof *packed);
+    if (!packed) return error_memory(error, "weights on their way", count * sizeof *packed);
+    enum ps_status status = PS_OK;
+    crew->travelling.used = 0;
+    for (int i = 0; i < worker->stage_count && status == PS_OK; i++)
+        status = pack(&worker->stages[i], options->moments, &crew->travelling, &packed[i], error);
+    if (status == PS_OK) status = send_packed(crew, worker, packed, error);
+    free(packed);
+    return status;
+}
+
+enum ps_status ghosts_receive(struct crew *crew, struct worker_stage *stage, int rank, void *weights, size_t weights_bytes,
+                              void *moments, size_t moments_bytes, struct ps_error *error) {
+    int64_t *updates = &stage->update.done;
+    if (stage->replica > 0) return PS_OK;
+    TRY(processes_move(crew->processes, rank, GHOST_TAG, false, updates, sizeof *updates, error));
+    if (stage->forward) TRY(processes_move(crew->processes, rank, GHOST_TAG, false, weights, weights_bytes, error));
+    if (stage->slots.forward_only) return PS_OK;
+    return processes_move(crew->processes, rank, GHOST_TAG, false, moments, moments_bytes, error);
 }
 
 enum ps_status ghosts_give_back(struct crew *crew, const struct worker_options *options, struct ps_error *error) {
-    return move_all(crew, options, true, error);
+    int own = crew->processes->rank;
+    if (crew->processes->count == 1) return PS_OK;
+    if (own > 0) return move_worker(crew, &crew->workers[own], 0, options->moments, false, error);
+    TRY(ghosts_make(crew, options, error));
+    for (int rank = 1; rank < crew->worker_count; rank++)
+        TRY(move_worker(crew, &crew->workers[rank], rank, options->moments, true, error));
+    return PS_OK;
 }

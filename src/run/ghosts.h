@@ -1,7 +1,7 @@
 /*
  * Ghosts: at rank 0, what stands for the workers of other processes when weights are written or read: their stages with weights,
- * statistics and moments, and nothing to run them with. Whoever writes a checkpoint finds all stages in the crew, wherever they
- * were trained. They are made on the `reference` device, whose parameters lie in canonical order: what travels is independent
+ * statistics and moments, and nothing to run them with. Whoever reads or writes a checkpoint finds all stages in the crew, wherever
+ * they are trained. They are made on the `reference` device, whose parameters lie in canonical order: what travels is independent
  * of the layout that each host's kernels like.
  */
 #ifndef PENSTOCK_RUN_GHOSTS_H
@@ -13,9 +13,13 @@
 
 /* Makes the ghosts at rank 0, where there are none yet. Only rank 0 need call it. */
 enum ps_status ghosts_make(struct crew *crew, const struct worker_options *options, struct ps_error *error);
-/* Brings every ghost up to date, making it where there is none yet. */
-enum ps_status ghosts_fetch(struct crew *crew, const struct worker_options *options, struct ps_error *error);
-/* The other way round: what the ghosts hold becomes what the workers go on with. */
+/* What a checkpoint takes of the stages of this process, which is not rank 0, goes there; their updates with it. Rank 0 calls for each
+ * of these stages, in their order, ghosts_receive: weights with running statistics, and moments, in canonical order, to where it says;
+ * what the ghost has none of is left out. */
+enum ps_status ghosts_send(struct crew *crew, const struct worker_options *options, struct ps_error *error);
+enum ps_status ghosts_receive(struct crew *crew, struct worker_stage *stage, int rank, void *weights, size_t weights_bytes,
+                              void *moments, size_t moments_bytes, struct ps_error *error);
+/* What the ghosts hold, having been loaded, becomes what the workers go on with. */
 enum ps_status ghosts_give_back(struct crew *crew, const struct worker_options *options, struct ps_error *error);
 
 #endif

@@ -38,30 +38,42 @@ static enum ps_status note_memory(const struct crew *crew, const struct ps_run_w
     return PS_OK;
 }
 
-/* A sum as it is drawn of simulated runs: from each replica to the next, what a ring would carry. */
-static enum ps_status add_sum(const struct crew *crew, const struct timeline_event *event, struct timeline *timeline,
-                              struct ps_error *error) {
-    const struct ps_programs *programs = crew->segment.programs;
-    int stage = event->instruction.stage, replicas = programs_replicas(programs, stage);
-    int part = programs_part(programs, event->worker, stage);
-    int next = part + 1 < programs->first_part[stage + 1] ? part + 1 : programs->first_part[stage];
+/* The worker of the part that a ring would send to: the group's next that updates, or its first. */
+static int next_in_group(const struct ps_programs *programs, const struct sum_group *group, int part) {
+    int first = NO_PART;
+    bool passed = false;
+    for (int s = 0; s < group->stage_count; s++)
+        for (int p = programs->first_part[group->stages[s]]; p < programs->first_part[group->stages[s] + 1]; p++) {
+            if (!programs->parts[p].backward) continue;
+            if (passed) return programs->parts[p].worker;
+            if (first == NO_PART) first = p;
+            passed = p == part;
+        }
+    return programs->parts[first].worker;
+}
+
+/* A sum as it is drawn of simulated runs: from each part to the next, what a ring would carry. */
+static enum ps_status add_sum(const struct crew *crew, const struct ps_programs *programs, const struct timeline_event *event,
+                              struct timeline *timeline, struct ps_error *error) {
+    int stage = event->instruction.stage;
+    struct sum_group group = programs_sum_group(programs, stage);
     const struct stage_sizes *size = &crew->sizes[stage];
+    double bytes = (double)(size->parameter_bytes + size->statistics_bytes) * sum_group_share(&group, size);
     return timeline_add_transfer(
         timeline,
         &(struct timeline_transfer){.from = event->worker,
-                                    .to = programs->parts[next].worker,
+                                    .to = next_in_group(programs, &group, programs_part(programs, event->worker, stage)),
                                     .stage = stage,
                                     .micro_batch = event->instruction.micro_batch,
                                     .traffic = TRAFFIC_SUM,
-                                    .bytes = 2 * (replicas - 1) *
-                                             ((size->parameter_bytes + size->statistics_bytes + replicas - 1) / replicas),
+                                    .bytes = (int64_t)(2 * (group.size - 1) * bytes / group.size),
                                     .start_s = event->start_s,
                                     .end_s = event->end_s},
         error);
 }
 
-enum ps_status trace_collect(const struct crew *crew, const struct ps_run_worker *figures, int most, struct timeline *out,
-                             struct ps_error *error) {
+enum ps_status trace_collect(const struct crew *crew, const struct ps_programs *programs, const struct ps_run_worker *figures,
+                             int most, struct timeline *out, struct ps_error *error) {
     struct timeline timeline = {
         .workers = crew->worker_count, .batches = crew->recorded_batches, .micro_batches = crew->recorded_micro_batches};
     double start_s = window_start(crew, most);
@@ -74,7 +86,7 @@ enum ps_status trace_collect(const struct crew *crew, const struct ps_run_worker
             if (event.start_s < start_s) continue;
             event.start_s -= start_s;
             event.end_s -= start_s;
-            status = event.instruction.op == OP_AR ? add_sum(crew, &event, &timeline, error)
+            status = event.instruction.op == OP_AR ? add_sum(crew, programs, &event, &timeline, error)
                                                    : timeline_add(&timeline, &event, error);
         }
     }

@@ -22,11 +22,18 @@ enum { KEEP_DEFAULT = 2 };
 
 /* ----------------------------------------------------------------------- checkpoints */
 
-/* The stages of other processes come to rank 0, or go back to their owners. */
-static enum ps_status move_stages(struct trainer *trainer, bool back, struct ps_error *error) {
+/* What rank 0 loaded goes to its owners. */
+static enum ps_status give_back(struct trainer *trainer, struct ps_error *error) {
     if (!trainer->job.device->real) return PS_OK;
     struct worker_options worker = trainer_worker_options(trainer);
-    return back ? ghosts_give_back(trainer->crew, &worker, error) : ghosts_fetch(trainer->crew, &worker, error);
+    return ghosts_give_back(trainer->crew, &worker, error);
+}
+
+/* The stages of the other processes go to rank 0, which writes them. */
+static enum ps_status send_stages(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->job.device->real) return PS_OK;
+    struct worker_options worker = trainer_worker_options(trainer);
+    return ghosts_send(trainer->crew, &worker, error);
 }
 
 static enum ps_status take_state(struct trainer *trainer, struct ps_error *error) {
@@ -72,17 +79,15 @@ enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *erro
     if (!trainer->options.out) return PS_OK;
     TRY(agree(trainer, &due, error));
     if (!due) return PS_OK;
-    double started_s = clock_now();
-    TRY(move_stages(trainer, false, error));
-    trainer->writer.stall_s += clock_now() - started_s;
-    return trainer_coordinates(trainer) ? take_state(trainer, error) : PS_OK;
+    return trainer_coordinates(trainer) ? take_state(trainer, error) : send_stages(trainer, error);
 }
 
 enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_error *error) {
     if (!trainer->options.out) return PS_OK;
     bool begins = trainer->wishes->resume == NULL;
-    if (begins) TRY(move_stages(trainer, false, error));
-    if (!trainer_coordinates(trainer)) return PS_OK;
+    if (!trainer_coordinates(trainer)) return begins ? send_stages(trainer, error) : PS_OK;
+    struct worker_options worker = trainer_worker_options(trainer);
+    if (trainer->job.device->real) TRY(ghosts_make(trainer->crew, &worker, error));
     int keep = trainer->options.keep_checkpoints;
     struct checkpoint_writer_options options = {
         .directory = &trainer->directory,
@@ -192,7 +197,7 @@ enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *err
     TRY(processes_broadcast(trainer->processes, &data, &size, error));
     memcpy(&trainer->step, data, sizeof trainer->step);
     if (!trainer_coordinates(trainer)) free(data);
-    return move_stages(trainer, true, error);
+    return give_back(trainer, error);
 }
 
 /* -------------------------------------------------------------------------- stopping */

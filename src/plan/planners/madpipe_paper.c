@@ -189,7 +189,7 @@ extern const struct planner planner_madpipe_paper;
 const struct planner planner_madpipe_paper = {
     .name = "madpipe-paper",
     .yardstick = true,
-    .quick_layers = 10,
+    .quick_layers = 16,
     .summary = "MadPipe's published dynamic programme on a grid",
     .own_schedule = true,
     .reckons = true,

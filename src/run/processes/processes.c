@@ -220,7 +220,7 @@ static enum ps_status move_part(struct processes *processes, int peer, int tag, 
     class->message_start(message, peer, tag, outgoing, part);
     while (!class->message_done(message) && (status = processes_check(processes, error)) == PS_OK) {
         clock_sleep(sleep_s);
-        if (sleep_s < 5e-4) sleep_s *= 1.5;
+        if (sleep_s < 5e-5) sleep_s *= 1.5;
     }
     class->message_destroy(message);
     return status;

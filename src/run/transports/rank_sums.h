@@ -2,6 +2,9 @@
  * Sums over the replicas of a stage whose workers are processes. The first replica's adds up for all, so that the order is that
  * of the replicas and the bits are those of the threads transport: the others send their gradients a piece at a time and get
  * the sum back. What is held beside the blocks is one piece per replica. Nothing waits: the sums go on when somebody looks.
+ *
+ * What the first and the last stage share is added up in the same way, when each stage has its own sum, over the parts of both: the
+ * first part of the first stage adds its own and that of the first part of the last, and all others get the sum, too.
  */
 #ifndef PENSTOCK_RUN_TRANSPORTS_RANK_SUMS_H
 #define PENSTOCK_RUN_TRANSPORTS_RANK_SUMS_H
