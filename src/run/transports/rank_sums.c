@@ -89,7 +89,7 @@ static void begin(const struct rank_sums *sums, struct rank_sum *sum) {
 static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
     if (sum->begun && sum->at == sum->share.gradient_count + sum->share.statistics_count) {
         sum->phase = IDLE;
-        sum->settled_at = clock_now();
+        sum->settled_at = clock_now() + sum->share.takes_s;
         if (sum->next) begin(sums, sum->next);
         return;
     }
