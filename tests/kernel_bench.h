@@ -2,6 +2,7 @@
 #ifndef PENSTOCK_TESTS_KERNEL_BENCH_H
 #define PENSTOCK_TESTS_KERNEL_BENCH_H
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
