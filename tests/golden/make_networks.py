@@ -36,10 +36,10 @@ PLAIN = dict(aux_logits=False, init_weights=False)
 NETWORKS = [
     ("alexnet,form=imagenet,dropout=0", "alexnet", {}, 3, 64, 224, (1e-5, 1e-6)),
     ("vgg16,dropout=0", "vgg16", {}, 1, 32, 224, (1e-5, 1e-6)),
-    ("vgg19,dropout=0", "vgg19", {}, 1, 32, 224, (1e-5, 1e-6)),
+    ("vgg19,dropout=0", "vgg19", {}, 1, 32, 224, (3e-6, 1e-6)),
     ("resnet50", "resnet50", {}, 4, 64, 224, (1e-4, 1e-5)),
-    ("resnet101", "resnet101", {}, 4, 64, 224, (1e-3, 1e-5)),
-    ("googlenet,dropout=0", "googlenet", PLAIN, 4, 64, 224, (1e-3, 1e-5)),
+    ("resnet101", "resnet101", {}, 4, 64, 224, (1e-4, 1e-5)),
+    ("googlenet,dropout=0", "googlenet", PLAIN, 4, 64, 224, (1e-4, 1e-5)),
     ("inception_v3,dropout=0", "inception_v3", PLAIN, 4, 107, 299, (1e-3, 1e-5)),
     ("densenet121", "densenet121", {}, 4, 64, 224, (1e-3, 1e-5)),
 ]
