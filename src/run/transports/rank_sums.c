@@ -1,4 +1,4 @@
-/* One sum is a row of pieces, each of which goes in and comes back; see rank_sums.h. */
+/* A sum by messages is a row of pieces, each of which goes in and comes back; see rank_sums.h. */
 #include "run/transports/rank_sums.h"
 
 #include <assert.h>
@@ -26,7 +26,7 @@ struct member {
     struct piece *piece;
 };
 
-enum phase { IDLE, IN, OUT };
+enum phase { IDLE, IN, OUT, COMING, ADDED };
 
 struct rank_sum {
     int stage, replicas;
@@ -40,10 +40,15 @@ struct rank_sum {
     bool begun; /* its first piece: there is one even where nothing is to be added, so that all wait for all */
     size_t at;  /* floats that are done: gradients, then statistics */
     double settled_at;
+    /* In shared memory: the replicas' notes, in their order; NULL: by messages. */
+    struct neighbour_note **notes;
+    int first_part, replica;
+    uint64_t number; /* sums begun */
 };
 
 struct rank_sums {
     const struct processes_class *class;
+    const struct neighbours *neighbours;
     struct rank_sum *parts; /* by part; replicas 0 where the part is elsewhere or alone */
     int part_count;
 };
@@ -125,15 +130,96 @@ static void move_along(const struct rank_sums *sums, struct rank_sum *sum) {
     }
 }
 
+/* --------------------------------------------------------------- in shared memory */
+
+static void ring_others(const struct rank_sums *sums, const struct rank_sum *sum) {
+    for (int r = 0; r < sum->replicas; r++)
+        if (r != sum->replica) neighbours_ring(sums->neighbours, sum->first_part + r);
+}
+
+static void come(const struct rank_sums *sums, struct rank_sum *sum) {
+    struct neighbour_note *note = sum->notes[sum->replica];
+    const struct transport_share *share = &sum->share;
+    note->gradients = share->gradient_count > 0 ? neighbours_offset(sums->neighbours, share->gradients) : 0;
+    note->statistics = share->statistics_count > 0 ? neighbours_offset(sums->neighbours, share->statistics) : 0;
+    note->empty = share->empty;
+    sum->phase = COMING;
+    atomic_store_explicit(&note->come, ++sum->number, memory_order_release);
+    ring_others(sums, sum);
+}
+
+static bool all_come(const struct rank_sum *sum) {
+    for (int r = 0; r < sum->replicas; r++)
+        if (atomic_load_explicit(&sum->notes[r]->come, memory_order_acquire) < sum->number) return false;
+    return true;
+}
+
+static bool all_done(const struct rank_sum *sum) {
+    for (int r = 0; r < sum->replicas; r++)
+        if (atomic_load_explicit(&sum->notes[r]->done, memory_order_acquire) < sum->number) return false;
+    return true;
+}
+
+/* Where the slice of a replica begins; those of all are as long, to a line of the cache. */
+static size_t slice_begin(const struct rank_sum *sum, size_t count, int replica) {
+    enum { LINE = MEMORY_ALIGNMENT / sizeof(float) };
+    if (replica == sum->replicas) return count;
+    return count / (size_t)sum->replicas * (size_t)replica / LINE * LINE;
+}
+
+/* Adds up its own slice of everybody's blocks. */
+static void add_slice(const struct rank_sums *sums, struct rank_sum *sum) {
+    const struct transport_share *own = &sum->share;
+    size_t gradients = slice_begin(sum, own->gradient_count, sum->replica);
+    size_t statistics = slice_begin(sum, own->statistics_count, sum->replica);
+    for (int r = 0; r < sum->replicas; r++) {
+        const struct neighbour_note *note = sum->notes[r];
+        struct transport_share *share = &sum->shares[r];
+        *share = (struct transport_share){.empty = note->empty != 0, .scale = own->scale};
+        share->gradient_count = slice_begin(sum, own->gradient_count, sum->replica + 1) - gradients;
+        share->statistics_count = slice_begin(sum, own->statistics_count, sum->replica + 1) - statistics;
+        if (share->gradient_count > 0)
+            share->gradients = neighbours_block(sums->neighbours, sum->first_part + r, note->gradients) + gradients;
+        if (share->statistics_count > 0)
+            share->statistics = neighbours_block(sums->neighbours, sum->first_part + r, note->statistics) + statistics;
+    }
+    sum_shares(sum->shares, sum->replicas);
+}
+
+static void move_shared(const struct rank_sums *sums, struct rank_sum *sum) {
+    if (sum->phase == COMING && all_come(sum)) {
+        add_slice(sums, sum);
+        sum->phase = ADDED;
+        atomic_store_explicit(&sum->notes[sum->replica]->done, sum->number, memory_order_release);
+        ring_others(sums, sum);
+    }
+    if (sum->phase != ADDED || !all_done(sum)) return;
+    sum->phase = IDLE;
+    sum->settled_at = clock_now();
+}
+
+/* ------------------------------------------------------------------------- sums */
+
 void rank_sums_look(struct rank_sums *sums) {
-    for (int part = 0; part < sums->part_count; part++)
-        if (sums->parts[part].phase != IDLE) move_along(sums, &sums->parts[part]);
+    for (int part = 0; part < sums->part_count; part++) {
+        struct rank_sum *sum = &sums->parts[part];
+        if (sum->phase == IDLE) continue;
+        if (sum->notes)
+            move_shared(sums, sum);
+        else
+            move_along(sums, sum);
+    }
 }
 
 void rank_sums_start(struct rank_sums *sums, int part, const struct transport_share *share) {
     struct rank_sum *sum = &sums->parts[part];
     assert(sum->replicas > 1 && sum->phase == IDLE);
     sum->share = *share;
+    if (sum->notes) {
+        come(sums, sum);
+        move_shared(sums, sum);
+        return;
+    }
     sum->at = 0;
     sum->begun = false;
     begin_piece(sums, sum);
@@ -142,7 +228,7 @@ void rank_sums_start(struct rank_sums *sums, int part, const struct transport_sh
 
 bool rank_sums_idle(const struct rank_sums *sums) {
     for (int part = 0; part < sums->part_count; part++)
-        if (sums->parts[part].phase != IDLE) return false;
+        if (sums->parts[part].phase != IDLE && !sums->parts[part].notes) return false;
     return true;
 }
 
@@ -168,6 +254,17 @@ static size_t piece_floats(const struct stage_sizes *sizes) {
     return floats < PIECE ? floats : PIECE;
 }
 
+/* *notes stays NULL where not all replicas are neighbours. */
+static enum ps_status find_notes(const struct rank_sums *sums, struct rank_sum *sum, struct ps_error *error) {
+    for (int r = 0; r < sum->replicas; r++)
+        if (!neighbours_note(sums->neighbours, sum->first_part + r)) return PS_OK;
+    /* Places among the parts of a stage are the replicas' numbers (program/parts.c). */
+    sum->notes = calloc((size_t)sum->replicas, sizeof(*sum->notes));
+    if (!sum->notes) return error_memory(error, "a sum over replicas", (size_t)sum->replicas * sizeof(*sum->notes));
+    for (int r = 0; r < sum->replicas; r++) sum->notes[r] = neighbours_note(sums->neighbours, sum->first_part + r);
+    return PS_OK;
+}
+
 static enum ps_status open_sum(struct rank_sums *sums, const struct transport_options *options, int part,
                                struct ps_error *error) {
     const struct ps_programs *programs = options->programs;
@@ -176,11 +273,15 @@ static enum ps_status open_sum(struct rank_sums *sums, const struct transport_op
     *sum = (struct rank_sum){.stage = own->stage,
                              .replicas = own->replicas,
                              .adds = own->replica == 0,
+                             .replica = own->replica,
+                             .first_part = programs->first_part[own->stage],
                              .piece = piece_floats(&options->sizes[own->stage])};
     sum->members = calloc((size_t)own->replicas, sizeof *sum->members);
     sum->shares = calloc((size_t)own->replicas, sizeof *sum->shares);
     if (!sum->members || !sum->shares)
         return error_memory(error, "a sum over replicas", (size_t)own->replicas * sizeof *sum->shares);
+    TRY(find_notes(sums, sum, error));
+    if (sum->notes) return PS_OK;
     for (int other = programs->first_part[own->stage]; other < programs->first_part[own->stage + 1]; other++) {
         const struct part *of = &programs->parts[other];
         if (other == part || !of->backward || !(sum->adds || of->replica == 0)) continue;
@@ -189,13 +290,13 @@ static enum ps_status open_sum(struct rank_sums *sums, const struct transport_op
     return PS_OK;
 }
 
-enum ps_status rank_sums_create(const struct processes_class *class, const struct transport_options *options,
-                                struct rank_sums **out, struct ps_error *error) {
+enum ps_status rank_sums_create(const struct processes_class *class, const struct neighbours *neighbours,
+                                const struct transport_options *options, struct rank_sums **out, struct ps_error *error) {
     const struct ps_programs *programs = options->programs;
     struct rank_sums *sums = calloc(1, sizeof *sums);
     enum ps_status status = sums ? PS_OK : error_memory(error, "sums over replicas", sizeof *sums);
     if (sums) {
-        *sums = (struct rank_sums){.class = class, .part_count = programs->part_count};
+        *sums = (struct rank_sums){.class = class, .neighbours = neighbours, .part_count = programs->part_count};
         sums->parts = calloc((size_t)programs->part_count, sizeof *sums->parts);
         if (!sums->parts)
             status = error_memory(error, "sums over replicas", (size_t)programs->part_count * sizeof *sums->parts);
@@ -222,6 +323,7 @@ void rank_sums_destroy(struct rank_sums *sums) {
             free(sum->members[m].piece);
         }
         free(sum->members);
+        free(sum->notes);
         free(sum->shares);
     }
     free(sums->parts);
