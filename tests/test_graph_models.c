@@ -56,6 +56,8 @@ static void test_parameter_counts(void **state) {
         {"bert48,layers=12,width=768,heads=12", 109514298 + 30522 * 768, 137},
         {"bert48,layers=24", 335174458 + 30522 * 1024, 269},
         {"bert48", 668738362, 533},
+        {"bert48,tied=1", 637483834, 533},
+        {"gpt2,tied=1", 124439808, 111},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ps_model *model = create(cases[i].spec);

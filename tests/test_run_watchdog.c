@@ -126,7 +126,7 @@ static void test_slow_layers(void **state) {
     (void)state;
     char directory[4096], plan_path[4096];
     struct run_case wanted = run_case_complete((struct run_case){
-        .model = "vgg16,input=32,classes=4", .workers = 2, .micro_batch = 2, .steps = 1, .data = "synthetic:images,samples=2"});
+        .model = "vgg16,input=32,classes=4", .workers = 2, .micro_batch = 1, .steps = 1, .data = "synthetic:images,samples=1"});
     struct ps_train_options options = run_case_planned(&wanted, directory, plan_path);
     struct trainer trainer = {.wishes = &options};
     assert_ok(trainer_setup(&trainer, &test_error));

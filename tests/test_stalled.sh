@@ -38,7 +38,7 @@ more="$more --restarts 1"
 begin supervised "$PENSTOCK"
 more="--workers 3"
 names="threads supervised"
-for pair in ${PENSTOCK_MPIS:-}; do
+for pair in $(usable_mpis); do
     name=mpi${#names}
     begin $name "${pair%%=*}" -n 3 "${pair#*=}"
     names="$names $name"
@@ -69,7 +69,7 @@ for name in $names; do
     errors=$name.err
     [ "$(cat $name.status)" = 6 ] || complain "$name: status $(cat $name.status)"
     # The pipe is on worker 0, whose inputs the others wait for.
-    grep -Eq '^penstock: worker 0 is stalled: (it|rank 0 on .*) has got nowhere for [0-9]+ s, .*at 0F[0-9]+@.* \(stage 0, micro-batch [0-9]+\).*; worker 1.* waits for it at 1F' $name.err ||
+    grep -Eq '^penstock: worker 0 is stalled: (it|rank 0 on .*) has got nowhere for [0-9]+ s, .*at 0F[0-9]+@.* \(stage 0, micro-batch [0-9]+\).*; worker 1.* (waits|would wait) for it at 1F' $name.err ||
         complain "$name: does not say who is stalled, and who waits"
     [ "$(grep -c '^worker' $name/lost.txt)" -eq 3 ] || complain "$name: no lost.txt"
 done

@@ -17,6 +17,7 @@ struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int lay
     int64_t workspace = 0, inner_cut = 0;
     for (int l = first; l <= last; l++) {
         stage.parameter_bytes += layers[l].parameter_bytes;
+        stage.tied_bytes += layers[l].tied_bytes;
         stage.statistics_bytes += layers[l].statistics_bytes;
         stage.delta_bytes += layers[l].delta_bytes;
         stash += layers[l].stash_bytes;

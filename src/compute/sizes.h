@@ -10,6 +10,7 @@
 /* One layer at one micro-batch size, in bytes; every piece aligned (base/memory.h). */
 struct layer_sizes {
     int64_t parameter_bytes;  /* in the device's layout, padding included */
+    int64_t tied_bytes;       /* the part of it that the network's other end has, too (graph_tie) */
     int64_t statistics_bytes; /* running statistics */
     int64_t output_bytes;     /* all values that cross the cut after the layer */
     int64_t value_bytes;      /* the part of output_bytes that this layer made */
@@ -22,7 +23,7 @@ struct layer_sizes {
 
 /* A stage of layers first..last. */
 struct stage_sizes {
-    int64_t parameter_bytes, statistics_bytes;
+    int64_t parameter_bytes, tied_bytes, statistics_bytes;
     int64_t input_bytes;     /* block that arrives: data or the crossing values; kept until the backward */
     int64_t output_bytes;    /* block that leaves; 0 at the network's end */
     int64_t stash_bytes;     /* kept per micro-batch beside the input block */

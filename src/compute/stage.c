@@ -111,6 +111,8 @@ struct stage_update_times stage_update_times(const struct stage *stage) {
         times.update_s += attributes->update_s;
         times.update_predict_s += attributes->update_predict_s;
         times.predict_s += attributes->predict_s;
+        times.update_aside_s += attributes->update_aside_s;
+        times.sum_s += attributes->sum_s;
     }
     return times;
 }
@@ -123,6 +125,7 @@ static enum ps_status layer_size(struct device *device, const struct graph *grap
     struct stage *stage;
     TRY(stage_create(device, graph, layer, layer, samples, &stage, error));
     *sizes = (struct layer_sizes){.parameter_bytes = stage->sizes.parameter_bytes,
+                                  .tied_bytes = stage->sizes.tied_bytes,
                                   .statistics_bytes = stage->sizes.statistics_bytes,
                                   .output_bytes = stage->sizes.output_bytes,
                                   .delta_bytes = stage->sizes.delta_bytes,

@@ -66,7 +66,7 @@ void stage_destroy(struct stage *stage);
 struct stage_sizes stage_sizes(const struct stage *stage);
 /* Of a clock device; 0 otherwise. */
 struct stage_update_times {
-    double update_s, update_predict_s, predict_s;
+    double update_s, update_predict_s, predict_s, update_aside_s, sum_s;
 };
 struct stage_update_times stage_update_times(const struct stage *stage);
 
@@ -116,6 +116,12 @@ const struct parameter *stage_parameter(const struct stage *stage, int parameter
 /* Of which kind of node it is, and where it begins in the weights (in floats; a statistic: -1). */
 const struct operator* stage_parameter_operator(const struct stage *stage, int parameter);
 int64_t stage_parameter_offset(const struct stage *stage, int parameter);
+/* The parameter that the network's first and last layer share (graph_tie): where it lies among the weights, in floats, as the
+ * first layer's and as the last layer's (-1: the stage does not have that layer); count 0: neither. Both lie in canonical order. */
+struct stage_tie {
+    int64_t owner, use, count;
+};
+struct stage_tie stage_tied(const struct stage *stage);
 enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
                             struct ps_error *error);
 enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, float *weights, float *statistics,

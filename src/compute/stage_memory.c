@@ -134,6 +134,8 @@ void stage_place(struct stage *stage, struct place *values, int64_t *scratch) {
         values[root] = (struct place){PLACE_INPUT, stage_cut_offset(graph, stage->samples, stage->first, root)};
     }
     place_parameters(stage);
+    struct stage_tie tie = stage_tied(stage);
+    stage->sizes.tied_bytes = ((tie.owner >= 0) + (tie.use >= 0)) * tie.count * (int64_t)sizeof(float);
     place_deltas(stage);
     for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = place_layer(stage, l, values);
     for (int i = 0; i < stage->node_count; i++) {

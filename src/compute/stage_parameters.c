@@ -42,6 +42,18 @@ int64_t stage_parameter_offset(const struct stage *stage, int parameter) {
     return place->block == PLACE_WEIGHTS ? place->offset / (int64_t)sizeof(float) : -1;
 }
 
+struct stage_tie stage_tied(const struct stage *stage) {
+    struct stage_tie tie = {.owner = -1, .use = -1};
+    const struct parameter *tied = graph_tied(stage->graph);
+    for (int p = 0; tied != NULL && p < stage_parameter_count(stage); p++) {
+        const struct parameter *parameter = stage_parameter(stage, p);
+        if (strcmp(parameter->name, tied->name) != 0) continue;
+        *(parameter->tied ? &tie.use : &tie.owner) = stage_parameter_offset(stage, p);
+        tie.count = shape_elements(&tied->shape);
+    }
+    return tie;
+}
+
 static size_t canonical_bytes(const struct parameter *parameter) {
     return (size_t)shape_elements(&parameter->shape) * sizeof(float);
 }

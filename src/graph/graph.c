@@ -136,7 +136,49 @@ void graph_set_initial(struct graph *graph, int node, int parameter, struct init
     graph->parameters[graph->nodes[node].parameter_first + parameter].initial = initial;
 }
 
+static struct parameter *first_parameter(const struct graph *graph, int node) {
+    assert(node >= 0 && node < graph->node_count && graph->nodes[node].parameter_count > 0);
+    return &graph->parameters[graph->nodes[node].parameter_first];
+}
+
+void graph_tie(struct graph *graph, int use, int owner) {
+    if (graph->status != PS_OK) return;
+    struct parameter *tied = first_parameter(graph, use), *own = first_parameter(graph, owner);
+    memcpy(tied->name, own->name, sizeof tied->name);
+    tied->initial = own->initial;
+    tied->zero_row = own->zero_row;
+    tied->tied = true;
+}
+
+const struct parameter *graph_tied(const struct graph *graph) {
+    for (int p = graph->parameter_count - 1; p >= 0; p--)
+        if (graph->parameters[p].tied) return &graph->parameters[p];
+    return NULL;
+}
+
 /* ------------------------------------------------------------------ finish */
+
+static bool layer_has(const struct graph *graph, int layer, const struct parameter *parameter) {
+    int place = (int)(parameter - graph->parameters);
+    for (int i = 0; i < graph->node_count; i++) {
+        const struct node *node = &graph->nodes[i];
+        if (place >= node->parameter_first && place < node->parameter_first + node->parameter_count)
+            return node->layer == layer;
+    }
+    return false;
+}
+
+/* Whoever sums the gradients of the two uses looks for them in the first and in the last stage. */
+static enum ps_status check_tie(const struct graph *graph, struct ps_error *error) {
+    const struct parameter *tied = graph_tied(graph), *own = graph->parameters;
+    if (tied == NULL) return PS_OK;
+    while (strcmp(own->name, tied->name) != 0) own++;
+    bool fits = layer_has(graph, 0, own) && layer_has(graph, graph->layer_count - 1, tied);
+    if (!fits || memcmp(&own->shape, &tied->shape, sizeof own->shape) != 0)
+        return error_set(error, PS_USAGE, "parameter '%s': only the first and the last layer can share one, of the same shape",
+                         tied->name);
+    return PS_OK;
+}
 
 static enum ps_status check_uses(const struct graph *graph, const int *consumers, struct ps_error *error) {
     for (int i = 0; i < graph->node_count - 1; i++) {
@@ -237,6 +279,7 @@ enum ps_status graph_finish(struct graph *graph, struct ps_error *error) {
     enum ps_status status;
     TRY_OUT(check_uses(graph, consumers, error));
     TRY_OUT(find_layers(graph, error));
+    TRY_OUT(check_tie(graph, error));
     find_roots(graph, consumers);
     TRY_OUT(find_cuts(graph, consumers, error));
 out:

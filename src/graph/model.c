@@ -110,7 +110,8 @@ void ps_model_destroy(struct ps_model *model) {
 static int64_t trained_elements(const struct graph *graph, const struct node *node) {
     int64_t elements = 0;
     for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
-        if (!graph->parameters[p].statistic) elements += shape_elements(&graph->parameters[p].shape);
+        if (!graph->parameters[p].statistic && !graph->parameters[p].tied)
+            elements += shape_elements(&graph->parameters[p].shape);
     }
     return elements;
 }

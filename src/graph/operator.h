@@ -59,7 +59,7 @@ struct attributes {
     float alpha, beta, shift; /* local_response_norm: PyTorch's alpha, beta, k */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     double forward_s, backward_input_s, backward_weight_s, accumulate_s, apart_input_s, apart_s;
-    double update_s, update_predict_s, predict_s;
+    double update_s, update_predict_s, predict_s, update_aside_s, sum_s;
     int64_t value_bytes, parameter_bytes, inner_bytes;
 };
 
@@ -84,6 +84,7 @@ struct parameter {
     struct initial initial;
     int64_t zero_row; /* 1 + a row (of the first dimension) that begins as zeros; 0: none */
     bool statistic;   /* belongs to the forward owner, is no weight version, has no gradient */
+    bool tied;        /* a second use of the first layer's parameter of this name (graph_tie): its values are always the same */
 };
 
 enum operator_flags {

@@ -51,8 +51,7 @@ static void copy_node(struct rewrite *rewrite, int node) {
     int made = rewrite->to->status == PS_OK ? add_copy(rewrite, node, original->name, &original->attributes, inputs) : -1;
     rewrite->number[node] = made;
     for (int p = 0; made >= 0 && p < original->parameter_count; p++)
-        rewrite->to->parameters[rewrite->to->nodes[made].parameter_first + p].slice =
-            parameter_of(rewrite->from, original, p)->slice;
+        rewrite->to->parameters[rewrite->to->nodes[made].parameter_first + p] = *parameter_of(rewrite->from, original, p);
 }
 
 /* Channels that a part holds, in those of its node and in those of the whole layer. */
@@ -131,6 +130,8 @@ static enum ps_status check(const struct graph *graph, int layer, int channels, 
     if (head->id == OPERATOR_CONVOLUTION && head->attributes.groups > 1)
         return error_set(error, PS_USAGE, "layer '%s' cannot be split: its convolution has %d groups", head->name,
                          head->attributes.groups);
+    if (parameter_of(graph, head, 0)->tied)
+        return error_set(error, PS_USAGE, "layer '%s' cannot be split: it shares its weights with the first layer", head->name);
     if (channels < 1 || channels >= head->attributes.channels)
         return error_set(error, PS_USAGE, "layer '%s' has %d output channels: its first part may have from 1 to %d, not %d",
                          head->name, head->attributes.channels, head->attributes.channels - 1, channels);

@@ -45,6 +45,7 @@ struct ps_plan {
     struct plan_stage *stages;
     int stage_count;
     bool paper_prediction;
+    bool tied; /* the first and the last layer share a parameter, whose gradients are added up over their stages */
     struct plan_prediction predicted;
     char **order; /* layer names, where the plan cuts the graph along another topological order than the profile's; else NULL */
     int order_count;

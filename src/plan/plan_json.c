@@ -190,6 +190,7 @@ static enum ps_status read_head(const struct json_place *root, struct ps_plan *p
     TRY(json_get_int(root, "micro_batch", true, 0, PROFILE_MICRO_BATCH_MAX, &plan->micro_batch, error));
     TRY(json_get_int(root, "micro_batches", true, 1, PLAN_MICRO_BATCHES_MAX, &plan->micro_batches, error));
     TRY(json_get_string(root, "prediction", false, &prediction, error));
+    TRY(json_get_bool(root, "tied", false, &plan->tied, error));
     plan->paper_prediction = strcmp(prediction, "paper") == 0;
     if (!plan->paper_prediction && strcmp(prediction, "exact") != 0)
         return json_error(root, error, "prediction: '%s' is neither 'exact' nor 'paper'", prediction);
@@ -221,9 +222,9 @@ out:
 }
 
 static enum ps_status read_document(const struct json_place *root, struct ps_plan **plan, struct ps_error *error) {
-    static const char *const fields[] = {"format",        "version", "model",     "workers",    "micro_batch",
-                                         "micro_batches", "method",  "optimizer", "prediction", "schedule",
-                                         "weights",       "stages",  "order",     "pattern",    "predicted"};
+    static const char *const fields[] = {"format", "version",   "model",      "workers",  "micro_batch", "micro_batches",
+                                         "method", "optimizer", "prediction", "schedule", "weights",     "stages",
+                                         "order",  "pattern",   "predicted",  "tied"};
     struct json_place stages;
     struct ps_plan *made;
     size_t stage_count;
@@ -321,7 +322,7 @@ static json_t *plan_document(const struct ps_plan *plan) {
                              plan->weights, "optimizer", plan->optimizer, "prediction",
                              plan->paper_prediction ? "paper" : "exact", "workers", plan->workers, "micro_batch",
                              plan->micro_batch, "micro_batches", plan->micro_batches, "stages", stages_json(plan));
-    bool failed = !root;
+    bool failed = !root || (plan->tied && json_object_set_new(root, "tied", json_true()) != 0);
     if (root && plan->pattern) {
         json_t *pattern = json_array();
         for (int i = 0; i < plan->pattern_count; i++)

@@ -39,6 +39,7 @@ static int64_t scaled(int64_t bytes, const struct modelled_device *device) {
 /* Nothing is known of what such a device needs while a layer runs. */
 static struct layer_sizes scaled_sizes(const struct layer_sizes *sizes, const struct modelled_device *device) {
     return (struct layer_sizes){.parameter_bytes = scaled(sizes->parameter_bytes, device),
+                                .tied_bytes = scaled(sizes->tied_bytes, device),
                                 .statistics_bytes = scaled(sizes->statistics_bytes, device),
                                 .output_bytes = scaled(sizes->output_bytes, device),
                                 .value_bytes = scaled(sizes->value_bytes, device),

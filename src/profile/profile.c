@@ -103,6 +103,14 @@ static enum ps_status check_table(const struct ps_profile *profile, int t, struc
         if (layer->size.value_bytes > layer->size.output_bytes)
             return error_set(error, PS_BAD_INPUT, "costs[%d].layers[%d].value_bytes: %lld is more than its output_bytes, %lld",
                              t, l, (long long)layer->size.value_bytes, (long long)layer->size.output_bytes);
+        bool end = l == 0 || l == table->layer_count - 1;
+        if (layer->size.tied_bytes > layer->size.parameter_bytes ||
+            (layer->size.tied_bytes > 0) != (end && cost_table_tied(table)))
+            return error_set(
+                error, PS_BAD_INPUT,
+                "costs[%d].layers[%d].tied_bytes: %lld; the first and the last layer, and no others, can share so much of "
+                "their parameters",
+                t, l, (long long)layer->size.tied_bytes);
         time += layer->time.forward_s + layer->time.backward_input_s + layer->time.backward_weight_s;
         bytes += layer_total_bytes(&layer->size);
     }

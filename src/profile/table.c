@@ -25,6 +25,7 @@ static void add_table(struct text *out, const struct cost_table *table) {
         time.backward_weight_s += layer->time.backward_weight_s;
         time.update_s += layer->time.update_s;
         size.parameter_bytes += layer->size.parameter_bytes;
+        if (l > 0) size.parameter_bytes -= layer->size.tied_bytes; /* counted with the first layer */
         size.output_bytes += layer->size.output_bytes;
         size.stash_bytes += layer->size.stash_bytes;
     }

@@ -19,13 +19,14 @@ struct leveler {
     int *forward, *backward; /* by stage and micro-batch: when its result is there, NOT_YET */
     int *weights;            /* by stage and micro-batch: when the weights for it left, where they come from another worker */
     int *handed;             /* by stage: the micro-batches of the last weights that left and of those before; -1: none */
-    /* By stage and mini-batch: replicas that offered their gradients for this update, the latest moment. */
+    /* By group and mini-batch: parts that offered their gradients for this update, the latest moment. */
     int *posted, *posted_at;
     int micro_batches;
 };
 
 static size_t update_cell(const struct leveler *leveler, const struct instruction *instruction) {
-    return (size_t)instruction->stage * (size_t)leveler->programs->batches + (size_t)instruction->micro_batch;
+    int group = programs_sum_group(leveler->programs, instruction->stage).number;
+    return (size_t)group * (size_t)leveler->programs->batches + (size_t)instruction->micro_batch;
 }
 
 /* Weights may leave for a micro-batch that is one past the last. */
@@ -50,9 +51,10 @@ static int emptied(const struct leveler *leveler, int stage) {
 static int ready(const struct leveler *leveler, const struct instruction *instruction) {
     int stage = instruction->stage;
     size_t cell = (size_t)stage * (size_t)leveler->micro_batches + (size_t)instruction->micro_batch;
-    if (instruction->op == OP_U && programs_replicas(leveler->programs, stage) > 1) {
+    if (instruction->op == OP_U && programs_sums(leveler->programs, stage)) {
         size_t update = update_cell(leveler, instruction);
-        return leveler->posted[update] == programs_replicas(leveler->programs, stage) ? leveler->posted_at[update] : NOT_YET;
+        bool all = leveler->posted[update] == programs_sum_group(leveler->programs, stage).size;
+        return all ? leveler->posted_at[update] : NOT_YET;
     }
     if (instruction->op == OP_F && stage > 0) return leveler->forward[cell - (size_t)leveler->micro_batches];
     if (instruction->op == OP_RW) return leveler->weights[weights_cell(leveler, instruction)];

@@ -45,7 +45,18 @@ struct lowering {
     const struct part *parts;
     int part_count;
     const bool *recompute; /* per stage */
+    bool tied;
 };
+
+/* Between updates that do not wait for all gradients of a mini-batch one of the two stages would wait for the other each time. */
+static enum ps_status check_tie(const struct ps_programs *programs, const struct schedule *schedule, struct ps_error *error) {
+    if (!programs->tied || programs->stages == 1 || schedule->flush) return PS_OK;
+    error_set(error, PS_USAGE, "schedule %s does not flush, and the network's last layer shares the first one's weights (tied)",
+              schedule->name);
+    error_hint(error,
+               "take a schedule that flushes, such as 1f1b, or the network with weights of the last layer's own (tied=0)");
+    return PS_USAGE;
+}
 
 static enum ps_status check_policy(const struct ps_programs *programs, struct ps_error *error) {
     const struct weight_policy *policy;
@@ -68,10 +79,12 @@ static enum ps_status fill(const struct lowering *lowering, struct ps_programs *
     programs->flush = schedule->flush;
     programs->micro_batches = lowering->micro_batches;
     programs->batches = lowering->batches;
+    programs->tied = lowering->tied;
     for (int stage = 0; stage < lowering->stages; stage++) programs->recompute[stage] = lowering->recompute[stage];
     TRY(programs_set_parts(programs, lowering->parts, lowering->part_count, error));
     TRY(schedule_check_placement(schedule, programs, error));
     TRY(check_policy(programs, error));
+    TRY(check_tie(programs, schedule, error));
     programs->plan = lowering->plan;
     enum ps_status status = run_passes(programs, error);
     programs->plan = NULL;
@@ -96,6 +109,11 @@ static enum ps_status lower(const struct lowering *lowering, struct ps_programs 
 
 enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
                               bool recompute, struct ps_programs **programs, struct ps_error *error) {
+    return lower_straight_tied(schedule, policy, workers, micro_batches, batches, recompute, false, programs, error);
+}
+
+enum ps_status lower_straight_tied(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
+                                   bool recompute, bool tied, struct ps_programs **programs, struct ps_error *error) {
     const struct schedule *found;
     TRY(schedule_find(schedule, &found, error));
     if (workers < 1 || workers > STAGES_MAX)
@@ -122,6 +140,7 @@ enum ps_status lower_straight(const char *schedule, const char *policy, int work
                                 .parts = parts,
                                 .part_count = count,
                                 .recompute = every,
+                                .tied = tied,
                                 .micro_batches = micro_batches,
                                 .batches = batches};
     if (status == PS_OK) status = lower(&lowering, programs, error);
@@ -184,6 +203,7 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
                                 .stages = plan->stage_count,
                                 .parts = parts,
                                 .recompute = recompute,
+                                .tied = plan->tied,
                                 .micro_batches = plan->micro_batches,
                                 .batches = batches};
     TRY_OUT(read_stages(plan, parts, &lowering.part_count, recompute, error));

@@ -100,6 +100,7 @@ struct ps_programs {
     int part_count;
     int *first_part;            /* per stage and one more at the end: its parts begin there */
     const struct ps_plan *plan; /* borrowed, while it is lowered; else NULL */
+    bool tied;                  /* the first and the last stage share a parameter */
     bool evaluation;            /* forwards only, one block of each kind: no update, no look-ahead */
     bool *recompute;            /* per stage */
     struct stage_slots *slots;  /* per part; filled by allocate */
@@ -165,6 +166,21 @@ static inline int programs_replicas(const struct ps_programs *programs, int stag
 /* Does another worker run the stage's backwards than its forwards? */
 static inline bool programs_split(const struct ps_programs *programs, int stage) {
     return programs->parts[programs->first_part[stage]].forward != programs->parts[programs->first_part[stage]].backward;
+}
+/*
+ * Whose gradients an AR adds up: those of a stage's replicas or, where the first and the last stage share a parameter, of the parts of
+ * both, each stage's own and then what they share. Stages that share have one group, of the lower number; its members are the parts
+ * that run backwards, in their order; `size`: how many, 1 where there is nothing to add up.
+ */
+struct sum_group {
+    int number, stages[2], stage_count, size;
+};
+struct sum_group programs_sum_group(const struct ps_programs *programs, int stage);
+/* Of a stage's gradients and statistics the share that is added up: two stages with a part each have only what they share in common. */
+double sum_group_share(const struct sum_group *group, const struct stage_sizes *size);
+/* Does the stage add gradients up before it updates? */
+static inline bool programs_sums(const struct ps_programs *programs, int stage) {
+    return programs_sum_group(programs, stage).size > 1;
 }
 /* The worker of a stage that has one part. */
 static inline int programs_worker(const struct ps_programs *programs, int stage) {

@@ -6,6 +6,7 @@
  *     weights pipeoptim
  *     micro-batches 1            per mini-batch
  *     batches 4                  mini-batches in the segment
+ *     workers 3                  and 'tied', where the first and the last stage share a parameter
  *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0     and w2, where the schedule splits backwards
  *     worker 0: 0F0@0,s0,i0,o0 0SA0>1,o0 ...
  *
@@ -56,8 +57,9 @@ static void print_part(struct text *text, const struct ps_programs *programs, in
 
 char *ps_programs_print(const struct ps_programs *programs) {
     struct text text = {0};
-    text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d\n",
-             programs->schedule, programs->policy, programs->micro_batches, programs->batches, programs->workers);
+    text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d%s\n",
+             programs->schedule, programs->policy, programs->micro_batches, programs->batches, programs->workers,
+             programs->tied ? " tied" : "");
     for (int part = 0; part < programs->part_count; part++) print_part(&text, programs, part);
     for (int worker = 0; worker < programs->workers; worker++) {
         text_add(&text, "worker %d:", worker);
@@ -322,6 +324,7 @@ enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, str
     struct reader reader = {.at = text, .line = 1, .error = error};
     struct ps_programs head = {0}, *programs;
     int stages = 0, parts = count_parts(text, &stages);
+    char word[96];
     TRY(expect(&reader, "penstock-program"));
     TRY(expect(&reader, "1"));
     TRY(read_name(&reader, "schedule", head.schedule, sizeof head.schedule));
@@ -329,12 +332,15 @@ enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, str
     TRY(read_count(&reader, "micro-batches", 1 << 24, &head.micro_batches));
     TRY(read_count(&reader, "batches", (1 << 24) / head.micro_batches, &head.batches));
     TRY(read_count(&reader, "workers", INT16_MAX, &head.workers));
+    next_word(&reader, word);
+    if (word[0] && strcmp(word, "tied") != 0) return bad(&reader, "workers", word, "'tied'");
     if (parts == 0) return error_set(error, PS_BAD_INPUT, "line %d: program has no stage lines", reader.line);
     TRY(programs_create(head.workers, stages, &programs, error));
     memcpy(programs->schedule, head.schedule, sizeof head.schedule);
     memcpy(programs->policy, head.policy, sizeof head.policy);
     programs->micro_batches = head.micro_batches;
     programs->batches = head.batches;
+    programs->tied = word[0] != 0;
     for (int s = 0; schedule_table[s]; s++)
         if (strcmp(schedule_table[s]->name, head.schedule) == 0) programs->flush = schedule_table[s]->flush;
     enum ps_status status = read_body(&reader, programs, parts);

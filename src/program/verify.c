@@ -55,7 +55,7 @@ struct verifier {
     struct verified_part *parts;
     struct routes routes;
     struct channel *channels; /* per route */
-    int *offered;             /* per stage: replicas that have offered their gradients */
+    int *offered;             /* per group: parts that have offered their gradients */
 };
 
 static struct verified_part *part_of(const struct verifier *verifier, int worker, const struct instruction *instruction) {
@@ -247,8 +247,10 @@ static enum ps_status update(void *context, int worker, const struct instruction
         reason = "updates are not in the order of the mini-batches";
     else if (part->gradients != share_of(verifier, worker, instruction, part->newest))
         reason = "the mini-batch's gradients are not complete";
-    else if (!part->summed && programs_replicas(verifier->programs, instruction->stage) > 1)
-        reason = "the gradients of the replicas are not added up";
+    else if (!part->summed && programs_sums(verifier->programs, instruction->stage))
+        reason = programs_replicas(verifier->programs, instruction->stage) > 1
+                     ? "the gradients of the replicas are not added up"
+                     : "the gradients of what two stages share are not added up";
     else if (from->version != part->newest || from->ahead != 0)
         reason = "updates other weights than the newest";
     part->newest++;
@@ -260,15 +262,24 @@ static enum ps_status update(void *context, int worker, const struct instruction
     return verdict(reason, worker, instruction, error);
 }
 
-/* The sum takes place when all replicas have offered their gradients of the same update. */
+static void end_sum(struct verifier *verifier, int stage) {
+    const struct ps_programs *programs = verifier->programs;
+    for (int p = programs->first_part[stage]; p < programs->first_part[stage + 1]; p++) {
+        if (!programs->parts[p].backward) continue;
+        verifier->parts[p].summing = false;
+        verifier->parts[p].summed = true;
+    }
+}
+
+/* The sum takes place when all parts of the group have offered their gradients of the same update. */
 static enum ps_status reduce(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct verifier *verifier = context;
     const struct ps_programs *programs = verifier->programs;
     struct verified_part *part = part_of(verifier, worker, instruction);
-    int stage = instruction->stage, replicas = programs_replicas(programs, stage);
+    struct sum_group group = programs_sum_group(programs, instruction->stage);
     const char *reason = NULL;
-    if (replicas == 1)
-        reason = "the stage has no replicas";
+    if (group.size == 1)
+        reason = "the stage has no replicas, and shares no parameter with another";
     else if (part->summing || part->summed)
         reason = "the gradients are added up a second time";
     else if (instruction->micro_batch != part->newest)
@@ -276,13 +287,9 @@ static enum ps_status reduce(void *context, int worker, const struct instruction
     else if (part->gradients != share_of(verifier, worker, instruction, part->newest))
         reason = "the mini-batch's gradients are not complete";
     part->summing = true;
-    if (++verifier->offered[stage] == replicas) {
-        verifier->offered[stage] = 0;
-        for (int p = programs->first_part[stage]; p < programs->first_part[stage + 1]; p++) {
-            if (!programs->parts[p].backward) continue;
-            verifier->parts[p].summing = false;
-            verifier->parts[p].summed = true;
-        }
+    if (++verifier->offered[group.number] == group.size) {
+        verifier->offered[group.number] = 0;
+        for (int s = 0; s < group.stage_count; s++) end_sum(verifier, group.stages[s]);
     }
     return verdict(reason, worker, instruction, error);
 }

@@ -34,7 +34,7 @@ static enum ps_status list_tensors(const struct image_stage *stage, const struct
     for (int moment = 0; moment < turns; moment++)
         for (int i = 0; i < parameters; i++) {
             const struct parameter *parameter = stage_parameter(stage->stage->stage, i);
-            if (moments && parameter->statistic) continue;
+            if ((moments && parameter->statistic) || parameter->tied) continue;
             char suffix[64] = "";
             if (moments) update_rule_moment_name(rule, moment, suffix);
             snprintf(list->names[list->count], sizeof *list->names, "%.180s%s%.60s", parameter->name, moments ? "." : "",
@@ -147,7 +147,7 @@ static enum ps_status take_block(struct stage *stage, const float *block, const 
                                  struct ps_error *error) {
     for (int i = 0; i < stage_parameter_count(stage); i++) {
         const struct parameter *parameter = stage_parameter(stage, i);
-        if (parameter->statistic && !statistics) continue;
+        if ((parameter->statistic && !statistics) || parameter->tied) continue;
         TRY(stage_export(stage, i, block, statistics, *place, error));
         *place += shape_elements(&parameter->shape);
     }

@@ -431,9 +431,9 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
     const struct worker *here = &crew->workers[crew->first_here];
     if (here->shared.memory.base) options.shared = &here->shared;
     for (int stage = 0; stage < worker->programs->stages; stage++)
-        if (programs_replicas(worker->programs, stage) > 1 && !crew->transport_class->reduce)
-            return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of the %d replicas of stage %d",
-                             crew->transport_class->name, programs_replicas(worker->programs, stage), stage);
+        if (programs_sums(worker->programs, stage) && !crew->transport_class->reduce)
+            return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of stage %d over %d workers",
+                             crew->transport_class->name, stage, programs_sum_group(worker->programs, stage).size);
     TRY(crew->transport_class->create(&options, &crew->transport, error));
     crew->environment = crew_environment(crew);
     return crew->transport_class->own_threads ? start_threads(crew, error) : PS_OK;

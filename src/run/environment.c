@@ -137,11 +137,30 @@ static void note_arrivals(struct crew *crew, struct worker *worker, const struct
                                                                             instruction_handed_slot(instruction)));
 }
 
-/* The same of an update's gradients, where they were added up over replicas. */
+/* The same of an update's gradients, where they were added up over parts. */
 static void note_sum(struct crew *crew, struct worker *worker, const struct worker_stage *stage) {
-    if (!worker->device->class->not_before || crew->segment.programs->parts[stage->part].replicas == 1) return;
+    if (!worker->device->class->not_before || !programs_sums(crew->segment.programs, stage->number)) return;
     worker->device->class->not_before(
         worker->device, crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0));
+}
+
+static void remember(struct worker *worker, const struct timeline_event *event) {
+    struct recorder *recorder = &worker->recorder;
+    if (recorder->events) recorder->events[recorder->count++ % recorder->capacity] = *event;
+}
+
+/* When the gradients that the update takes were added up: from when the worker came until the last one had. */
+static void remember_sum(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                         const struct instruction *update) {
+    if (!worker->recorder.events || !programs_sums(crew->segment.programs, stage->number)) return;
+    double settled_s = crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0);
+    double until_s = fmin(fmax(settled_s, stage->sum_until_s), worker->started_s);
+    remember(worker, &(struct timeline_event){
+                         .instruction = instruction_make(OP_AR, update->stage, update->micro_batch),
+                         .worker = worker->number,
+                         .start_s = stage->sum_from_s - crew->segment_started_s,
+                         .end_s = fmax(until_s, stage->sum_from_s) - crew->segment_started_s,
+                     });
 }
 
 /* Now, by the time that the worker's device keeps. */
@@ -249,7 +268,8 @@ static enum ps_status run_backward(struct crew *crew, int number, const struct i
     return PS_OK;
 }
 
-/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. */
+/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those of what
+ * the stage shares with another. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
     struct crew *crew = context;
@@ -257,15 +277,22 @@ static enum ps_status reduce(void *context, int number, const struct instruction
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
+    const struct stage_tie *tie = &stage->update.tie;
+    struct sum_group group = programs_sum_group(programs, instruction->stage);
     struct transport_share share = {
+        .tied = tie->count > 0 ? stage->gradients + (tie->owner >= 0 ? tie->owner : tie->use) : NULL,
+        .tied_count = (size_t)tie->count,
         .gradients = stage->gradients,
         .gradient_count = crew->real ? stage->update.count : 0,
         .empty = !stage->accumulating,
         .scale = 1.0f / (float)(left < round ? left : round),
+        .takes_s = group.size * stage->update.times.sum_s * sum_group_share(&group, &stage->sizes),
         .statistics = stage->statistics,
         .statistics_count = crew->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
     };
+    stage->sum_from_s = clock_now();
     crew->transport_class->reduce(crew->transport, stage->part, &share, device_now(worker));
+    stage->sum_until_s = clock_now();
     return PS_OK;
 }
 
@@ -308,6 +335,7 @@ static enum ps_status update(void *context, int number, const struct instruction
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     note_sum(crew, worker, stage);
+    remember_sum(crew, worker, stage, instruction);
     note_arrivals(crew, worker, stage, instruction);
     float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
     update_rule_apply(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
@@ -357,7 +385,7 @@ static enum ps_status transfer(void *context, int number, const struct instructi
 static bool settled(void *context, int number, int stage, enum block_kind kind, int slot) {
     const struct crew *crew = context;
     const struct ps_programs *programs = crew->segment.programs;
-    if (kind == BLOCK_WEIGHT_GRADIENTS && programs_replicas(programs, stage) == 1) return true;
+    if (kind == BLOCK_WEIGHT_GRADIENTS && !programs_sums(programs, stage)) return true;
     if (kind == BLOCK_WEIGHTS && !programs_split(programs, stage)) return true;
     return crew->transport_class->settled(crew->transport, programs_part(programs, number, stage), kind, slot);
 }
@@ -375,14 +403,12 @@ static void after(void *context, int number, const struct instruction *instructi
     if (!crew->segment.training || !instruction_computes(instruction)) return;
     double now = clock_now();
     worker->busy_s += now - worker->started_s;
-    struct recorder *recorder = &worker->recorder;
-    if (!recorder->events) return;
-    recorder->events[recorder->count++ % recorder->capacity] = (struct timeline_event){
-        .instruction = *instruction,
-        .worker = number,
-        .start_s = worker->started_s - crew->segment_started_s,
-        .end_s = now - crew->segment_started_s,
-    };
+    remember(worker, &(struct timeline_event){
+                         .instruction = *instruction,
+                         .worker = number,
+                         .start_s = worker->started_s - crew->segment_started_s,
+                         .end_s = now - crew->segment_started_s,
+                     });
 }
 
 struct environment crew_environment(struct crew *crew) {

@@ -167,10 +167,15 @@ static bool any_divides(const struct ps_profile *profile, int batch) {
     return false;
 }
 
+/* Do the network's first and last layer share a parameter? */
+static bool is_tied(const struct job *job) {
+    return job->model ? graph_tied(job->model->graph) != NULL : cost_table_tied(&job->profile->tables[0]);
+}
+
 static enum ps_status make_plan(struct job *job, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
-    struct ps_plan_options wishes = options->plan;
     TRY(open_cluster(job, 0, error));
+    struct ps_plan_options wishes = search_tied(&options->plan, is_tied(job), job->cluster->workers);
     struct search_choice choice;
     TRY(search_choose(&wishes, job->cluster->workers, &choice, error));
     int batch = options->batch > 0 ? options->batch : BATCH_DEFAULT, sizes[3];
@@ -260,6 +265,7 @@ static enum ps_status take_network(struct job *job, struct ps_error *error) {
         job->graph = job->model->graph;
     }
     TRY(plan_check(job->plan, job->graph->layer_count, error));
+    job->plan->tied = is_tied(job); /* whatever a plan of other hands says */
     if (batch_of(job->plan) > BATCH_MAX)
         return error_set(error, PS_USAGE, "micro_batches: a mini-batch of %lld samples is above the %d that are accepted",
                          (long long)batch_of(job->plan), BATCH_MAX);
@@ -361,6 +367,9 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
         if (job->plan->stages[s].forward_count > 1)
             return error_set(error, PS_USAGE, "--emulate: the sum over the %d replicas of stage %d cannot be emulated",
                              job->plan->stages[s].forward_count, s);
+    if (is_tied(job) && job->plan->stage_count > 1)
+        return error_set(error, PS_USAGE,
+                         "--emulate: the sum over the stages that share a parameter (tied) cannot be emulated");
     for (int l = 0; l < cluster->link_count && job->transport->processes; l++)
         if (cluster->links[l].half_duplex || cluster->links[l].medium[0])
             return error_set(error, PS_USAGE, "--emulate: links[%d] is shared, which only --transport threads can emulate", l);

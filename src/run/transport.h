@@ -35,7 +35,7 @@ struct transport_options {
     const struct ps_cluster *cluster;
 };
 
-/* What one replica brings to a sum. */
+/* What one part brings to a sum over the replicas of its stage and, where the first and the last stage share a parameter, over both. */
 struct transport_share {
     float *gradients;
     size_t gradient_count; /* floats; 0 where nothing is computed */
@@ -43,6 +43,9 @@ struct transport_share {
     float scale;           /* the sum is multiplied by it; the same for all */
     float *statistics;     /* running statistics: each replica gets their mean */
     size_t statistics_count;
+    double takes_s; /* so long the sum takes of workers whose devices only wait */
+    float *tied;    /* the gradient of what the two stages share, in `gradients`; NULL: they share nothing */
+    size_t tied_count;
 };
 
 struct transport_class {
@@ -65,7 +68,8 @@ struct transport_class {
      * posted again only when it is settled. `when` (as clock_now counts) is the time by the poster's device. */
     void (*post)(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when);
     /* Offers a part's weight gradients to be added up over the replicas of its stage: when all of them have come, each one's block
-     * holds the sum, in the order of the replicas. Called in the same order by all of them, and again only when the sum before is
+     * holds the sum, in the order of the replicas; and then, over both its stages, of the gradient of what they share, the first
+     * stage's plus the last's. Called in the same order by all of them, and again only when the sum before is
      * settled (BLOCK_WEIGHT_GRADIENTS, slot 0). `share` is copied; what it points to belongs to the transport until then. Never blocks
      * for others. NULL: the transport cannot, and plans with replicas are refused. */
     void (*reduce)(struct transport *transport, int part, const struct transport_share *share, double when);

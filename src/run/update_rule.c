@@ -154,13 +154,56 @@ static void run_rule(const struct update_state *state, struct device *device, co
     if (state->span_count == 0) device->class->update(device, rule, settings, &call, predict_only, seconds);
 }
 
-/* Shortens the gradient to the stage's part of the norm that is allowed. */
+/* The gradient of the parameter that the stage uses at both its ends: the first layer's plus the last's, in both places. */
+static void add_up_tied(const struct device *device, const struct update_state *state, float *gradient) {
+    const struct stage_tie *tie = &state->tie;
+    if (!device->class->real || tie->count == 0 || tie->owner < 0 || tie->use < 0) return;
+    vector_add((size_t)tie->count, gradient + tie->owner, gradient + tie->use);
+    memcpy(gradient + tie->use, gradient + tie->owner, (size_t)tie->count * sizeof *gradient);
+}
+
+struct stretch {
+    size_t at, count;
+};
+
+/* What is not tied, in at most three stretches. */
+static int untied_stretches(const struct update_state *state, struct stretch out[3]) {
+    const int64_t places[] = {state->tie.owner, state->tie.use};
+    size_t at = 0;
+    int stretches = 0;
+    for (int p = 0; p < 2 && state->tie.count > 0; p++) {
+        if (places[p] < 0) continue;
+        out[stretches++] = (struct stretch){at, (size_t)places[p] - at};
+        at = (size_t)(places[p] + state->tie.count);
+    }
+    out[stretches++] = (struct stretch){at, state->count - at};
+    return stretches;
+}
+
+/* Shortens stretches of the gradient that together may have so great a norm. */
+static void shorten(float *gradient, const struct stretch *stretches, int count, double squares, double limit) {
+    const double norm = sqrt(squares);
+    for (int s = 0; s < count && norm > limit; s++)
+        vector_scale(stretches[s].count, gradient + stretches[s].at, (float)(limit / norm));
+}
+
+/* To the stage's part of the norm that is allowed. What is tied counts by itself, so that both its copies, which may be on two stages,
+ * are shortened alike. */
 static void clip(const struct update_rule *rule, const struct device *device, const struct update_state *state,
                  float *gradient) {
     if (rule->clip == 0 || !device->class->real) return;
-    const double limit = rule->clip * sqrt(state->share > 0 ? state->share : 1);
-    const double norm = sqrt(vector_squares(state->count, gradient));
-    if (norm > limit) vector_scale(state->count, gradient, (float)(limit / norm));
+    struct stretch stretches[3];
+    const struct stage_tie *tie = &state->tie;
+    int count = untied_stretches(state, stretches);
+    double squares = 0;
+    for (int s = 0; s < count; s++) squares += vector_squares(stretches[s].count, gradient + stretches[s].at);
+    shorten(gradient, stretches, count, squares, rule->clip * sqrt(state->share > 0 ? state->share : 1));
+    if (tie->count == 0) return;
+    count = 0;
+    if (tie->owner >= 0) stretches[count++] = (struct stretch){(size_t)tie->owner, (size_t)tie->count};
+    if (tie->use >= 0) stretches[count++] = (struct stretch){(size_t)tie->use, (size_t)tie->count};
+    squares = vector_squares((size_t)tie->count, gradient + stretches[0].at);
+    shorten(gradient, stretches, count, squares, rule->clip * sqrt(state->tied_share));
 }
 
 /* The predictor's blocks of the state. */
@@ -194,6 +237,7 @@ void update_rule_predict(const struct update_rule *rule, struct device *device, 
 
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
                        float *updated, float *gradient, float *predicted, int ahead) {
+    add_up_tied(device, state, gradient);
     clip(rule, device, state, gradient);
     struct optimizer_call call = {
         .count = state->count,
@@ -217,7 +261,8 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
         call.predicted = predicted;
         call.ahead = look_ahead(rule, state, ahead);
     }
-    double seconds = predicted ? state->times.update_predict_s : state->times.update_s;
+    const struct stage_update_times *times = &state->times;
+    double seconds = predicted ? times->update_predict_s : updated != weights ? times->update_aside_s : times->update_s;
     run_rule(state, device, rule->optimizer, &rule->settings, &call, false, seconds);
     if (copies && device->class->real) memcpy(predicted, updated, state->count * sizeof *predicted);
     if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);

@@ -38,19 +38,22 @@ static enum ps_status make_spans(struct worker_stage *stage, unsigned without, s
     return PS_OK;
 }
 
-/* The share of the network's trained numbers that layers first..last have. */
-static double parameter_share(const struct graph *graph, int first, int last) {
-    double own = 0, all = 0;
+/* The shares of the network's trained numbers that layers first..last have, and that two layers have together. */
+static void count_shares(const struct graph *graph, int first, int last, struct update_state *state) {
+    const struct parameter *tied = graph_tied(graph);
+    double own = 0, all = 0, shared = tied ? (double)shape_elements(&tied->shape) : 0;
     for (int n = 0; n < graph->node_count; n++) {
         const struct node *node = &graph->nodes[n];
         for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
-            if (graph->parameters[p].statistic) continue;
+            if (graph->parameters[p].statistic || graph->parameters[p].tied) continue;
             const double elements = (double)shape_elements(&graph->parameters[p].shape);
+            const bool its_owner = tied && strcmp(graph->parameters[p].name, tied->name) == 0;
             all += elements;
-            if (node->layer >= first && node->layer <= last) own += elements;
+            if (node->layer >= first && node->layer <= last && !its_owner) own += elements;
         }
     }
-    return all > 0 ? own / all : 0;
+    state->share = all > 0 ? own / all : 0;
+    state->tied_share = all > 0 ? shared / all : 0;
 }
 
 static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int part,
@@ -67,7 +70,8 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->slots = options->slots[part];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
     stage->update.times = stage_update_times(stage->stage);
-    stage->update.share = parameter_share(options->graph, plan->first, plan->last);
+    stage->update.tie = stage_tied(stage->stage);
+    count_shares(options->graph, plan->first, plan->last, &stage->update);
     worker->stage_count++;
     return make_spans(stage, options->without_decay, error);
 }

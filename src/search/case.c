@@ -163,6 +163,7 @@ static enum ps_status lower_cut(const struct trial *trial, const int *last, stru
     snprintf(plan->schedule, sizeof plan->schedule, "%s", choice->schedule->name);
     snprintf(plan->weights, sizeof plan->weights, "%s", choice->policy->name);
     plan->micro_batches = choice->micro_batches;
+    plan->tied = cost_table_tied(trial->tried->costs);
     enum ps_status status = set_in_flight(&trial->problem, last, plan, error);
     for (int s = 0; s < trial->problem.stages && status == PS_OK; s++) {
         status = plan_stage_set(plan, s, first_layer(last, s), last[s], trial->problem.worker[s], error);
@@ -246,8 +247,8 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     const struct search_choice *choice = &tried->choice;
     int moments, batches = simulate_enough_batches(choice->schedule, tried->workers, choice->micro_batches);
     TRY(policy_moments(choice->policy->name, trial->search->optimizer, &moments, error));
-    TRY(lower_straight(choice->schedule->name, choice->policy->name, tried->workers, choice->micro_batches, batches,
-                       tried->recompute, &trial->programs, error));
+    TRY(lower_straight_tied(choice->schedule->name, choice->policy->name, tried->workers, choice->micro_batches, batches,
+                            tried->recompute, cost_table_tied(tried->costs), &trial->programs, error));
     size_t stages = (size_t)trial->programs->stages;
     trial->last = calloc(stages, sizeof *trial->last);
     trial->costs = calloc(stages, sizeof *trial->costs);
@@ -367,6 +368,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     made->micro_batch = chosen->costs->micro_batch;
     made->micro_batches = chosen->choice.micro_batches;
     made->paper_prediction = search->options->paper_prediction;
+    made->tied = cost_table_tied(chosen->costs);
     enum ps_status status = PS_OK;
     for (int s = 0; s < best->stages && status == PS_OK; s++) {
         status = set_stage(best, s, made, error);

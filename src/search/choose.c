@@ -34,6 +34,12 @@ enum ps_status search_choose(const struct ps_plan_options *options, int workers,
     return PS_OK;
 }
 
+struct ps_plan_options search_tied(const struct ps_plan_options *options, bool tied, int workers) {
+    struct ps_plan_options chosen = *options;
+    if (tied && workers > 1 && search_is_auto(options->schedule) && !options->weights) chosen.weights = POLICY_SYNCHRONOUS;
+    return chosen;
+}
+
 enum ps_status search_pairs(const struct ps_plan_options *options, int workers, struct search_pair *pairs, int *count,
                             struct ps_error *error) {
     struct search_choice first;

@@ -237,6 +237,7 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
     plan->micro_batch = problem->costs->micro_batch;
     plan->micro_batches = choice->micro_batches;
     plan->paper_prediction = search->options->paper_prediction;
+    plan->tied = cost_table_tied(problem->costs);
     TRY(set_stages(plan, problem, answer, error));
     bool periodic = plan_is_periodic(answer);
     if (periodic) TRY(periodic_schedule(answer, plan, error));

@@ -112,6 +112,7 @@ static enum ps_status lower_shape(const struct choices *shapes, const struct rep
     snprintf(plan->schedule, sizeof plan->schedule, "%s", shapes->choice->schedule->name);
     snprintf(plan->weights, sizeof plan->weights, "%s", shapes->choice->policy->name);
     plan->micro_batches = shapes->choice->micro_batches;
+    plan->tied = cost_table_tied(shapes->problem->costs);
     enum ps_status status = PS_OK;
     for (int s = 0, worker = 0; s < shape->stages && status == PS_OK; s++) {
         int count = shapes->replicas[shape->first + s];

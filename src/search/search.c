@@ -178,8 +178,9 @@ static enum ps_status search_all(const struct search *search, struct ps_plan **p
 
 enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
                             const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+    const struct ps_plan_options chosen = search_tied(options, cost_table_tied(&profile->tables[0]), cluster->workers);
     const struct search search = {
-        .options = options,
+        .options = &chosen,
         .profile = profile,
         .cluster = cluster,
         .optimizer = options->optimizer ? options->optimizer : "sgdm",

@@ -32,6 +32,10 @@ struct search_choice {
 enum ps_status search_choose(const struct ps_plan_options *options, int workers, struct search_choice *choice,
                              struct ps_error *error);
 
+/* The same options, but with weights `sync` where they leave all open and the network's first and last layer share a parameter: several
+ * workers can train it only with a flush. */
+struct ps_plan_options search_tied(const struct ps_plan_options *options, bool tied, int workers);
+
 /*
  * The schedules and policies to be compared; the first is that of search_choose. More than one only where the user wrote "auto",
  * and never of unlike learning unless the weights are his "auto":

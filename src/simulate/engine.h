@@ -46,31 +46,34 @@ struct engine_block {
     bool sum;       /* no slot, but a part's weight gradients while they are added up over the replicas */
 };
 
-/* One route: the blocks offered whose other end has not come. Behind the routes stand the rings' channels: from each replica of a stage
+/* One route: the blocks offered whose other end has not come. Behind the routes stand the rings' channels: from each part
  * to the next. */
 struct engine_channel {
     int from, to;   /* workers */
+    int stage;      /* of a ring: that of the part that receives */
     int offered[2]; /* first of the list of senders, of receivers */
     int link;       /* the first channel of those that share one */
     int64_t duration, bytes;
     int64_t busy, link_busy; /* with transfers, in all; and with those of all channels that have this one as their link */
 };
 
-/* A stage whose replicas add up their gradients around a ring. */
+/* Parts that add up their gradients around a ring: a stage's replicas, or those of two stages that share a parameter. */
 struct engine_ring {
-    int channel;      /* the first of its channels, one per replica */
-    int offered;      /* replicas that wait for the others */
+    int channel;      /* the first of its channels, one per part */
+    int64_t bytes;    /* that one part sends the next in all steps */
+    int offered;      /* parts that wait for the others */
     int64_t duration; /* of a sum */
+    bool in_place;    /* without links: by whoever comes last, in memory that all share */
 };
 
 /* What one worker holds of a stage. */
 struct engine_part {
-    int64_t duration[ACTION_COUNT], update_and_predict; /* ticks */
-    int64_t accumulate;                                 /* what adding to gradients takes */
-    bool accumulating;                                  /* there are some of this mini-batch */
-    int first_block[BLOCK_PLACES];                      /* into engine.blocks */
-    int slots[BLOCK_PLACES];                            /* of the kinds that travel; 0 of the others */
-    int sum_block;                                      /* NOBODY: the stage has no replicas */
+    int64_t duration[ACTION_COUNT], update_and_predict, update_aside; /* ticks */
+    int64_t accumulate;                                               /* what adding to gradients takes */
+    bool accumulating;                                                /* there are some of this mini-batch */
+    int first_block[BLOCK_PLACES];                                    /* into engine.blocks */
+    int slots[BLOCK_PLACES];                                          /* of the kinds that travel; 0 of the others */
+    int sum_block;                                                    /* NOBODY: its stage adds nothing up */
 };
 
 struct engine {
@@ -86,7 +89,7 @@ struct engine {
     struct routes routes;
     struct engine_channel *channels;
     int channel_count;
-    struct engine_ring *rings; /* per stage */
+    struct engine_ring *rings; /* per group of stages (programs_sum_group) */
     int64_t *link_free;        /* per link: when it has done with what is on it */
     struct engine_block *blocks;
     int block_count;

@@ -15,7 +15,7 @@ struct survey {
 };
 
 struct stage_seconds {
-    double action[ACTION_COUNT], update_and_predict, accumulate;
+    double action[ACTION_COUNT], update_and_predict, update_aside, accumulate;
 };
 
 static const struct stage_cost *cost_of(const struct simulation_work *work, const struct part *part) {
@@ -55,6 +55,7 @@ static struct stage_seconds part_seconds(const struct simulation_work *work, con
                    [ACTION_UPDATE] = time->update_s / speed,
                    [ACTION_PREDICT] = layer_times_predict(time) / speed},
         .update_and_predict = layer_times_update_predict(time) / speed,
+        .update_aside = layer_times_update_aside(time) / speed,
         .accumulate = time->accumulate_s / speed,
     };
     return seconds;
@@ -120,12 +121,13 @@ static bool share_link(const struct engine *engine, const struct engine_channel 
     return cluster_share_link(engine->work->cluster, one->from, one->to, other->from, other->to);
 }
 
-static void add_channel(struct engine *engine, int from, int to, int64_t bytes) {
+static struct engine_channel *add_channel(struct engine *engine, int from, int to, int64_t bytes) {
     int index = engine->channel_count++, link = 0;
     struct engine_channel *channel = &engine->channels[index];
     *channel = (struct engine_channel){.from = from, .to = to, .bytes = bytes, .offered = {NOBODY, NOBODY}};
     while (link < index && !share_link(engine, channel, &engine->channels[link])) link++;
     channel->link = link < index ? engine->channels[link].link : index;
+    return channel;
 }
 
 static void add_route(struct engine *engine, const struct route *route) {
@@ -134,37 +136,71 @@ static void add_route(struct engine *engine, const struct route *route) {
     add_channel(engine, from->worker, to->worker, traffic_bytes(route->traffic, size));
 }
 
-/* From each part that updates the stage to the next, the last to the first: what one step of a sum carries. */
-static void add_ring(struct engine *engine, int stage) {
-    const struct ps_programs *programs = engine->work->programs;
-    const struct stage_sizes *size = &engine->work->costs[stage].size;
-    int replicas = programs_replicas(programs, stage), first = NOBODY, before = NOBODY;
-    engine->rings[stage].channel = engine->channel_count;
-    int64_t bytes = (size->parameter_bytes + size->statistics_bytes + replicas - 1) / replicas;
-    for (int part = programs->first_part[stage]; replicas > 1 && part < programs->first_part[stage + 1]; part++) {
-        if (!programs->parts[part].backward) continue;
-        if (before == NOBODY)
-            first = part;
-        else
-            add_channel(engine, programs->parts[before].worker, programs->parts[part].worker, bytes);
-        before = part;
+/* What one step of a group's sum carries: an equal share of a stage's block, or of what two stages share. Where those have replicas all
+ * of the larger block is taken to go all the way round, which is more than it takes. */
+static int64_t step_bytes(const struct engine *engine, const struct sum_group *group) {
+    int64_t most = 0;
+    for (int s = 0; s < group->stage_count; s++) {
+        const struct stage_sizes *size = &engine->work->costs[group->stages[s]].size;
+        int64_t bytes = size->parameter_bytes + size->statistics_bytes;
+        if (group->stage_count == 2 && group->size == 2) bytes = size->tied_bytes;
+        if (bytes > most) most = bytes;
     }
-    if (replicas > 1) add_channel(engine, programs->parts[before].worker, programs->parts[first].worker, bytes);
+    return (most + group->size - 1) / group->size;
 }
 
-/* A ring of r replicas makes 2 (r - 1) steps, in each of which every replica sends its neighbour an r-th; channels that share a link
+/* From each part of the group that updates to the next, the last to the first. */
+static void add_ring(struct engine *engine, const struct sum_group *group) {
+    const struct ps_programs *programs = engine->work->programs;
+    const struct part *first = NULL, *before = NULL;
+    int64_t bytes = step_bytes(engine, group);
+    engine->rings[group->number].channel = engine->channel_count;
+    engine->rings[group->number].bytes = 2 * (group->size - 1) * bytes;
+    for (int s = 0; s < group->stage_count; s++)
+        for (int p = programs->first_part[group->stages[s]]; p < programs->first_part[group->stages[s] + 1]; p++) {
+            const struct part *part = &programs->parts[p];
+            if (!part->backward) continue;
+            if (before)
+                add_channel(engine, before->worker, part->worker, bytes)->stage = part->stage;
+            else
+                first = part;
+            before = part;
+        }
+    add_channel(engine, before->worker, first->worker, bytes)->stage = first->stage;
+}
+
+/* The group that a stage is the first of, where it has anything to add up. */
+static bool heads_group(const struct ps_programs *programs, int stage, struct sum_group *group) {
+    *group = programs_sum_group(programs, stage);
+    return group->number == stage && group->size > 1;
+}
+
+/* A ring of n parts makes 2 (n - 1) steps, in each of which every part sends its neighbour an n-th; channels that share a link
  * take turns. */
 static double ring_seconds(const struct engine *engine, int stage) {
-    int replicas = programs_replicas(engine->work->programs, stage);
+    struct sum_group group;
+    if (!heads_group(engine->work->programs, stage, &group)) return 0;
     const struct engine_channel *channels = &engine->channels[engine->rings[stage].channel];
     double step_s = 0;
-    for (int a = 0; replicas > 1 && a < replicas; a++) {
+    for (int a = 0; a < group.size; a++) {
         double link_s = 0;
-        for (int b = 0; b < replicas; b++)
+        for (int b = 0; b < group.size; b++)
             if (channels[b].link == channels[a].link) link_s += channel_seconds(engine, &channels[b]);
         step_s = fmax(step_s, link_s);
     }
-    return 2 * (replicas - 1) * step_s;
+    return 2 * (group.size - 1) * step_s;
+}
+
+/* Without links the last to come adds all blocks up and writes into all. */
+static double sum_seconds(const struct engine *engine, int stage) {
+    struct sum_group group;
+    double ring_s = ring_seconds(engine, stage), each_s = 0;
+    if (ring_s > 0 || !heads_group(engine->work->programs, stage, &group)) return ring_s;
+    for (int s = 0; s < group.stage_count; s++) {
+        const struct stage_cost *cost = &engine->work->costs[group.stages[s]];
+        each_s = fmax(each_s, cost->sum_s * sum_group_share(&group, &cost->size));
+    }
+    return group.size * each_s;
 }
 
 /* An upper bound, from counts and the dearest of each: exactness does not matter. */
@@ -175,10 +211,10 @@ static double longest_run(const struct engine *engine, const struct survey *surv
         struct stage_seconds seconds = part_seconds(engine->work, &programs->parts[p]);
         for (int action = 0; action < ACTION_COUNT; action++)
             computation = fmax(computation, seconds.action[action] + seconds.accumulate);
-        computation = fmax(computation, seconds.update_and_predict);
+        computation = fmax(computation, fmax(seconds.update_and_predict, seconds.update_aside));
     }
     for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, channel_seconds(engine, &engine->channels[c]));
-    for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, ring_seconds(engine, stage));
+    for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, sum_seconds(engine, stage));
     return (double)survey->events * computation + 2.0 * (double)survey->sends * transfer + (double)survey->sums * sum;
 }
 
@@ -196,13 +232,14 @@ static void lay_out_part(struct engine *engine, int index) {
     struct stage_seconds seconds = part_seconds(engine->work, &engine->work->programs->parts[index]);
     for (int action = 0; action < ACTION_COUNT; action++) part->duration[action] = ticks(engine, seconds.action[action]);
     part->update_and_predict = ticks(engine, seconds.update_and_predict);
+    part->update_aside = ticks(engine, seconds.update_aside);
     part->accumulate = ticks(engine, seconds.accumulate);
     for (int kind = 0; kind < BLOCK_PLACES; kind++) {
         part->first_block[kind] = engine->block_count;
         engine->block_count += part->slots[kind];
     }
     const struct part *of = &engine->work->programs->parts[index];
-    part->sum_block = of->backward && of->replicas > 1 ? engine->block_count++ : NOBODY;
+    part->sum_block = of->backward && programs_sums(engine->work->programs, of->stage) ? engine->block_count++ : NOBODY;
 }
 
 static void lay_out_blocks(struct engine *engine) {
@@ -279,13 +316,17 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     if (engine->work->folded) survey_slots(engine);
     if (engine->lanes > 1) TRY(lanes_create(engine, error));
     for (int route = 0; route < engine->routes.count; route++) add_route(engine, &engine->routes.list[route]);
-    for (int stage = 0; stage < programs->stages; stage++) add_ring(engine, stage);
+    struct sum_group group;
+    for (int stage = 0; stage < programs->stages; stage++)
+        if (heads_group(programs, stage, &group)) add_ring(engine, &group);
     engine->tick_s = choose_tick(longest_run(engine, &survey));
     for (int p = 0; p < programs->part_count; p++) lay_out_part(engine, p);
     for (int c = 0; c < engine->channel_count; c++)
         engine->channels[c].duration = ticks(engine, channel_seconds(engine, &engine->channels[c]));
-    for (int stage = 0; stage < programs->stages; stage++)
-        engine->rings[stage].duration = ticks(engine, ring_seconds(engine, stage));
+    for (int stage = 0; stage < programs->stages; stage++) {
+        engine->rings[stage].duration = ticks(engine, sum_seconds(engine, stage));
+        engine->rings[stage].in_place = ring_seconds(engine, stage) == 0;
+    }
     if (!take_surveyed(engine, &survey)) {
         size_t bytes = (size_t)survey.events * sizeof *engine->timeline.events;
         return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);

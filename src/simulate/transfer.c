@@ -84,21 +84,20 @@ static void record(struct engine *engine, const struct engine_block *sender, con
     };
 }
 
-/* What one replica sends the next in all steps. */
-static void record_sum(struct engine *engine, const struct instruction *instruction, const struct engine_channel *channel,
-                       int64_t start) {
-    int stage = instruction->stage, replicas = programs_replicas(engine->work->programs, stage);
+/* What one part sends the next in all steps. */
+static void record_sum(struct engine *engine, const struct instruction *instruction, const struct engine_ring *ring,
+                       const struct engine_channel *channel, int64_t start) {
     if (!engine->recording) return;
     assert(engine->timeline.transfer_count < engine->timeline.transfer_capacity);
     engine->timeline.transfers[engine->timeline.transfer_count++] = (struct timeline_transfer){
         .from = channel->from,
         .to = channel->to,
-        .stage = stage,
+        .stage = channel->stage,
         .micro_batch = instruction->micro_batch,
         .traffic = TRAFFIC_SUM,
-        .bytes = 2 * (replicas - 1) * channel->bytes,
+        .bytes = ring->bytes,
         .start_s = engine_seconds(engine, start),
-        .end_s = engine_seconds(engine, start + engine->rings[stage].duration),
+        .end_s = engine_seconds(engine, start + ring->duration),
     };
 }
 
@@ -197,44 +196,52 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     return PS_OK;
 }
 
-/* All replicas have come: the sum goes around the ring once its links have done with what came before, on all of them at once. */
-static void add_up(struct engine *engine, const struct instruction *instruction, int last_block) {
-    int stage = instruction->stage;
+/* The parts of a stage have their sum when the ring is done. */
+static void end_sums(struct engine *engine, int stage, int64_t end, int last_block) {
     const struct ps_programs *programs = engine->work->programs;
-    struct engine_ring *ring = &engine->rings[stage];
-    int replicas = programs_replicas(programs, stage);
-    int64_t start = engine->now;
-    for (int r = 0; r < replicas; r++) start = latest(start, engine->link_free[engine->channels[ring->channel + r].link]);
-    for (int r = 0; r < replicas; r++) {
-        struct engine_channel *channel = &engine->channels[ring->channel + r];
-        engine->link_free[channel->link] = start + ring->duration;
-        keep_busy(engine, channel, ring->duration);
-        record_sum(engine, instruction, channel, start);
-    }
     for (int part = programs->first_part[stage]; part < programs->first_part[stage + 1]; part++) {
         int block = engine->parts[part].sum_block;
         if (block == NOBODY) continue;
         engine->blocks[block].partner = last_block;
-        if (start + ring->duration > engine->now)
-            event_push(&engine->heap, start + ring->duration, engine->worker_count + block);
+        if (end > engine->now)
+            event_push(&engine->heap, end, engine->worker_count + block);
         else
             transfer_end(engine, block);
     }
 }
 
+/* All have come: the sum goes around the ring once its links have done with what came before, on all of them at once. */
+static void add_up(struct engine *engine, const struct sum_group *group, const struct instruction *instruction,
+                   int last_block) {
+    struct engine_ring *ring = &engine->rings[group->number];
+    int64_t start = engine->now;
+    for (int p = 0; p < group->size && !ring->in_place; p++)
+        start = latest(start, engine->link_free[engine->channels[ring->channel + p].link]);
+    for (int p = 0; p < group->size; p++) {
+        struct engine_channel *channel = &engine->channels[ring->channel + p];
+        if (!ring->in_place) {
+            engine->link_free[channel->link] = start + ring->duration;
+            keep_busy(engine, channel, ring->duration);
+        }
+        record_sum(engine, instruction, ring, channel, start);
+    }
+    for (int s = 0; s < group->stage_count; s++) end_sums(engine, group->stages[s], start + ring->duration, last_block);
+}
+
 enum ps_status transfer_reduce(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct engine *engine = context;
     (void)error;
-    struct engine_ring *ring = &engine->rings[instruction->stage];
+    struct sum_group group = programs_sum_group(engine->work->programs, instruction->stage);
+    struct engine_ring *ring = &engine->rings[group.number];
     int index = engine_part_of(engine, worker, instruction->stage)->sum_block;
     struct engine_block *block = &engine->blocks[index];
     assert(index != NOBODY && !block->moving);
     block->moving = true;
     block->partner = NOBODY;
     block->posted = engine->now;
-    if (++ring->offered < programs_replicas(engine->work->programs, instruction->stage)) return PS_OK;
+    if (++ring->offered < group.size) return PS_OK;
     ring->offered = 0;
-    add_up(engine, instruction, index);
+    add_up(engine, &group, instruction, index);
     return PS_OK;
 }
 

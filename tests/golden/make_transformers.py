@@ -103,10 +103,21 @@ class Bert(nn.Module):
         return p["decoder"](x).transpose(1, 2)
 
 
-def language_model(kind, make, samples, length, vocabulary, layers, width, heads):
+def tie(model):
+    """The head's weights are the embedding's, as in the released networks."""
+    if isinstance(model, GPT2):
+        model.lm_head.weight = model.transformer["wte"].weight
+    else:
+        model.cls["predictions"]["decoder"].weight = model.bert["embeddings"]["word_embeddings"].weight
+    return model
+
+
+def language_model(kind, make, samples, length, vocabulary, layers, width, heads, tied=False):
     data, labels = tokens("source", samples, length, vocabulary), tokens("labels", samples, length, vocabulary)
     labels[labels == 0] = -1
     spec = f"{kind},seq={length},vocab={vocabulary},layers={layers},width={width},heads={heads},dropout=0"
+    if tied:
+        return golden(spec + ",tied=1", lambda: tie(make(length, vocabulary, layers, width, heads)), data, labels, length)
     return golden(spec, lambda: make(length, vocabulary, layers, width, heads), data, labels, length)
 
 
@@ -114,6 +125,8 @@ def main():
     goldens = [
         language_model("gpt2", GPT2, 3, 10, 31, 2, 24, 3),
         language_model("bert48", Bert, 3, 10, 31, 2, 24, 3),
+        language_model("gpt2", GPT2, 3, 10, 31, 2, 24, 3, tied=True),
+        language_model("bert48", Bert, 3, 10, 31, 2, 24, 3, tied=True),
     ]
     write("transformers.json", goldens)
 

@@ -2,7 +2,8 @@
  * Linear layers by oneDNN's inner product. x (N, D), weights (features, D), y (N, features); of a sequence N counts its
  * positions too.
  *
- * The layout of the weights is that of draft_layout_weights, and both backward parts are made for it. Where x was flattened from an
+ * The layout of the weights is that of draft_layout_weights, and both backward parts are made for it; weights that are an
+ * embedding's, too, lie in rows as they do there, so that the two can be added up. Where x was flattened from an
  * image, memory holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are
  * those of the memory's order, and import and export change the order.
  */
@@ -16,6 +17,7 @@ struct linear {
     struct cpu_device *device;
     const struct node *node;
     struct shape input_shape;
+    bool tied;                /* the weights are an embedding's, too */
     struct layout plain, own; /* of the weights: features x D in memory's order; the kernel's */
     struct primitive forward, input, weights;
 };
@@ -37,7 +39,7 @@ static void make(struct draft *draft, struct linear *linear) {
     const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_ab);
     struct arrays arrays = {
         .source = draft_layout(draft, 2, (int64_t[]){n, d}, dnnl_ab),
-        .weights = draft_layout_weights(draft, n, features, d),
+        .weights = linear->tied ? plain : draft_layout_weights(draft, n, features, d),
         .bias = bias ? draft_layout(draft, 1, (int64_t[]){features}, dnnl_a) : NULL,
         .destination = draft_layout(draft, 2, (int64_t[]){n, features}, dnnl_ab),
     };
@@ -71,6 +73,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     linear->device = (struct cpu_device *)device;
     linear->node = node;
     linear->input_shape = graph->nodes[node->inputs[0]].shape;
+    linear->tied = graph->parameters[node->parameter_first].tied;
     struct draft draft;
     draft_start(&draft, device, node);
     make(&draft, linear);

@@ -8,9 +8,9 @@
  *                    x = norm(x + dense(gelu(dense x))),  4 times as wide inside             dropout
  *     decoder(norm(gelu(dense x)))
  *
- * Padding (token 0) is not looked at. The decoder has weights of its own, as with tie_word_embeddings=False: in a pipeline the
- * embedding and the head are on different workers. So the parameters are those of BertForMaskedLM, 637,483,834 at 48 layers,
- * and vocabulary x width more, 668,738,362 in all.
+ * Padding (token 0) is not looked at. With tied=1 the decoder's weights are the word embedding's, and the parameters those of
+ * BertForMaskedLM, 637,483,834 at 48 layers. Otherwise it has weights of its own, as with tie_word_embeddings=False, and there are
+ * vocabulary x width more, 668,738,362 in all: in a pipeline the embedding and the head are on different workers.
  */
 #include <stdio.h>
 
@@ -21,12 +21,12 @@
 
 static const char block[] = "bert.encoder.layer";
 
-static int build_sentence(struct transformer *t, int tokens, int vocabulary) {
+static int build_sentence(struct transformer *t, int tokens, int vocabulary, int *embedding) {
     struct builder *b = &t->builder;
     struct attributes words = {.channels = t->width, .vocabulary = vocabulary, .padded = true};
     struct attributes types = {.count = 2, .everywhere = true};
-    int x = graph_add(b->graph, OPERATOR_EMBEDDING, "bert.embeddings.word_embeddings", &words, &tokens, 1, b->error);
-    transformer_initial(t, x, DEVIATION);
+    *embedding = graph_add(b->graph, OPERATOR_EMBEDDING, "bert.embeddings.word_embeddings", &words, &tokens, 1, b->error);
+    int x = transformer_initial(t, *embedding, DEVIATION);
     x = build_position_embedding(b, x, "bert.embeddings.position_embeddings", t->positions);
     transformer_initial(t, x, DEVIATION);
     x = graph_add(b->graph, OPERATOR_POSITION_EMBEDDING, "bert.embeddings.token_type_embeddings", &types, &x, 1, b->error);
@@ -70,21 +70,22 @@ static enum ps_status build(struct graph *graph, const struct model_options *siz
     struct transformer t = {.builder = {graph, error}, .layers = 48, .width = 1024, .heads = 16, .dropout = 0.1f};
     TRY(transformer_read(options, sizes, &t, error));
     struct builder *b = &t.builder;
-    int tokens = build_tokens(b, sizes->positions), x = build_sentence(&t, tokens, sizes->vocabulary);
+    int tokens = build_tokens(b, sizes->positions), embedding;
+    int x = build_sentence(&t, tokens, sizes->vocabulary, &embedding);
     for (int layer = 0; layer < t.layers; layer++) x = build_block(&t, x, tokens, layer);
     x = transformer_linear(&t, x, "cls.predictions.transform.dense", t.width, true, DEVIATION);
     x = build_gelu(b, x, "cls.predictions.transform.gelu", false);
     x = build_layer_norm(b, x, "cls.predictions.transform.LayerNorm", EPSILON);
-    x = transformer_linear(&t, x, "cls.predictions.decoder", sizes->vocabulary, true, DEVIATION);
+    x = transformer_head(&t, x, "cls.predictions.decoder", true, DEVIATION, embedding);
     build_cross_entropy(b, x, "loss");
     return graph->status;
 }
 
 const struct model model_bert48 = {
     .name = "bert48",
-    .summary = "BERT of 48 layers (or any number) that fills in masked tokens, with a head of its own",
+    .summary = "BERT of 48 layers (or any number) that fills in masked tokens; tied=1: its head has the embedding's weights",
     .defaults = {.positions = 512, .vocabulary = 30522},
     .masked = true,
-    .keys = {"layers", "width", "heads", "positions", "dropout", NULL},
+    .keys = {"layers", "width", "heads", "positions", "dropout", "tied", NULL},
     .build = build,
 };

@@ -8,8 +8,8 @@
  *                    x = x + mlp.c_proj(gelu(mlp.c_fc(ln_2 x))),  4 times as wide inside     dropout
  *     lm_head(ln_f x)
  *
- * The head has weights of its own: in a pipeline the embedding and the head are on different workers. With the 38,597,376 weights
- * of the head GPT-2 small has 163,037,184 parameters, as GPT2LMHeadModel with tie_word_embeddings=False; without, 124,439,808.
+ * With tied=1 the head's weights are wte, as in the released network: 124,439,808 parameters of GPT-2 small. Otherwise it has
+ * 38,597,376 of its own, as with tie_word_embeddings=False: in a pipeline the embedding and the head are on different workers.
  */
 #include <math.h>
 
@@ -51,20 +51,21 @@ static enum ps_status build(struct graph *graph, const struct model_options *siz
     TRY(transformer_read(options, sizes, &t, error));
     struct builder *b = &t.builder;
     int x = build_tokens(b, sizes->positions);
-    x = transformer_initial(&t, build_embedding(b, x, "transformer.wte", sizes->vocabulary, t.width), DEVIATION);
+    int embedding = build_embedding(b, x, "transformer.wte", sizes->vocabulary, t.width);
+    x = transformer_initial(&t, embedding, DEVIATION);
     x = transformer_initial(&t, build_position_embedding(b, x, "transformer.wpe", t.positions), DEVIATION);
     x = build_dropout(b, x, "transformer.drop", t.dropout);
     for (int layer = 0; layer < t.layers; layer++) x = build_mlp(&t, build_attention(&t, x, layer), layer);
     x = build_layer_norm(b, x, "transformer.ln_f", EPSILON);
-    x = transformer_linear(&t, x, "lm_head", sizes->vocabulary, false, DEVIATION);
+    x = transformer_head(&t, x, "lm_head", false, DEVIATION, embedding);
     build_cross_entropy(b, x, "loss");
     return graph->status;
 }
 
 const struct model model_gpt2 = {
     .name = "gpt2",
-    .summary = "GPT-2 with a head of its own: a language model that predicts the next token",
+    .summary = "GPT-2: a language model that predicts the next token; tied=1: its head has the embedding's weights",
     .defaults = {.positions = 1024, .vocabulary = 50257},
-    .keys = {"layers", "width", "heads", "positions", "dropout", NULL},
+    .keys = {"layers", "width", "heads", "positions", "dropout", "tied", NULL},
     .build = build,
 };

@@ -13,6 +13,7 @@ enum ps_status transformer_read(struct options *options, const struct model_opti
     TRY(options_int(options, "positions", 1, 1 << 20, &given->positions, error));
     TRY(options_number(options, "dropout", 0, 0.99, &dropout, error));
     given->dropout = (float)dropout;
+    TRY(options_int(options, "tied", 0, 1, &given->tied, error));
     return PS_OK;
 }
 
@@ -27,6 +28,14 @@ int transformer_linear(struct transformer *t, int input, const char *name, int f
     int node = transformer_initial(t, graph_add(b->graph, OPERATOR_LINEAR, name, &attributes, &input, 1, b->error), deviation);
     if (node >= 0 && bias) graph_set_initial(b->graph, node, 1, (struct initial){INITIAL_CONSTANT, 0});
     return node;
+}
+
+int transformer_head(struct transformer *t, int input, const char *name, bool bias, float deviation, int embedding) {
+    struct graph *graph = t->builder.graph;
+    int vocabulary = embedding >= 0 ? graph->nodes[embedding].attributes.vocabulary : 0;
+    int head = transformer_linear(t, input, name, vocabulary, bias, deviation);
+    if (t->tied && head >= 0) graph_tie(graph, head, embedding);
+    return head;
 }
 
 const char *transformer_name(char name[64], const char *before, int layer, const char *after) {

@@ -1,9 +1,9 @@
 /*
  * An update follows the backward that completes its gradients: the last of the part's backwards for it in program order. Where the
- * stage has replicas, their gradients are added up in between. In an incomplete round at the end of a segment replicas without a
+ * stage has replicas, or shares a parameter with another, their gradients are added up in between. In an incomplete round at the end of a segment replicas without a
  * mini-batch of their own take part in the sum with nothing.
  *
- * A worker that holds replicas of several stages makes its updates when it has done with the mini-batch: the sum of one stage runs
+ * A worker that holds such parts of several stages makes its updates when it has done with the mini-batch: the sum of one stage runs
  * beside the computations of the others.
  */
 #include <stdlib.h>
@@ -28,8 +28,9 @@ static enum ps_status append_update(struct updates_pass *pass, const struct ps_p
     int stage = programs->parts[part].stage, update = pass->made[part]++;
     struct instruction sum = instruction_make(OP_AR, stage, update), step = instruction_make(OP_U, stage, update);
     pass->done[part] = 0;
-    if (programs->parts[part].replicas > 1) TRY(program_append(out, &sum, error));
-    pass->due[part] = programs->flush && programs->parts[part].replicas > 1 && !alone(programs, part);
+    bool sums = programs_sums(programs, stage);
+    if (sums) TRY(program_append(out, &sum, error));
+    pass->due[part] = programs->flush && sums && !alone(programs, part);
     pass->due_count += pass->due[part];
     return pass->due[part] ? PS_OK : program_append(out, &step, error);
 }

@@ -35,22 +35,22 @@ struct channel {
     bool stopped;
 };
 
-/* Where the replicas of a stage meet to add up their gradients: the last to come does it for all. */
+/* Where a group of parts (programs_sum_group) meets to add up its gradients: the last to come does it for all. */
 struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct transport_share *shares; /* by replica, of those that have come */
-    int replicas, came;
-    double when;       /* of the last to come so far, by the posters' devices */
-    double settled_at; /* the same of the sum that was made last */
-    int64_t over;      /* sums made */
+    struct transport_share *shares; /* by stage and replica, of those that have come */
+    int size, first, came;          /* `first`: parts of the first stage */
+    double when;                    /* of the last to come so far, by the posters' devices */
+    double settled_at;              /* the same of the sum that was made last */
+    int64_t over;                   /* sums made */
     bool stopped;
 };
 
-/* A part at its stage's meeting; its worker's alone. */
+/* A part at its group's meeting; its worker's alone. */
 struct attendance {
     struct meeting *meeting;
-    int replica;
+    int seat;
     int64_t offered; /* times that it came */
     double settled_at;
 };
@@ -63,7 +63,7 @@ struct channels {
     int started;                 /* channels whose lock and condition exist */
     int part_count;
     struct place *(*places)[BLOCK_PLACES]; /* by part, kind and slot */
-    struct meeting *meetings;              /* per stage */
+    struct meeting *meetings;              /* per stage; of a group's stages the first one's is used */
     int stages;
     struct attendance *attendances; /* per part */
 };
@@ -104,18 +104,24 @@ static enum ps_status make_meetings(struct channels *channels, const struct ps_p
         return error_memory(error, "transport", (size_t)programs->part_count * sizeof *channels->attendances);
     for (; channels->stages < programs->stages; channels->stages++) {
         struct meeting *meeting = &channels->meetings[channels->stages];
-        meeting->replicas = programs_replicas(programs, channels->stages);
+        struct sum_group group = programs_sum_group(programs, channels->stages);
+        meeting->size = group.size;
+        meeting->first = programs_replicas(programs, group.stages[0]);
         pthread_mutex_init(&meeting->lock, NULL);
         pthread_cond_init(&meeting->changed, NULL);
-        meeting->shares = calloc((size_t)meeting->replicas, sizeof *meeting->shares);
+        meeting->shares = calloc((size_t)meeting->size, sizeof *meeting->shares);
         if (!meeting->shares) {
             channels->stages++;
-            return error_memory(error, "transport", (size_t)meeting->replicas * sizeof *meeting->shares);
+            return error_memory(error, "transport", (size_t)meeting->size * sizeof *meeting->shares);
         }
     }
-    for (int part = 0; part < programs->part_count; part++)
-        channels->attendances[part] = (struct attendance){.meeting = &channels->meetings[programs->parts[part].stage],
-                                                          .replica = programs->parts[part].replica};
+    for (int part = 0; part < programs->part_count; part++) {
+        const struct part *of = &programs->parts[part];
+        struct sum_group group = programs_sum_group(programs, of->stage);
+        struct meeting *meeting = &channels->meetings[group.number];
+        int seat = of->stage == group.number ? of->replica : meeting->first + of->replica;
+        channels->attendances[part] = (struct attendance){.meeting = meeting, .seat = seat};
+    }
     return PS_OK;
 }
 
@@ -214,12 +220,12 @@ void channels_reduce(struct transport *transport, int part, const struct transpo
     pthread_mutex_lock(&meeting->lock);
     assert(own->offered == meeting->over);
     own->offered++;
-    meeting->shares[own->replica] = *share;
+    meeting->shares[own->seat] = *share;
     if (meeting->came == 0 || when > meeting->when) meeting->when = when;
-    if (++meeting->came == meeting->replicas) {
-        sum_shares(meeting->shares, meeting->replicas);
+    if (++meeting->came == meeting->size) {
+        sum_stages(meeting->shares, meeting->first, meeting->size);
         meeting->came = 0;
-        meeting->settled_at = meeting->when;
+        meeting->settled_at = meeting->when + share->takes_s;
         meeting->over++;
         pthread_cond_broadcast(&meeting->changed);
     }
@@ -229,7 +235,7 @@ void channels_reduce(struct transport *transport, int part, const struct transpo
 /* Has the last sum that the part came for been made? No other is made before it comes again. */
 static bool sum_settled(struct attendance *own, bool wait) {
     struct meeting *meeting = own->meeting;
-    if (meeting->replicas == 1) return true;
+    if (meeting->size == 1) return true;
     pthread_mutex_lock(&meeting->lock);
     while (wait && own->offered > meeting->over && !meeting->stopped) pthread_cond_wait(&meeting->changed, &meeting->lock);
     bool settled = own->offered <= meeting->over;

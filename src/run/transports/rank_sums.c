@@ -2,6 +2,7 @@
 #include "run/transports/rank_sums.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,18 +11,19 @@
 
 /* Floats in a piece, at most. */
 enum { PIECE = 1 << 18 };
-/* Tags of sums follow those of routes. */
-enum { SUM_TAG = 20000 };
+/* Tags of sums follow those of routes: of a stage's one for all; of what stages share, whose parts may be on one rank, one for each
+ * part that sends and one for what it gets back. */
+enum { SUM_TAG = 20000, TIE_TAG = 18000 };
 
 /* A piece on its way. */
 struct piece {
-    float empty; /* not 0: this replica has no gradients of the update */
+    float empty; /* not 0: this part has no gradients of the update */
     float values[];
 };
 
-/* The other end of a replica's sum. */
+/* The other end of a part's sum. */
 struct member {
-    int rank;
+    int rank, in_tag, out_tag; /* of what goes to the one that adds, and of what comes from it */
     struct message *message;
     struct piece *piece;
 };
@@ -29,12 +31,14 @@ struct member {
 enum phase { IDLE, IN, OUT, COMING, ADDED };
 
 struct rank_sum {
-    int stage, replicas;
-    bool adds;              /* for all replicas; else it is one of those that send */
-    struct member *members; /* whom it talks to: the other replicas in their order, or the one that adds */
+    int size;               /* parts whose gradients are added up; 0: there is no such sum */
+    bool adds;              /* for all of them; else it is one of those that send */
+    bool brings;            /* to what is tied: its gradients count, else it only takes the sum */
+    struct rank_sum *next;  /* that begins when this one is over; NULL: none */
+    struct member *members; /* whom it talks to: the other parts in their order, or the one that adds */
     int member_count;
     struct transport_share share;
-    struct transport_share *shares; /* of one piece, by replica */
+    struct transport_share *shares; /* of one piece, by part */
     size_t piece;                   /* floats in one */
     enum phase phase;
     bool begun; /* its first piece: there is one even where nothing is to be added, so that all wait for all */
@@ -49,9 +53,12 @@ struct rank_sum {
 struct rank_sums {
     const struct processes_class *class;
     const struct neighbours *neighbours;
-    struct rank_sum *parts; /* by part; replicas 0 where the part is elsewhere or alone */
+    struct rank_sum *sums; /* by part, over the replicas of its stage; then by part, of what two stages share */
     int part_count;
 };
+
+static struct rank_sum *own_sum(const struct rank_sums *sums, int part) { return &sums->sums[part]; }
+static struct rank_sum *tied_sum(const struct rank_sums *sums, int part) { return &sums->sums[sums->part_count + part]; }
 
 /* ------------------------------------------------------------------------ pieces */
 
@@ -67,16 +74,32 @@ static float *piece_place(const struct rank_sum *sum, size_t *length) {
 }
 
 static void start_messages(const struct rank_sums *sums, struct rank_sum *sum, bool outgoing) {
-    for (int m = 0; m < sum->member_count; m++)
-        sums->class->message_start(sum->members[m].message, sum->members[m].rank, SUM_TAG + sum->stage, outgoing,
-                                   sum->members[m].piece);
+    for (int m = 0; m < sum->member_count; m++) {
+        struct member *member = &sum->members[m];
+        int tag = sum->phase == IN ? member->in_tag : member->out_tag;
+        sums->class->message_start(member->message, member->rank, tag, outgoing, member->piece);
+    }
 }
 
-/* Takes up the next piece, or ends the sum. Replicas send first, who adds receives first. */
+static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum);
+
+static void begin(const struct rank_sums *sums, struct rank_sum *sum) {
+    assert(sum->phase == IDLE);
+    sum->at = 0;
+    sum->begun = false;
+    begin_piece(sums, sum);
+}
+
+static void end_sum(const struct rank_sums *sums, struct rank_sum *sum) {
+    sum->phase = IDLE;
+    sum->settled_at = clock_now() + sum->share.takes_s;
+    if (sum->next) begin(sums, sum->next);
+}
+
+/* Takes up the next piece, or ends the sum. Those who do not add send first, who adds receives first. */
 static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
     if (sum->begun && sum->at == sum->share.gradient_count + sum->share.statistics_count) {
-        sum->phase = IDLE;
-        sum->settled_at = clock_now();
+        end_sum(sums, sum);
         return;
     }
     sum->begun = true;
@@ -95,7 +118,7 @@ static void add_piece(struct rank_sum *sum) {
     size_t length;
     float *own = piece_place(sum, &length);
     bool gradients = sum->at < sum->share.gradient_count;
-    for (int r = 0; r < sum->replicas; r++) {
+    for (int r = 0; r < sum->size; r++) {
         struct piece *piece = r > 0 ? sum->members[r - 1].piece : NULL;
         float *values = piece ? piece->values : own;
         sum->shares[r] = (struct transport_share){.gradients = values,
@@ -105,7 +128,7 @@ static void add_piece(struct rank_sum *sum) {
                                                   .statistics = values,
                                                   .statistics_count = gradients ? 0 : length};
     }
-    sum_shares(sum->shares, sum->replicas);
+    sum_shares(sum->shares, sum->size);
 }
 
 static bool messages_done(const struct rank_sums *sums, const struct rank_sum *sum) {
@@ -133,7 +156,7 @@ static void move_along(const struct rank_sums *sums, struct rank_sum *sum) {
 /* --------------------------------------------------------------- in shared memory */
 
 static void ring_others(const struct rank_sums *sums, const struct rank_sum *sum) {
-    for (int r = 0; r < sum->replicas; r++)
+    for (int r = 0; r < sum->size; r++)
         if (r != sum->replica) neighbours_ring(sums->neighbours, sum->first_part + r);
 }
 
@@ -149,13 +172,13 @@ static void come(const struct rank_sums *sums, struct rank_sum *sum) {
 }
 
 static bool all_come(const struct rank_sum *sum) {
-    for (int r = 0; r < sum->replicas; r++)
+    for (int r = 0; r < sum->size; r++)
         if (atomic_load_explicit(&sum->notes[r]->come, memory_order_acquire) < sum->number) return false;
     return true;
 }
 
 static bool all_done(const struct rank_sum *sum) {
-    for (int r = 0; r < sum->replicas; r++)
+    for (int r = 0; r < sum->size; r++)
         if (atomic_load_explicit(&sum->notes[r]->done, memory_order_acquire) < sum->number) return false;
     return true;
 }
@@ -163,8 +186,8 @@ static bool all_done(const struct rank_sum *sum) {
 /* Where the slice of a replica begins; those of all are as long, to a line of the cache. */
 static size_t slice_begin(const struct rank_sum *sum, size_t count, int replica) {
     enum { LINE = MEMORY_ALIGNMENT / sizeof(float) };
-    if (replica == sum->replicas) return count;
-    return count / (size_t)sum->replicas * (size_t)replica / LINE * LINE;
+    if (replica == sum->size) return count;
+    return count / (size_t)sum->size * (size_t)replica / LINE * LINE;
 }
 
 /* Adds up its own slice of everybody's blocks. */
@@ -172,7 +195,7 @@ static void add_slice(const struct rank_sums *sums, struct rank_sum *sum) {
     const struct transport_share *own = &sum->share;
     size_t gradients = slice_begin(sum, own->gradient_count, sum->replica);
     size_t statistics = slice_begin(sum, own->statistics_count, sum->replica);
-    for (int r = 0; r < sum->replicas; r++) {
+    for (int r = 0; r < sum->size; r++) {
         const struct neighbour_note *note = sum->notes[r];
         struct transport_share *share = &sum->shares[r];
         *share = (struct transport_share){.empty = note->empty != 0, .scale = own->scale};
@@ -183,7 +206,7 @@ static void add_slice(const struct rank_sums *sums, struct rank_sum *sum) {
         if (share->statistics_count > 0)
             share->statistics = neighbours_block(sums->neighbours, sum->first_part + r, note->statistics) + statistics;
     }
-    sum_shares(sum->shares, sum->replicas);
+    sum_shares(sum->shares, sum->size);
 }
 
 static void move_shared(const struct rank_sums *sums, struct rank_sum *sum) {
@@ -194,99 +217,142 @@ static void move_shared(const struct rank_sums *sums, struct rank_sum *sum) {
         ring_others(sums, sum);
     }
     if (sum->phase != ADDED || !all_done(sum)) return;
-    sum->phase = IDLE;
-    sum->settled_at = clock_now();
+    end_sum(sums, sum);
 }
 
 /* ------------------------------------------------------------------------- sums */
 
-void rank_sums_look(struct rank_sums *sums) {
-    for (int part = 0; part < sums->part_count; part++) {
-        struct rank_sum *sum = &sums->parts[part];
-        if (sum->phase == IDLE) continue;
-        if (sum->notes)
-            move_shared(sums, sum);
-        else
-            move_along(sums, sum);
-    }
+static void move_sum(const struct rank_sums *sums, struct rank_sum *sum) {
+    if (sum->notes && sum->phase != IDLE)
+        move_shared(sums, sum);
+    else
+        move_along(sums, sum);
 }
 
+void rank_sums_look(struct rank_sums *sums) {
+    for (int s = 0; s < 2 * sums->part_count; s++) move_sum(sums, &sums->sums[s]);
+}
+
+/* What is tied is added up when each stage's own sum is there, which all its replicas have: one of them brings it. */
 void rank_sums_start(struct rank_sums *sums, int part, const struct transport_share *share) {
-    struct rank_sum *sum = &sums->parts[part];
-    assert(sum->replicas > 1 && sum->phase == IDLE);
-    sum->share = *share;
-    if (sum->notes) {
-        come(sums, sum);
-        move_shared(sums, sum);
-        return;
-    }
-    sum->at = 0;
-    sum->begun = false;
-    begin_piece(sums, sum);
-    move_along(sums, sum);
+    struct rank_sum *own = own_sum(sums, part), *tied = tied_sum(sums, part);
+    struct rank_sum *first = own->size > 0 ? own : tied;
+    assert(first->size > 1 && own->phase == IDLE && tied->phase == IDLE);
+    own->share = *share;
+    tied->share = (struct transport_share){
+        .gradients = share->tied, .gradient_count = share->tied_count, .empty = !tied->brings, .scale = 1};
+    if (first->notes)
+        come(sums, first);
+    else
+        begin(sums, first);
+    move_sum(sums, first);
 }
 
 bool rank_sums_idle(const struct rank_sums *sums) {
-    for (int part = 0; part < sums->part_count; part++)
-        if (sums->parts[part].phase != IDLE && !sums->parts[part].notes) return false;
+    for (int s = 0; s < 2 * sums->part_count; s++)
+        if (sums->sums[s].phase != IDLE && !sums->sums[s].notes) return false;
     return true;
 }
 
-bool rank_sums_settled(const struct rank_sums *sums, int part) { return sums->parts[part].phase == IDLE; }
+bool rank_sums_settled(const struct rank_sums *sums, int part) {
+    return own_sum(sums, part)->phase == IDLE && tied_sum(sums, part)->phase == IDLE;
+}
 
-double rank_sums_settled_at(const struct rank_sums *sums, int part) { return sums->parts[part].settled_at; }
+double rank_sums_settled_at(const struct rank_sums *sums, int part) {
+    return fmax(own_sum(sums, part)->settled_at, tied_sum(sums, part)->settled_at);
+}
 
 /* ---------------------------------------------------------------- begin and end */
 
-static enum ps_status add_member(const struct rank_sums *sums, struct rank_sum *sum, int rank, struct ps_error *error) {
+static enum ps_status add_member(const struct rank_sums *sums, struct rank_sum *sum, int rank, int in_tag, int out_tag,
+                                 struct ps_error *error) {
     struct member *member = &sum->members[sum->member_count];
     size_t size = sizeof *member->piece + sum->piece * sizeof member->piece->values[0];
     member->rank = rank;
+    member->in_tag = in_tag;
+    member->out_tag = out_tag;
     member->piece = calloc(1, size);
-    if (!member->piece) return error_memory(error, "a sum over replicas", size);
+    if (!member->piece) return error_memory(error, "a sum of gradients", size);
     sum->member_count++;
     return sums->class->message_create(size, &member->message, error);
 }
 
-static size_t piece_floats(const struct stage_sizes *sizes) {
-    int64_t most = sizes->parameter_bytes > sizes->statistics_bytes ? sizes->parameter_bytes : sizes->statistics_bytes;
-    size_t floats = (size_t)most / sizeof(float);
+static size_t piece_floats(int64_t bytes) {
+    size_t floats = (size_t)bytes / sizeof(float);
     return floats < PIECE ? floats : PIECE;
 }
 
-/* *notes stays NULL where not all replicas are neighbours. */
+static enum ps_status take_members(struct rank_sum *sum, struct ps_error *error) {
+    sum->members = calloc((size_t)sum->size, sizeof *sum->members);
+    sum->shares = calloc((size_t)sum->size, sizeof *sum->shares);
+    return sum->members && sum->shares ? PS_OK
+                                       : error_memory(error, "a sum of gradients", (size_t)sum->size * sizeof *sum->shares);
+}
+
+/* sum->notes stays NULL where not all replicas are neighbours. */
 static enum ps_status find_notes(const struct rank_sums *sums, struct rank_sum *sum, struct ps_error *error) {
-    for (int r = 0; r < sum->replicas; r++)
+    for (int r = 0; r < sum->size; r++)
         if (!neighbours_note(sums->neighbours, sum->first_part + r)) return PS_OK;
     /* Places among the parts of a stage are the replicas' numbers (program/parts.c). */
-    sum->notes = calloc((size_t)sum->replicas, sizeof(*sum->notes));
-    if (!sum->notes) return error_memory(error, "a sum over replicas", (size_t)sum->replicas * sizeof(*sum->notes));
-    for (int r = 0; r < sum->replicas; r++) sum->notes[r] = neighbours_note(sums->neighbours, sum->first_part + r);
+    sum->notes = calloc((size_t)sum->size, sizeof(*sum->notes));
+    if (!sum->notes) return error_memory(error, "a sum of gradients", (size_t)sum->size * sizeof(*sum->notes));
+    for (int r = 0; r < sum->size; r++) sum->notes[r] = neighbours_note(sums->neighbours, sum->first_part + r);
     return PS_OK;
 }
 
-static enum ps_status open_sum(struct rank_sums *sums, const struct transport_options *options, int part,
+/* Over the replicas of the part's stage. */
+static enum ps_status open_own(struct rank_sums *sums, const struct transport_options *options, int part,
                                struct ps_error *error) {
     const struct ps_programs *programs = options->programs;
     const struct part *own = &programs->parts[part];
-    struct rank_sum *sum = &sums->parts[part];
-    *sum = (struct rank_sum){.stage = own->stage,
-                             .replicas = own->replicas,
+    const struct stage_sizes *sizes = &options->sizes[own->stage];
+    int64_t most = sizes->parameter_bytes > sizes->statistics_bytes ? sizes->parameter_bytes : sizes->statistics_bytes;
+    struct rank_sum *sum = own_sum(sums, part);
+    *sum = (struct rank_sum){.size = own->replicas,
                              .adds = own->replica == 0,
-                             .replica = own->replica,
+                             .piece = piece_floats(most),
                              .first_part = programs->first_part[own->stage],
-                             .piece = piece_floats(&options->sizes[own->stage])};
-    sum->members = calloc((size_t)own->replicas, sizeof *sum->members);
-    sum->shares = calloc((size_t)own->replicas, sizeof *sum->shares);
-    if (!sum->members || !sum->shares)
-        return error_memory(error, "a sum over replicas", (size_t)own->replicas * sizeof *sum->shares);
+                             .replica = own->replica};
+    TRY(take_members(sum, error));
     TRY(find_notes(sums, sum, error));
     if (sum->notes) return PS_OK;
     for (int other = programs->first_part[own->stage]; other < programs->first_part[own->stage + 1]; other++) {
         const struct part *of = &programs->parts[other];
         if (other == part || !of->backward || !(sum->adds || of->replica == 0)) continue;
-        TRY(add_member(sums, sum, of->worker, error));
+        TRY(add_member(sums, sum, of->worker, SUM_TAG + own->stage, SUM_TAG + own->stage, error));
     }
+    return PS_OK;
+}
+
+/* The first of a stage's parts that updates it. */
+static int backward_part(const struct ps_programs *programs, int stage) {
+    int part = programs->first_part[stage];
+    while (!programs->parts[part].backward) part++;
+    return part;
+}
+
+/* Of what the part's stage shares with another, over both; the first part of the first stage adds up. */
+static enum ps_status open_tied(struct rank_sums *sums, const struct transport_options *options, int part,
+                                struct ps_error *error) {
+    const struct ps_programs *programs = options->programs;
+    const struct part *own = &programs->parts[part];
+    struct sum_group group = programs_sum_group(programs, own->stage);
+    struct rank_sum *sum = tied_sum(sums, part);
+    *sum = (struct rank_sum){.size = group.size,
+                             .adds = own->stage == group.number && own->replica == 0,
+                             .brings = own->replica == 0,
+                             .piece = piece_floats(options->sizes[own->stage].tied_bytes)};
+    own_sum(sums, part)->next = sum;
+    TRY(take_members(sum, error));
+    int first_rank = programs->parts[backward_part(programs, group.number)].worker, seat = 0;
+    for (int s = 0; s < group.stage_count; s++)
+        for (int other = programs->first_part[group.stages[s]]; other < programs->first_part[group.stages[s] + 1]; other++) {
+            const struct part *of = &programs->parts[other];
+            if (!of->backward) continue;
+            int in_tag = TIE_TAG + 2 * seat++;
+            if (sum->adds != (other == part))
+                TRY(add_member(sums, sum, sum->adds ? of->worker : first_rank, in_tag, in_tag + 1, error));
+        }
     return PS_OK;
 }
 
@@ -294,17 +360,19 @@ enum ps_status rank_sums_create(const struct processes_class *class, const struc
                                 const struct transport_options *options, struct rank_sums **out, struct ps_error *error) {
     const struct ps_programs *programs = options->programs;
     struct rank_sums *sums = calloc(1, sizeof *sums);
-    enum ps_status status = sums ? PS_OK : error_memory(error, "sums over replicas", sizeof *sums);
+    enum ps_status status = sums ? PS_OK : error_memory(error, "sums of gradients", sizeof *sums);
     if (sums) {
         *sums = (struct rank_sums){.class = class, .neighbours = neighbours, .part_count = programs->part_count};
-        sums->parts = calloc((size_t)programs->part_count, sizeof *sums->parts);
-        if (!sums->parts)
-            status = error_memory(error, "sums over replicas", (size_t)programs->part_count * sizeof *sums->parts);
+        sums->sums = calloc(2 * (size_t)programs->part_count, sizeof *sums->sums);
+        if (!sums->sums)
+            status = error_memory(error, "sums of gradients", 2 * (size_t)programs->part_count * sizeof *sums->sums);
     }
     for (int part = 0; status == PS_OK && part < programs->part_count; part++) {
         const struct part *of = &programs->parts[part];
-        if (of->worker == options->processes->rank && of->backward && of->replicas > 1)
-            status = open_sum(sums, options, part, error);
+        if (of->worker != options->processes->rank || !of->backward) continue;
+        if (of->replicas > 1) status = open_own(sums, options, part, error);
+        if (status == PS_OK && programs_sum_group(programs, of->stage).stage_count > 1)
+            status = open_tied(sums, options, part, error);
     }
     if (status != PS_OK) {
         rank_sums_destroy(sums);
@@ -316,8 +384,8 @@ enum ps_status rank_sums_create(const struct processes_class *class, const struc
 
 void rank_sums_destroy(struct rank_sums *sums) {
     if (!sums) return;
-    for (int part = 0; sums->parts && part < sums->part_count; part++) {
-        struct rank_sum *sum = &sums->parts[part];
+    for (int s = 0; sums->sums && s < 2 * sums->part_count; s++) {
+        struct rank_sum *sum = &sums->sums[s];
         for (int m = 0; m < sum->member_count; m++) {
             sums->class->message_destroy(sum->members[m].message);
             free(sum->members[m].piece);
@@ -326,6 +394,6 @@ void rank_sums_destroy(struct rank_sums *sums) {
         free(sum->notes);
         free(sum->shares);
     }
-    free(sums->parts);
+    free(sums->sums);
     free(sums);
 }

@@ -5,6 +5,9 @@
  * Where all of them share a host's memory each adds up a slice of everybody's gradients, in place, when all have come, and the sum is made
  * when all are done (neighbours.h). Else the first replica's adds up for all: the others send their gradients a piece at a time
  * and get the sum back, and what is held beside the blocks is one piece per replica.
+ *
+ * What the first and the last stage share is added up by messages, too, when each stage has its own sum, over the parts of both: the
+ * first part of the first stage adds its own and that of the first part of the last, and all others get the sum, too.
  */
 #ifndef PENSTOCK_RUN_TRANSPORTS_RANK_SUMS_H
 #define PENSTOCK_RUN_TRANSPORTS_RANK_SUMS_H

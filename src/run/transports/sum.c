@@ -40,3 +40,13 @@ void sum_shares(const struct transport_share *shares, int count) {
     for (size_t start = 0; start < shares[0].statistics_count; start += PIECE)
         average_statistics(shares, count, start, piece_of(shares[0].statistics_count, start));
 }
+
+void sum_stages(const struct transport_share *shares, int first, int count) {
+    sum_shares(shares, first);
+    if (first == count) return;
+    sum_shares(shares + first, count - first);
+    const struct transport_share *one = &shares[0], *other = &shares[first];
+    for (size_t i = 0; i < one->tied_count; i++) one->tied[i] += other->tied[i];
+    for (int s = 1; s < count && one->tied_count > 0; s++)
+        memcpy(shares[s].tied, one->tied, one->tied_count * sizeof *one->tied);
+}

@@ -8,4 +8,8 @@
  * the statistics. Their counts are the same. */
 void sum_shares(const struct transport_share *shares, int count);
 
+/* The same over two stages: of the first `first` shares, of the others, and then of what is tied: the first stage's sum plus the
+ * last's, which all then hold. `count` - `first` 0: there is but one stage. */
+void sum_stages(const struct transport_share *shares, int first, int count);
+
 #endif
