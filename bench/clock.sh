@@ -6,14 +6,16 @@
 # What the figure tells: the programs do at run time what they do in the simulator. What it does not: a clock device starts its
 # work when its data was due, by the deadlines of the devices that made it, so that threads that wake up late (0.05 to 0.2 ms a
 # hand-over on a busy machine) do not delay the whole chain. The cost of handing blocks over is therefore left out.
+#   bench/clock.sh NETWORK...     resnet50 googlenet densenet121 where nothing is said
 #   STEPS (12) mini-batches a run
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
 steps=${STEPS:-12}
+[ $# -gt 0 ] || set -- resnet50 googlenet densenet121
 echo "clock devices, costs of fpga:vcu118, micro-batches of 8, $steps mini-batches; $(machine), $(nproc) cores"
 printf '%-12s %-12s %-10s %8s %14s %14s %8s\n' network schedule weights workers simulated_ms measured_ms error
-for model in resnet50 googlenet densenet121; do
+for model in "$@"; do
     "$penstock" profile --model $model --device fpga:vcu118 --micro-batch 8 --quiet -o "$work/costs.json" >/dev/null
     for workers in 4 8 16; do
         for pair in gpipe:sync 1f1b:sync interleaved:sync zb-h1:sync chimera:sync 1f1b-async:pipeoptim 1f1b-async:stash; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The simulator's prediction against real runs: two workers of one thread each train on this machine's processor, under six
+# The simulator's prediction against real runs: two workers of one thread each train on this machine's processor, under nine
 # schedules. The network is profiled while two workers compute side by side (profile --busy 2), as they will in the run. Each
 # schedule is run ROUNDS times, each time with a profile of its own made just before, and the medians of predicted / measured are
 # printed: the time of a mini-batch (period), of the whole run (makespan), and the blocks of the two workers together.
@@ -7,7 +7,8 @@
 # busy meanwhile: figures from a machine that is not left alone say little. Files are kept in memory where there is /dev/shm: what a
 # run leaves behind is else written to the disk while the next one is measured.
 #
-#   bench/fidelity.sh NETWORK...          vgg16 alexnet resnet,blocks=3 where nothing is said
+#   bench/fidelity.sh NETWORK...          vgg16 alexnet resnet,blocks=3 residual_lstm,seq=50 where nothing is said
+#   CASES: SCHEDULE:WEIGHTS:MICRO_BATCHES..., WORKERS (2; more than cores take turns on them)
 #   ROUNDS (3), SECONDS_EACH (4): of a run, MICRO_BATCH (16) samples, KEEP: a directory for every comparison in full
 #   ROWS: a directory that gathers rounds over several calls; the table is of all that it holds
 # bench/trace.sh measures what --trace costs.
@@ -17,7 +18,12 @@ cd "$(dirname "$0")/.."
 . bench/common.sh
 rounds=${ROUNDS:-3} seconds=${SECONDS_EACH:-4} micro_batch=${MICRO_BATCH:-16}
 rows=${ROWS:-$work}
-[ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3
+[ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3 residual_lstm,seq=50
+cases=${CASES:-gpipe:sync:4 1f1b:sync:4 1f1b-async:pipeoptim:1 1f1b-async:stash:1 interleaved:sync:4 hanayo:sync:4 zb-h1:sync:4
+    zb-v:sync:4 chimera:sync:4}
+workers=${WORKERS:-2}
+cores=$(nproc)
+[ "$cores" -lt "$workers" ] || cores=$workers
 
 ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat 2>/dev/null || echo 0; }
 own_ticks() { awk '{ print $14 + $15 + $16 + $17 }' /proc/$$/stat 2>/dev/null || echo 0; }
@@ -29,21 +35,22 @@ trained() {
     n=$1 m=$2
     shift 2
     "$penstock" train --plan "$work/plan.json" --profile "$work/profile.json" --steps "$n" --lr 0.0001 \
-        --data "synthetic:images,samples=$((2 * n * m * micro_batch))" --quiet --json "$@"
+        --data "synthetic:$kind,samples=$((2 * n * m * micro_batch))" --quiet --json "$@"
 }
 # planned SCHEDULE WEIGHTS MICRO_BATCHES
 planned() {
-    "$penstock" plan --profile "$work/profile.json" --workers 2 --schedule "$1" --weights "$2" --micro-batches "$3" \
+    "$penstock" plan --profile "$work/profile.json" --workers "$workers" --schedule "$1" --weights "$2" --micro-batches "$3" \
         --optimizer sgdm --quiet -o "$work/plan.json" >/dev/null
 }
 
-echo "predicted / measured - 1, medians of $rounds rounds; micro-batches of $micro_batch, two workers; $(machine), $(nproc) cores"
+echo "predicted / measured - 1, medians of $rounds rounds; micro-batches of $micro_batch, $workers workers; $(machine), $(nproc) cores"
 printf '%-16s %-12s %-10s %10s %8s %9s %8s %8s %8s\n' network schedule weights measured period makespan memory train others
 for model in "$@"; do
-    round=0
+    round=0 kind=images
+    case $model in residual_lstm* | gnmt* | gpt2* | bert*) kind=tokens ;; esac
     while [ $round -lt "$rounds" ]; do
-        "$penstock" profile --model "$model" --micro-batch "$micro_batch" --busy 2 --quiet -o "$work/profile.json" >/dev/null
-        for case in gpipe:sync:4 1f1b:sync:4 1f1b-async:pipeoptim:1 1f1b-async:stash:1 interleaved:sync:4 zb-h1:sync:4; do
+        "$penstock" profile --model "$model" --micro-batch "$micro_batch" --busy "$cores" --quiet -o "$work/profile.json" >/dev/null
+        for case in $cases; do
             schedule=${case%%:*} rest=${case#*:}
             weights=${rest%:*} m=${rest#*:}
             planned "$schedule" "$weights" "$m"
@@ -51,7 +58,7 @@ for model in "$@"; do
             trained "$(steps "$seconds")" "$m" --trace --out "$work/run" >"$work/run.json"
             others=$(echo "$before $(ticks) $own $(own_ticks) $start $(date +%s%N)" |
                 awk '{ print ($2 - $1 - $4 + $3) / 100 / (($6 - $5) / 1e9) }')
-            "$penstock" simulate --plan "$work/plan.json" --profile "$work/profile.json" --against "$work/run/trace.json" \
+            "$penstock" simulate --plan "$work/plan.json" --profile "$work/profile.json" --cores "$cores" --against "$work/run/trace.json" \
                 --quiet --json >"$work/against.json"
             echo "$(field measured_period_s <"$work/against.json") $(field period_error <"$work/against.json")" \
                 "$(field makespan_error <"$work/against.json") $(field memory_error <"$work/against.json")" \

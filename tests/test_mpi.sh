@@ -26,6 +26,7 @@ data_for() { # NAME
     kind=images
     [ "$1" != tied ] || kind=tokens
     data="--data synthetic:$kind,samples=$samples --valid synthetic:$kind,samples=10"
+    [ "$1" != translations ] || data="--data pairs:words:x:y --valid pairs:words:x:y@0-10 --valid-bleu 6"
 }
 "$PENSTOCK" profile --model $model --micro-batch 4 -q -o profile.json >/dev/null 2>err || complain "no profile"
 
@@ -136,7 +137,13 @@ patterned bipartition $small "25 50 25 50 25 50 25 50 300 600 200 400 300 600" -
     --latency 2ms
 [ "$(grep -c '"layers"' madpipe.json)" -gt 2 ] || complain "madpipe: not several stages on a worker"
 "$PENSTOCK" program --plan bipartition.json --batches 2 2>err | grep -q SS0 || complain "bipartition: no stash travels"
-for name in replicated-flush replicated-async madpipe bipartition; do prepare $name; done
+# Sentences of three words that are translated as the run goes on; the worker in the middle reads none of them.
+awk 'BEGIN { for (i = 0; i < 64; i++) printf "%c %c %c\n", 97 + i % 3, 97 + i % 5, 97 + i % 7 }' | tee words.x | tr a-g t-z >words.y
+"$PENSTOCK" profile --model gnmt-l,layers=4,seq=4,target=4,hidden=8,vocab=12,dropout=0 --micro-batch 4 --repeats 1 -q -o texts.json \
+    >/dev/null 2>err && "$PENSTOCK" plan --profile texts.json --workers 3 --method uniform --schedule 1f1b-async --weights latest \
+    --optimizer adam -q -o translations.json >/dev/null 2>err || complain "no plan for translations"
+for name in replicated-flush replicated-async madpipe bipartition translations; do prepare $name; done
+grep -q '"valid_bleu"' translations/log.jsonl || complain "translations: no BLEU"
 everywhere=$all all=
 for schedule in naive gpipe 1f1b-so; do planned 4 $schedule sync; done
 planned 2 hanayo sync

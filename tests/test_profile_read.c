@@ -133,9 +133,10 @@ static void make_random(struct ps_profile **profile, int tables, int layers) {
             snprintf(layer->name, sizeof layer->name, "layer%d", l);
             strcpy(layer->kind, "linear");
             double *times = (double *)&layer->time;
-            for (int f = 0; f < 8; f++) times[f] = (double)random_uniform(key, n++) / 3 + 1e-9; /* spread lies behind time */
+            for (int f = 0; f < 10; f++) times[f] = (double)random_uniform(key, n++) / 3 + 1e-9; /* spread lies behind time */
             layer->hand_over_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             layer->take_over_s = (double)random_uniform(key, n++) / 3 + 1e-9;
+            layer->sum_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             int64_t *sizes = (int64_t *)&layer->size;
             for (int f = 0; f < 7; f++) sizes[f] = (int64_t)random_below(key, n++, (uint64_t)1 << 36);
             layer->size.value_bytes = layer->size.output_bytes / 2;
@@ -169,6 +170,7 @@ static void json_round_trip(void **state) {
             assert_memory_equal(&a->layers[l].size, &b->layers[l].size, sizeof a->layers[l].size);
             assert_true(a->layers[l].hand_over_s == b->layers[l].hand_over_s);
             assert_true(a->layers[l].take_over_s == b->layers[l].take_over_s);
+            assert_true(a->layers[l].sum_s == b->layers[l].sum_s);
         }
     }
     char *x = ps_profile_json(profile), *y = ps_profile_json(again), *table = ps_profile_table(profile);

@@ -47,6 +47,32 @@ static void test_every_policy(void **state) {
         }
 }
 
+/* Sums over replicas stand in the trace, one from each replica in each mini-batch, and what each worker took. */
+static void test_trace_of_replicas(void **state) {
+    (void)state;
+    struct ps_train_options options = clock_options(2);
+    char out[4096], path[4096];
+    options.out = file_join(out, test_directory, "replicas");
+    options.plan.method = "data-parallel";
+    options.plan.replicate = true;
+    options.plan.schedule = "1f1b";
+    options.trace = true;
+    struct ps_run *run;
+    assert_ok(ps_train(&options, &run, &test_error));
+    char *text;
+    size_t size;
+    assert_ok(file_read(file_join(path, out, "trace.json"), 1 << 20, &text, &size, &test_error));
+    int sums = 0;
+    for (const char *at = text; (at = strstr(at, "\"cat\":\"all-reduce\"")); at++) sums++;
+    assert_int_equal(sums, 2 * options.steps);
+    char memory[96];
+    snprintf(memory, sizeof memory, "\"memory_bytes\":[%lld,%lld]", (long long)ps_run_worker(run, 0).measured_bytes,
+             (long long)ps_run_worker(run, 1).measured_bytes);
+    assert_non_null(strstr(text, memory));
+    free(text);
+    ps_run_destroy(run);
+}
+
 /* No weights, so a checkpoint holds counters only, and a finished run that is resumed has nothing left to do. */
 static void test_run_directory(void **state) {
     (void)state;
@@ -87,6 +113,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_policy),
+        cmocka_unit_test(test_trace_of_replicas),
         cmocka_unit_test(test_run_directory),
         cmocka_unit_test(test_refusals),
     };

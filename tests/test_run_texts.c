@@ -213,6 +213,56 @@ static void test_bleu_wishes(void **state) {
     ps_comparison_destroy(comparison);
 }
 
+/* Running text is compared by perplexity: the least is the best, and a target is reached from above. */
+static void test_perplexity(void **state) {
+    (void)state;
+    char data[4200];
+    struct text text = {0};
+    for (int i = 0; i < 600; i++) text_add(&text, "%c", "abcde\n"[i * i % 6]);
+    write_lines("running.txt", &text);
+    text_free(&text);
+    snprintf(data, sizeof data, "text:%s/running.txt", test_directory);
+    struct ps_train_options options;
+    ps_train_options_init(&options);
+    options.model = "gpt2,layers=1,width=8,heads=1,seq=6,vocab=8,dropout=0";
+    options.data = options.valid = data;
+    options.plan.optimizer = "adam";
+    options.lr = 0.02;
+    options.epochs = 3;
+    static const char *const methods[] = {"uniform"}, *const weights[] = {"sync", "latest"};
+    const int workers = 2;
+    struct ps_compare_options compare = {.methods = methods,
+                                         .method_count = 1,
+                                         .weights = weights,
+                                         .weights_count = 2,
+                                         .workers = &workers,
+                                         .worker_count = 1,
+                                         .plan = {.optimizer = "adam", .micro_batch = 8, .micro_batches = 1}};
+    options.batch = 8;
+    struct ps_comparison *comparison;
+    assert_ok(ps_compare_training(&compare, &options, &comparison, &test_error));
+    double target = 0;
+    for (int r = 0; r < 2; r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        assert_int_equal(row.metric, PS_METRIC_PERPLEXITY);
+        double best = INFINITY;
+        for (int i = 0; i < row.point_count; i++) best = fmin(best, row.points[i].valid_perplexity);
+        assert_true(row.best == best && row.points[row.best_epoch - 1].valid_perplexity == best);
+        assert_true(best < row.points[0].valid_perplexity || row.best_epoch == 1);
+        target = fmax(target, best);
+    }
+    for (int r = 0; r < 2; r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        assert_true(row.target == target && row.target_epoch > 0);
+        assert_true(row.points[row.target_epoch - 1].valid_perplexity <= target);
+        assert_true(row.target_epoch == 1 || row.points[row.target_epoch - 2].valid_perplexity > target);
+    }
+    char *table = ps_comparison_table(comparison);
+    assert_non_null(strstr(table, "target: validation perplexity"));
+    free(table);
+    ps_comparison_destroy(comparison);
+}
+
 /* A run whose text has other words when it is to go on would read every sentence as something else. */
 static void test_changed_words(void **state) {
     (void)state;
@@ -247,8 +297,8 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts), cmocka_unit_test(test_learning),
-                                       cmocka_unit_test(test_bleu), cmocka_unit_test(test_bleu_wishes),
-                                       cmocka_unit_test(test_changed_words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts),       cmocka_unit_test(test_learning),
+                                       cmocka_unit_test(test_bleu),       cmocka_unit_test(test_bleu_wishes),
+                                       cmocka_unit_test(test_perplexity), cmocka_unit_test(test_changed_words)};
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

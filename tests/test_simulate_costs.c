@@ -16,7 +16,8 @@ static const struct layer_times measured = {.forward_s = 1,
                                             .apart_input_s = 0.015625,
                                             .apart_s = 0.0625,
                                             .update_predict_s = 0.375,
-                                            .predict_s = 0.03125};
+                                            .predict_s = 0.03125,
+                                            .update_aside_s = 0.4375};
 
 static struct ps_simulation_info simulate(const struct layer_times *times, const char *schedule, const char *weights,
                                           int workers, int micro_batches, int batches) {
@@ -75,6 +76,10 @@ static void test_predictions(void **state) {
     assert_seconds(steady_s(&measured, "pipeoptim"), work_s + measured.update_predict_s);
     assert_seconds(steady_s(&assumed, "pipeoptim"), work_s + PROFILE_UPDATE_PREDICT_COST * measured.update_s);
     assert_seconds(steady_s(&measured, "latest"), work_s + measured.update_s);
+    /* The first worker keeps old versions, so that its updates write into other blocks. */
+    assert_seconds(steady_s(&measured, "stash"), work_s + measured.update_aside_s);
+    assumed.update_aside_s = 0;
+    assert_seconds(steady_s(&assumed, "stash"), work_s + measured.update_s);
 }
 
 /* Three stages that run one after the other, each on a worker of its own or all on one. */
@@ -110,6 +115,41 @@ static void test_cuts(void **state) {
     (void)state;
     assert_seconds(handed_over_s(1), 6 + 2 * 0.25);
     assert_seconds(handed_over_s(3), 6 + 2 * 0.25 + 3 * (0.0625 + 0.03125));
+}
+
+/* One stage on two workers, a micro-batch each: over a link of its own, or in the memory that they share. */
+static double summed_s(double bandwidth_bytes_per_s) {
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    struct ps_cluster *cluster;
+    struct ps_simulation *simulation;
+    struct ps_cluster_options options = {.workers = 2, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+    const int workers[] = {0, 1};
+    assert_ok(profile_create(1, 1, &profile, &test_error));
+    struct layer_cost *layer = &profile->tables[0].layers[0];
+    layer->time = (struct layer_times){.forward_s = 1, .backward_weight_s = 2, .update_s = 0.25};
+    layer->sum_s = 0.125;
+    layer->size.parameter_bytes = 1000;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(plan_create(2, 1, &plan, &test_error));
+    strcpy(plan->schedule, "gpipe");
+    strcpy(plan->weights, "sync");
+    plan->micro_batches = 2;
+    assert_ok(plan_stage_workers(plan, 0, workers, 2, workers, 2, &test_error));
+    plan->stages[0].first = plan->stages[0].last = 0;
+    assert_ok(ps_simulate(plan, profile, cluster, 1, &simulation, &test_error));
+    double makespan_s = ps_simulation_info(simulation).makespan_s;
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    return makespan_s;
+}
+
+static void test_sums(void **state) {
+    (void)state;
+    assert_seconds(summed_s(0), 3 + 2 * 0.125 + 0.25);
+    assert_seconds(summed_s(1000), 3 + 2 * 0.5 + 0.25);
 }
 
 /* Two stages on one worker, each a layer of 8 bytes of parameters, with as many of gradients. */
@@ -154,6 +194,7 @@ static void test_fast_memory_is_the_workers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_are_added), cmocka_unit_test(test_predictions),
-                                       cmocka_unit_test(test_cuts), cmocka_unit_test(test_fast_memory_is_the_workers)};
+                                       cmocka_unit_test(test_cuts), cmocka_unit_test(test_sums),
+                                       cmocka_unit_test(test_fast_memory_is_the_workers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,8 @@ struct stage_update_times stage_update_times(const struct stage *stage) {
         times.update_s += attributes->update_s;
         times.update_predict_s += attributes->update_predict_s;
         times.predict_s += attributes->predict_s;
+        times.update_aside_s += attributes->update_aside_s;
+        times.sum_s += attributes->sum_s;
     }
     return times;
 }

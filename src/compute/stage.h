@@ -66,7 +66,7 @@ void stage_destroy(struct stage *stage);
 struct stage_sizes stage_sizes(const struct stage *stage);
 /* Of a clock device; 0 otherwise. */
 struct stage_update_times {
-    double update_s, update_predict_s, predict_s;
+    double update_s, update_predict_s, predict_s, update_aside_s, sum_s;
 };
 struct stage_update_times stage_update_times(const struct stage *stage);
 

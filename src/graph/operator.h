@@ -59,7 +59,7 @@ struct attributes {
     float alpha, beta, shift; /* local_response_norm: PyTorch's alpha, beta, k */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     double forward_s, backward_input_s, backward_weight_s, accumulate_s, apart_input_s, apart_s;
-    double update_s, update_predict_s, predict_s;
+    double update_s, update_predict_s, predict_s, update_aside_s, sum_s;
     int64_t value_bytes, parameter_bytes, inner_bytes;
 };
 

@@ -162,10 +162,10 @@ static void run_update(struct bench *bench, int64_t step, enum timing timing, in
     if (bytes == 0) return;
     struct optimizer_call call = {.count = (size_t)bytes / sizeof(float),
                                   .weights = bench->blocks.weights,
-                                  .updated = (float *)bench->blocks.weights,
+                                  .updated = timing == TIME_UPDATE_ASIDE ? bench->predicted : (float *)bench->blocks.weights,
                                   .gradient = bench->blocks.gradients,
                                   .moment = {bench->moment},
-                                  .predicted = timing == TIME_UPDATE ? NULL : bench->predicted,
+                                  .predicted = timing == TIME_UPDATE || timing == TIME_UPDATE_ASIDE ? NULL : bench->predicted,
                                   .step = step};
     double start = clock_now();
     bench->device->class->update(bench->device, bench->rule, &bench->rule->defaults, &call, timing == TIME_PREDICT, 0);
@@ -191,6 +191,7 @@ enum ps_status bench_round(struct bench *bench, int round, int slot, struct ps_e
     run_update(bench, round + 1, TIME_UPDATE, slot);
     run_update(bench, round + 1, TIME_UPDATE_PREDICT, slot);
     run_update(bench, round + 1, TIME_PREDICT, slot);
+    run_update(bench, round + 1, TIME_UPDATE_ASIDE, slot);
     TRY(run_forward(bench, &step, -1, error));
     TRY(run_backward(bench, &step, STAGE_INPUT_APART, TIME_INPUT_HALF, slot, error));
     return run_backward(bench, &step, STAGE_WEIGHTS_APART, TIME_WEIGHTS_HALF, slot, error);

@@ -18,6 +18,7 @@ enum timing {
     TIME_UPDATE,
     TIME_UPDATE_PREDICT, /* with the prediction in the same pass */
     TIME_PREDICT,
+    TIME_UPDATE_ASIDE, /* the new weights in another block */
     TIMINGS
 };
 

@@ -16,10 +16,15 @@ static void add_times(struct layer_times *sum, const struct layer_times *times) 
     sum->apart_s += times->apart_s;
     sum->update_predict_s += times->update_predict_s;
     sum->predict_s += times->predict_s;
+    sum->update_aside_s += times->update_aside_s;
 }
 
 double layer_times_predict(const struct layer_times *times) {
     return times->predict_s > 0 ? times->predict_s : PROFILE_PREDICT_COST * times->update_s;
+}
+
+double layer_times_update_aside(const struct layer_times *times) {
+    return times->update_aside_s > 0 ? times->update_aside_s : times->update_s;
 }
 
 double layer_times_update_predict(const struct layer_times *times) {
@@ -30,6 +35,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     const struct layer_cost *cost = &walk->table->layers[layer];
     add_times(&walk->time, &cost->time);
     add_times(&walk->spill, &cost->spill);
+    walk->sum_s += cost->sum_s;
     walk->parameter_bytes += cost->size.parameter_bytes;
     walk->tied_bytes += cost->size.tied_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
@@ -83,6 +89,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
         .hand_over_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].hand_over_s : 0,
         .take_before_s = walk->first > 0 ? table->layers[walk->first - 1].take_over_s : 0,
         .take_after_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].take_over_s : 0,
+        .sum_s = walk->sum_s,
         .size = {.parameter_bytes = walk->parameter_bytes,
                  .tied_bytes = walk->tied_bytes,
                  .statistics_bytes = walk->statistics_bytes,

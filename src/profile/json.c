@@ -26,25 +26,27 @@ struct cost_field {
     bool required;
 };
 
-static const struct cost_field time_fields[] = {
-    TIME_FIELD(forward_s, true), TIME_FIELD(backward_input_s, true),  TIME_FIELD(backward_weight_s, true),
-    TIME_FIELD(update_s, false), TIME_FIELD(accumulate_s, false),     TIME_FIELD(apart_input_s, false),
-    TIME_FIELD(apart_s, false),  TIME_FIELD(update_predict_s, false), TIME_FIELD(predict_s, false)};
+static const struct cost_field time_fields[] = {TIME_FIELD(forward_s, true),         TIME_FIELD(backward_input_s, true),
+                                                TIME_FIELD(backward_weight_s, true), TIME_FIELD(update_s, false),
+                                                TIME_FIELD(accumulate_s, false),     TIME_FIELD(apart_input_s, false),
+                                                TIME_FIELD(apart_s, false),          TIME_FIELD(update_predict_s, false),
+                                                TIME_FIELD(predict_s, false),        TIME_FIELD(update_aside_s, false)};
 static const struct cost_field spread_fields[] = {
-    SPREAD_FIELD(forward_s), SPREAD_FIELD(backward_input_s), SPREAD_FIELD(backward_weight_s),
-    SPREAD_FIELD(update_s),  SPREAD_FIELD(accumulate_s),     SPREAD_FIELD(apart_input_s),
-    SPREAD_FIELD(apart_s),   SPREAD_FIELD(update_predict_s), SPREAD_FIELD(predict_s)};
+    SPREAD_FIELD(forward_s),    SPREAD_FIELD(backward_input_s), SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s),
+    SPREAD_FIELD(accumulate_s), SPREAD_FIELD(apart_input_s),    SPREAD_FIELD(apart_s),           SPREAD_FIELD(update_predict_s),
+    SPREAD_FIELD(predict_s),    SPREAD_FIELD(update_aside_s)};
 static const struct cost_field spill_fields[] = {
-    SPILL_FIELD(forward_s), SPILL_FIELD(backward_input_s), SPILL_FIELD(backward_weight_s),
-    SPILL_FIELD(update_s),  SPILL_FIELD(accumulate_s),     SPILL_FIELD(apart_input_s),
-    SPILL_FIELD(apart_s),   SPILL_FIELD(update_predict_s), SPILL_FIELD(predict_s)};
+    SPILL_FIELD(forward_s),    SPILL_FIELD(backward_input_s), SPILL_FIELD(backward_weight_s), SPILL_FIELD(update_s),
+    SPILL_FIELD(accumulate_s), SPILL_FIELD(apart_input_s),    SPILL_FIELD(apart_s),           SPILL_FIELD(update_predict_s),
+    SPILL_FIELD(predict_s),    SPILL_FIELD(update_aside_s)};
 static const struct cost_field size_fields[] = {
     SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false), SIZE_FIELD(tied_bytes, false),
     SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),      SIZE_FIELD(stash_bytes, true),
     SIZE_FIELD(tail_bytes, false),     SIZE_FIELD(delta_bytes, false),      SIZE_FIELD(workspace_bytes, false)};
-static const struct cost_field cut_fields[] = {{"hand_over_s", offsetof(struct layer_cost, hand_over_s), false},
-                                               {"take_over_s", offsetof(struct layer_cost, take_over_s), false}};
-enum { CUTS = 2, TIMES = 9, SIZES = sizeof size_fields / sizeof size_fields[0] };
+static const struct cost_field shared_fields[] = {{"hand_over_s", offsetof(struct layer_cost, hand_over_s), false},
+                                                  {"take_over_s", offsetof(struct layer_cost, take_over_s), false},
+                                                  {"sum_s", offsetof(struct layer_cost, sum_s), false}};
+enum { SHARED = 3, TIMES = 10, SIZES = sizeof size_fields / sizeof size_fields[0] };
 
 /* ----------------------------------------------------------------- reading */
 
@@ -62,12 +64,12 @@ static enum ps_status read_name(const struct json_place *place, const char *fiel
 }
 
 static enum ps_status read_layer(const struct json_place *place, struct layer_cost *layer, struct ps_error *error) {
-    const char *fields[2 + 3 * TIMES + CUTS + SIZES] = {"name", "kind"};
+    const char *fields[2 + 3 * TIMES + SHARED + SIZES] = {"name", "kind"};
     size_t count = 2;
     for (int f = 0; f < TIMES; f++) fields[count++] = time_fields[f].name;
     for (int f = 0; f < TIMES; f++) fields[count++] = spread_fields[f].name;
     for (int f = 0; f < TIMES; f++) fields[count++] = spill_fields[f].name;
-    for (int f = 0; f < CUTS; f++) fields[count++] = cut_fields[f].name;
+    for (int f = 0; f < SHARED; f++) fields[count++] = shared_fields[f].name;
     for (int f = 0; f < SIZES; f++) fields[count++] = size_fields[f].name;
     TRY(json_object_fields(place, fields, count, error));
     TRY(read_name(place, "name", true, layer->name, sizeof layer->name, error));
@@ -81,9 +83,9 @@ static enum ps_status read_layer(const struct json_place *place, struct layer_co
         TRY(json_get_number(place, spill_fields[f].name, false, 0, PROFILE_TIME_MAX, (double *)(base + spill_fields[f].offset),
                             error));
     }
-    for (int f = 0; f < CUTS; f++)
-        TRY(json_get_number(place, cut_fields[f].name, false, 0, PROFILE_TIME_MAX, (double *)(base + cut_fields[f].offset),
-                            error));
+    for (int f = 0; f < SHARED; f++)
+        TRY(json_get_number(place, shared_fields[f].name, false, 0, PROFILE_TIME_MAX,
+                            (double *)(base + shared_fields[f].offset), error));
     layer->size.value_bytes = layer->size.delta_bytes = -1;
     for (int f = 0; f < SIZES; f++)
         TRY(json_get_integer(place, size_fields[f].name, size_fields[f].required, 0, PROFILE_BYTES_MAX,
@@ -277,7 +279,7 @@ static json_t *layer_json(const struct layer_cost *layer, bool spills) {
     put_times(object, layer, time_fields, TIMES);
     if (measured) put_times(object, layer, spread_fields, TIMES);
     if (spills) put_times(object, layer, spill_fields, TIMES);
-    if (layer->hand_over_s > 0 || layer->take_over_s > 0) put_times(object, layer, cut_fields, CUTS);
+    if (layer->hand_over_s > 0 || layer->take_over_s > 0 || layer->sum_s > 0) put_times(object, layer, shared_fields, SHARED);
     for (int f = 0; f < SIZES; f++)
         json_object_set_new(object, size_fields[f].name, json_integer(*(const int64_t *)(base + size_fields[f].offset)));
     return object;

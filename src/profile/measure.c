@@ -81,8 +81,9 @@ static void summarize(const struct bench *bench, int l, struct layer_cost *cost)
         double *time, *spread;
     } updates[] = {{TIME_UPDATE, &time->update_s, &spread->update_s},
                    {TIME_UPDATE_PREDICT, &time->update_predict_s, &spread->update_predict_s},
-                   {TIME_PREDICT, &time->predict_s, &spread->predict_s}};
-    for (int u = 0; u < 3; u++) {
+                   {TIME_PREDICT, &time->predict_s, &spread->predict_s},
+                   {TIME_UPDATE_ASIDE, &time->update_aside_s, &spread->update_aside_s}};
+    for (int u = 0; u < 4; u++) {
         struct figure figure = figure_of(bench, l, updates[u].timing);
         *updates[u].time = figure.s;
         *updates[u].spread = figure.spread_s;
@@ -128,9 +129,9 @@ static double medians_s(const struct bench *bench) {
 }
 
 static void scale(struct layer_times *times, double factor) {
-    double *all[] = {&times->forward_s, &times->backward_input_s, &times->backward_weight_s,
-                     &times->update_s,  &times->accumulate_s,     &times->apart_input_s,
-                     &times->apart_s,   &times->update_predict_s, &times->predict_s};
+    double *all[] = {&times->forward_s,    &times->backward_input_s, &times->backward_weight_s, &times->update_s,
+                     &times->accumulate_s, &times->apart_input_s,    &times->apart_s,           &times->update_predict_s,
+                     &times->predict_s,    &times->update_aside_s};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) *all[i] *= factor;
 }
 
@@ -158,11 +159,15 @@ static enum ps_status record_sizes(const struct bench *bench, struct cost_table 
     return status;
 }
 
-/* What the cuts cost. */
-static enum ps_status summarize_cuts(const struct bench *bench, bool several, struct cost_table *table,
-                                     struct ps_error *error) {
+/* What the cuts cost, and sums over replicas. */
+static enum ps_status summarize_shared(const struct bench *bench, bool several, struct cost_table *table,
+                                       struct ps_error *error) {
     struct hand_over_rates rates;
     TRY(hand_over_measure(several, &rates, error));
+    for (int l = 0; l < table->layer_count; l++) {
+        const struct layer_sizes *size = &table->layers[l].size;
+        table->layers[l].sum_s = (double)(size->parameter_bytes + size->statistics_bytes) * rates.copy;
+    }
     for (int l = 0; l + 1 < table->layer_count; l++) {
         struct layer_cost *layer = &table->layers[l];
         double copied = (double)stage_copied_bytes(bench->graph, bench->samples, l), all = (double)layer->size.output_bytes;
@@ -227,7 +232,7 @@ static enum ps_status measure_size(const struct bench *all, int others, int warm
         bench_close(&bench);
     }
     free(input);
-    return status == PS_OK ? summarize_cuts(all, others > 0, table, error) : status;
+    return status == PS_OK ? summarize_shared(all, others > 0, table, error) : status;
 }
 
 static int compare_ints(const void *a, const void *b) {

@@ -23,6 +23,8 @@ static struct attributes layer_attributes(const struct cost_table *table, int la
         .update_s = time.update_s,
         .update_predict_s = layer_times_update_predict(&time),
         .predict_s = layer_times_predict(&time),
+        .update_aside_s = layer_times_update_aside(&time),
+        .sum_s = cost->sum_s,
         .value_bytes = cost->size.output_bytes,
         .parameter_bytes = cost->size.parameter_bytes,
         .inner_bytes = inner > 0 ? inner : 0,

@@ -19,14 +19,16 @@ struct layer_times {
     double apart_s;          /* and that of the weights */
     double update_predict_s; /* a step, and the prediction of weights in the same pass */
     double predict_s;        /* a prediction alone */
+    double update_aside_s;   /* a step that writes the new weights elsewhere and leaves the old ones as they are */
 };
 
-/* Where nobody measured them: a prediction alone reads and writes about as much as an update; fused with it, it only writes one more
- * block. */
+/* Where nobody measured them: a prediction alone reads and writes about as much as an update, and an update aside as one in place;
+ * fused with it, a prediction only writes one more block. */
 #define PROFILE_PREDICT_COST 1.0
 #define PROFILE_UPDATE_PREDICT_COST 1.25
 double layer_times_predict(const struct layer_times *times);
 double layer_times_update_predict(const struct layer_times *times);
+double layer_times_update_aside(const struct layer_times *times);
 
 struct layer_cost {
     char name[64], kind[32];
@@ -38,6 +40,8 @@ struct layer_cost {
         hand_over_s; /* a forward takes that longer whose stage ends here: what crosses is copied where layers here read it, too */
     double
         take_over_s; /* forward and backward of both stages take that longer where they are on different cores of one machine */
+    double
+        sum_s; /* a replica's gradients and statistics added to the others' in memory that they share, and the sum copied back */
 };
 
 struct cost_table {
@@ -104,6 +108,7 @@ struct stage_cost {
         spill; /* what `time` grows by where it is the worker's other stages that exceed the fast memory; else 0 */
     int64_t fast_memory_bytes;                       /* 0: there is none */
     double hand_over_s, take_before_s, take_after_s; /* of the cuts at its ends; not in `time`: see stage_hand_over */
+    double sum_s;                                    /* of its layers */
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
 /* The fast memory holds weights and gradients of all that a worker has. Whether these parameters are too large for it, so that layers
@@ -125,6 +130,7 @@ struct stage_walk {
     const struct cost_table *table;
     int first, last;
     struct layer_times time, spill;
+    double sum_s;
     int64_t parameter_bytes, tied_bytes, statistics_bytes, stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */

@@ -67,6 +67,12 @@ struct sum_group programs_sum_group(const struct ps_programs *programs, int stag
         .stages = {0, last}, .stage_count = 2, .size = programs_replicas(programs, 0) + programs_replicas(programs, last)};
 }
 
+double sum_group_share(const struct sum_group *group, const struct stage_sizes *size) {
+    int64_t all = size->parameter_bytes + size->statistics_bytes;
+    bool tie_alone = group->stage_count == 2 && group->size == 2;
+    return tie_alone && all > 0 ? (double)size->tied_bytes / (double)all : 1;
+}
+
 int programs_round(const struct ps_programs *programs, int stage) {
     return programs->flush ? 1 : programs_replicas(programs, stage);
 }

@@ -176,6 +176,8 @@ struct sum_group {
     int number, stages[2], stage_count, size;
 };
 struct sum_group programs_sum_group(const struct ps_programs *programs, int stage);
+/* Of a stage's gradients and statistics the share that is added up: two stages with a part each have only what they share in common. */
+double sum_group_share(const struct sum_group *group, const struct stage_sizes *size);
 /* Does the stage add gradients up before it updates? */
 static inline bool programs_sums(const struct ps_programs *programs, int stage) {
     return programs_sum_group(programs, stage).size > 1;

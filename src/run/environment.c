@@ -144,6 +144,25 @@ static void note_sum(struct crew *crew, struct worker *worker, const struct work
         worker->device, crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0));
 }
 
+static void remember(struct worker *worker, const struct timeline_event *event) {
+    struct recorder *recorder = &worker->recorder;
+    if (recorder->events) recorder->events[recorder->count++ % recorder->capacity] = *event;
+}
+
+/* When the gradients that the update takes were added up: from when the worker came until the last one had. */
+static void remember_sum(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                         const struct instruction *update) {
+    if (!worker->recorder.events || !programs_sums(crew->segment.programs, stage->number)) return;
+    double settled_s = crew->transport_class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0);
+    double until_s = fmin(fmax(settled_s, stage->sum_until_s), worker->started_s);
+    remember(worker, &(struct timeline_event){
+                         .instruction = instruction_make(OP_AR, update->stage, update->micro_batch),
+                         .worker = worker->number,
+                         .start_s = stage->sum_from_s - crew->segment_started_s,
+                         .end_s = fmax(until_s, stage->sum_from_s) - crew->segment_started_s,
+                     });
+}
+
 /* Now, by the time that the worker's device keeps. */
 static double device_now(const struct worker *worker) {
     return worker->device->class->done_at ? worker->device->class->done_at(worker->device) : clock_now();
@@ -259,6 +278,7 @@ static enum ps_status reduce(void *context, int number, const struct instruction
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
     const struct stage_tie *tie = &stage->update.tie;
+    struct sum_group group = programs_sum_group(programs, instruction->stage);
     struct transport_share share = {
         .tied = tie->count > 0 ? stage->gradients + (tie->owner >= 0 ? tie->owner : tie->use) : NULL,
         .tied_count = (size_t)tie->count,
@@ -266,10 +286,13 @@ static enum ps_status reduce(void *context, int number, const struct instruction
         .gradient_count = crew->real ? stage->update.count : 0,
         .empty = !stage->accumulating,
         .scale = 1.0f / (float)(left < round ? left : round),
+        .takes_s = group.size * stage->update.times.sum_s * sum_group_share(&group, &stage->sizes),
         .statistics = stage->statistics,
         .statistics_count = crew->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
     };
+    stage->sum_from_s = clock_now();
     crew->transport_class->reduce(crew->transport, stage->part, &share, device_now(worker));
+    stage->sum_until_s = clock_now();
     return PS_OK;
 }
 
@@ -312,6 +335,7 @@ static enum ps_status update(void *context, int number, const struct instruction
     struct worker *worker = &crew->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     note_sum(crew, worker, stage);
+    remember_sum(crew, worker, stage, instruction);
     note_arrivals(crew, worker, stage, instruction);
     float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
     update_rule_apply(crew->rule, worker->device, &stage->update, stage->weights[instruction->slot],
@@ -379,14 +403,12 @@ static void after(void *context, int number, const struct instruction *instructi
     if (!crew->segment.training || !instruction_computes(instruction)) return;
     double now = clock_now();
     worker->busy_s += now - worker->started_s;
-    struct recorder *recorder = &worker->recorder;
-    if (!recorder->events) return;
-    recorder->events[recorder->count++ % recorder->capacity] = (struct timeline_event){
-        .instruction = *instruction,
-        .worker = number,
-        .start_s = worker->started_s - crew->segment_started_s,
-        .end_s = now - crew->segment_started_s,
-    };
+    remember(worker, &(struct timeline_event){
+                         .instruction = *instruction,
+                         .worker = number,
+                         .start_s = worker->started_s - crew->segment_started_s,
+                         .end_s = now - crew->segment_started_s,
+                     });
 }
 
 struct environment crew_environment(struct crew *crew) {

@@ -16,11 +16,13 @@ enum { GHOST_TAG = 30000 };
 /* Where a stage only runs forwards there is no state of an optimizer. */
 static int moments_of(const struct worker_stage *stage, int moments) { return stage->slots.forward_only ? 0 : moments; }
 
-/* Floats of a stage as it travels; `moments` of its parameters follow parameters and statistics. */
-static size_t travelling_floats(const struct worker_stage *stage, int moments) {
+/* Floats of a stage as it travels; `moments` of its parameters follow parameters and statistics. `tied`: also what is another
+ * stage's, which is in no file of its own. */
+static size_t travelling_floats(const struct worker_stage *stage, int moments, bool tied) {
     size_t all = 0, trained = 0;
     for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
         const struct parameter *parameter = stage_parameter(stage->stage, i);
+        if (parameter->tied && !tied) continue;
         all += (size_t)shape_elements(&parameter->shape);
         if (!parameter->statistic) trained += (size_t)shape_elements(&parameter->shape);
     }
@@ -29,11 +31,11 @@ static size_t travelling_floats(const struct worker_stage *stage, int moments) {
 
 /* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL:
  * parameters alone. Returns the end of what was packed. */
-static enum ps_status convert(struct worker_stage *stage, bool pack, float *weights, float *statistics, float **place,
-                              struct ps_error *error) {
+static enum ps_status convert(struct worker_stage *stage, bool pack, bool tied, float *weights, float *statistics,
+                              float **place, struct ps_error *error) {
     for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
         const struct parameter *parameter = stage_parameter(stage->stage, i);
-        if (parameter->statistic && !statistics) continue;
+        if ((parameter->statistic && !statistics) || (parameter->tied && !tied)) continue;
         if (pack)
             TRY(stage_export(stage->stage, i, weights, statistics, *place, error));
         else
@@ -44,15 +46,15 @@ static enum ps_status convert(struct worker_stage *stage, bool pack, float *weig
 }
 
 static enum ps_status convert_all(struct worker_stage *stage, int moments, bool pack, float *block, struct ps_error *error) {
-    TRY(convert(stage, pack, stage->weights[0], stage->statistics, &block, error));
+    TRY(convert(stage, pack, true, stage->weights[0], stage->statistics, &block, error));
     for (int m = 0; m < moments_of(stage, moments); m++)
-        TRY(convert(stage, pack, stage->update.moment[m], NULL, &block, error));
+        TRY(convert(stage, pack, true, stage->update.moment[m], NULL, &block, error));
     return PS_OK;
 }
 
 static enum ps_status move_stage(struct crew *crew, struct worker_stage *stage, int peer, int moments, bool gives,
                                  struct ps_error *error) {
-    size_t floats = travelling_floats(stage, moments);
+    size_t floats = travelling_floats(stage, moments, true);
     float *block = malloc((floats + 1) * sizeof *block);
     if (!block) return error_memory(error, "weights on their way", floats * sizeof *block);
     enum ps_status status = gives ? convert_all(stage, moments, true, block, error) : PS_OK;
@@ -120,16 +122,16 @@ static enum ps_status pack(struct worker_stage *stage, int moments, struct memor
                            struct ps_error *error) {
     *out = (struct travelling){0};
     if (stage->replica > 0) return PS_OK;
-    size_t all = travelling_floats(stage, 0), both = travelling_floats(stage, moments);
+    size_t all = travelling_floats(stage, 0, false), both = travelling_floats(stage, moments, false);
     if (stage->forward) {
         float *place = out->weights = memory_block_carve(memory, all * sizeof *place);
         out->weights_bytes = all * sizeof *place;
-        TRY(convert(stage, true, stage->weights[0], stage->statistics, &place, error));
+        TRY(convert(stage, true, false, stage->weights[0], stage->statistics, &place, error));
     }
     if (both > all) {
         float *place = out->moments = memory_block_carve(memory, (both - all) * sizeof *place);
         out->moments_bytes = (both - all) * sizeof *place;
-        for (int m = 0; m < moments; m++) TRY(convert(stage, true, stage->update.moment[m], NULL, &place, error));
+        for (int m = 0; m < moments; m++) TRY(convert(stage, true, false, stage->update.moment[m], NULL, &place, error));
     }
     return PS_OK;
 }
@@ -140,7 +142,7 @@ static enum ps_status take_room(struct crew *crew, int moments, struct ps_error 
     if (crew->travelling.base) return PS_OK;
     for (int i = 0; i < worker->stage_count; i++) {
         const struct worker_stage *stage = &worker->stages[i];
-        bytes += memory_align(travelling_floats(stage, moments) * sizeof(float)) + 2 * MEMORY_ALIGNMENT;
+        bytes += memory_align(travelling_floats(stage, moments, false) * sizeof(float)) + 2 * MEMORY_ALIGNMENT;
     }
     TRY(memory_block_take(&crew->travelling, bytes, "weights on their way", error));
     memory_block_touch(&crew->travelling);

@@ -28,21 +28,56 @@ static double window_start(const struct crew *crew, int most) {
     return start_s;
 }
 
-/* What each worker's blocks take; 0 of one that is in another process. */
-static enum ps_status note_memory(const struct crew *crew, struct timeline *timeline, struct ps_error *error) {
+/* What each worker's blocks take. */
+static enum ps_status note_memory(const struct crew *crew, const struct ps_run_worker *figures, struct timeline *timeline,
+                                  struct ps_error *error) {
     timeline->memory_bytes = calloc((size_t)crew->worker_count, sizeof *timeline->memory_bytes);
     if (!timeline->memory_bytes)
         return error_memory(error, "a trace", (size_t)crew->worker_count * sizeof *timeline->memory_bytes);
-    for (int number = 0; number < crew->worker_count; number++)
-        timeline->memory_bytes[number] = worker_memory_taken(&crew->workers[number]);
+    for (int number = 0; number < crew->worker_count; number++) timeline->memory_bytes[number] = figures[number].measured_bytes;
     return PS_OK;
 }
 
-enum ps_status trace_collect(const struct crew *crew, int most, struct timeline *out, struct ps_error *error) {
+/* The worker of the part that a ring would send to: the group's next that updates, or its first. */
+static int next_in_group(const struct ps_programs *programs, const struct sum_group *group, int part) {
+    int first = NO_PART;
+    bool passed = false;
+    for (int s = 0; s < group->stage_count; s++)
+        for (int p = programs->first_part[group->stages[s]]; p < programs->first_part[group->stages[s] + 1]; p++) {
+            if (!programs->parts[p].backward) continue;
+            if (passed) return programs->parts[p].worker;
+            if (first == NO_PART) first = p;
+            passed = p == part;
+        }
+    return programs->parts[first].worker;
+}
+
+/* A sum as it is drawn of simulated runs: from each part to the next, what a ring would carry. */
+static enum ps_status add_sum(const struct crew *crew, const struct ps_programs *programs, const struct timeline_event *event,
+                              struct timeline *timeline, struct ps_error *error) {
+    int stage = event->instruction.stage;
+    struct sum_group group = programs_sum_group(programs, stage);
+    const struct stage_sizes *size = &crew->sizes[stage];
+    double bytes = (double)(size->parameter_bytes + size->statistics_bytes) * sum_group_share(&group, size);
+    return timeline_add_transfer(
+        timeline,
+        &(struct timeline_transfer){.from = event->worker,
+                                    .to = next_in_group(programs, &group, programs_part(programs, event->worker, stage)),
+                                    .stage = stage,
+                                    .micro_batch = event->instruction.micro_batch,
+                                    .traffic = TRAFFIC_SUM,
+                                    .bytes = (int64_t)(2 * (group.size - 1) * bytes / group.size),
+                                    .start_s = event->start_s,
+                                    .end_s = event->end_s},
+        error);
+}
+
+enum ps_status trace_collect(const struct crew *crew, const struct ps_programs *programs, const struct ps_run_worker *figures,
+                             int most, struct timeline *out, struct ps_error *error) {
     struct timeline timeline = {
         .workers = crew->worker_count, .batches = crew->recorded_batches, .micro_batches = crew->recorded_micro_batches};
     double start_s = window_start(crew, most);
-    enum ps_status status = note_memory(crew, &timeline, error);
+    enum ps_status status = note_memory(crew, figures, &timeline, error);
     for (int number = 0; number < crew->worker_count; number++) {
         const struct recorder *recorder = &crew->workers[number].recorder;
         for (int64_t i = recorder->count - remembered(recorder, recorder->capacity); status == PS_OK && i < recorder->count;
@@ -51,7 +86,8 @@ enum ps_status trace_collect(const struct crew *crew, int most, struct timeline 
             if (event.start_s < start_s) continue;
             event.start_s -= start_s;
             event.end_s -= start_s;
-            status = timeline_add(&timeline, &event, error);
+            status = event.instruction.op == OP_AR ? add_sum(crew, programs, &event, &timeline, error)
+                                                   : timeline_add(&timeline, &event, error);
         }
     }
     if (status != PS_OK) {

@@ -110,12 +110,14 @@ static enum ps_status run_segment(struct trainer *trainer, struct ps_error *erro
 
 static enum ps_status write_traces(const struct trainer *trainer, struct ps_error *error) {
     if (!trainer->options.trace || trainer->crew->recorded_batches == 0) return PS_OK;
+    const struct ps_programs *programs = trainer->programs.entries[0].programs;
     struct timeline trace = {0}, picture = {0};
     char title[256];
     snprintf(title, sizeof title, "%s: %s, %s, %d workers, measured", trainer->job.plan->model, trainer->job.plan->schedule,
              trainer->job.plan->weights, trainer->job.plan->workers);
-    enum ps_status status = trace_collect(trainer->crew, TRACE_COMPUTATIONS, &trace, error);
-    if (status == PS_OK) status = trace_collect(trainer->crew, PICTURE_COMPUTATIONS, &picture, error);
+    enum ps_status status = trace_collect(trainer->crew, programs, trainer->run->worker, TRACE_COMPUTATIONS, &trace, error);
+    if (status == PS_OK)
+        status = trace_collect(trainer->crew, programs, trainer->run->worker, PICTURE_COMPUTATIONS, &picture, error);
     if (status == PS_OK) status = run_directory_write_timelines(&trainer->directory, &trace, &picture, title, error);
     timeline_free(&trace);
     timeline_free(&picture);

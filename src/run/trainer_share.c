@@ -282,9 +282,17 @@ static enum ps_status take_events(struct trainer *trainer, int rank, const struc
     return PS_OK;
 }
 
+/* Of stages that run elsewhere, as the profile says. */
+static void fill_in_sizes(struct trainer *trainer) {
+    const struct ps_plan *plan = trainer->job.plan;
+    for (int s = 0; s < plan->stage_count && trainer->job.sizes; s++)
+        if (trainer->crew->sizes[s].parameter_bytes == 0) trainer->crew->sizes[s] = trainer->job.sizes[s];
+}
+
 enum ps_status trainer_share_figures(struct trainer *trainer, struct ps_error *error) {
     struct processes *processes = processes_of(trainer);
     if (processes->rank > 0) return give_figures(trainer, error);
+    fill_in_sizes(trainer);
     for (int rank = 1; rank < processes->count; rank++) {
         struct figures figures;
         void *data = NULL;

@@ -43,7 +43,8 @@ struct transport_share {
     float scale;           /* the sum is multiplied by it; the same for all */
     float *statistics;     /* running statistics: each replica gets their mean */
     size_t statistics_count;
-    float *tied; /* the gradient of what the two stages share, in `gradients`; NULL: they share nothing */
+    double takes_s; /* so long the sum takes of workers whose devices only wait */
+    float *tied;    /* the gradient of what the two stages share, in `gradients`; NULL: they share nothing */
     size_t tied_count;
 };
 

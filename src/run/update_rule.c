@@ -261,7 +261,8 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
         call.predicted = predicted;
         call.ahead = look_ahead(rule, state, ahead);
     }
-    double seconds = predicted ? state->times.update_predict_s : state->times.update_s;
+    const struct stage_update_times *times = &state->times;
+    double seconds = predicted ? times->update_predict_s : updated != weights ? times->update_aside_s : times->update_s;
     run_rule(state, device, rule->optimizer, &rule->settings, &call, false, seconds);
     if (copies && device->class->real) memcpy(predicted, updated, state->count * sizeof *predicted);
     if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);

@@ -29,7 +29,8 @@ struct worker_stage {
     float **weights; /* by weight slot; between segments slot 0 holds the newest */
     int newest;      /* slot of the newest weights */
     float *gradients, *statistics;
-    bool accumulating; /* gradients hold those of earlier micro-batches of this mini-batch */
+    double sum_from_s, sum_until_s; /* of the last sum over replicas: offered, and given over or, by the last to come, made */
+    bool accumulating;              /* gradients hold those of earlier micro-batches of this mini-batch */
     struct update_state update;
     float **block[BLOCK_KINDS]; /* by kind and slot */
     int32_t **labels;           /* by input slot; last stage only */
@@ -47,7 +48,7 @@ struct worker_data {
 
 enum { WORKER_DATA_TRAIN, WORKER_DATA_VALID, WORKER_DATA_KINDS };
 
-/* When each of the last computations ran: a ring. */
+/* When each of the last computations ran, and each sum over replicas, by the instruction that offers it: a ring. */
 struct recorder {
     struct timeline_event *events; /* NULL: nobody asked for them */
     int capacity;

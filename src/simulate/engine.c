@@ -21,6 +21,7 @@ static int64_t take_duration(struct engine *engine, int worker, const struct ins
     enum action action = opcode_table[instruction->op].action;
     if (action == ACTION_UPDATE) part->accumulating = false;
     if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return part->update_and_predict;
+    if (action == ACTION_UPDATE && instruction->to != instruction->slot) return part->update_aside;
     if (!instruction_adds_gradients(instruction)) return part->duration[action];
     int64_t duration = part->duration[action] + (part->accumulating ? part->accumulate : 0);
     part->accumulating = true;

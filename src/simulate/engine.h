@@ -63,16 +63,17 @@ struct engine_ring {
     int64_t bytes;    /* that one part sends the next in all steps */
     int offered;      /* parts that wait for the others */
     int64_t duration; /* of a sum */
+    bool in_place;    /* without links: by whoever comes last, in memory that all share */
 };
 
 /* What one worker holds of a stage. */
 struct engine_part {
-    int64_t duration[ACTION_COUNT], update_and_predict; /* ticks */
-    int64_t accumulate;                                 /* what adding to gradients takes */
-    bool accumulating;                                  /* there are some of this mini-batch */
-    int first_block[BLOCK_PLACES];                      /* into engine.blocks */
-    int slots[BLOCK_PLACES];                            /* of the kinds that travel; 0 of the others */
-    int sum_block;                                      /* NOBODY: its stage adds nothing up */
+    int64_t duration[ACTION_COUNT], update_and_predict, update_aside; /* ticks */
+    int64_t accumulate;                                               /* what adding to gradients takes */
+    bool accumulating;                                                /* there are some of this mini-batch */
+    int first_block[BLOCK_PLACES];                                    /* into engine.blocks */
+    int slots[BLOCK_PLACES];                                          /* of the kinds that travel; 0 of the others */
+    int sum_block;                                                    /* NOBODY: its stage adds nothing up */
 };
 
 struct engine {

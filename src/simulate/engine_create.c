@@ -15,7 +15,7 @@ struct survey {
 };
 
 struct stage_seconds {
-    double action[ACTION_COUNT], update_and_predict, accumulate;
+    double action[ACTION_COUNT], update_and_predict, update_aside, accumulate;
 };
 
 static const struct stage_cost *cost_of(const struct simulation_work *work, const struct part *part) {
@@ -55,6 +55,7 @@ static struct stage_seconds part_seconds(const struct simulation_work *work, con
                    [ACTION_UPDATE] = time->update_s / speed,
                    [ACTION_PREDICT] = layer_times_predict(time) / speed},
         .update_and_predict = layer_times_update_predict(time) / speed,
+        .update_aside = layer_times_update_aside(time) / speed,
         .accumulate = time->accumulate_s / speed,
     };
     return seconds;
@@ -190,6 +191,18 @@ static double ring_seconds(const struct engine *engine, int stage) {
     return 2 * (group.size - 1) * step_s;
 }
 
+/* Without links the last to come adds all blocks up and writes into all. */
+static double sum_seconds(const struct engine *engine, int stage) {
+    struct sum_group group;
+    double ring_s = ring_seconds(engine, stage), each_s = 0;
+    if (ring_s > 0 || !heads_group(engine->work->programs, stage, &group)) return ring_s;
+    for (int s = 0; s < group.stage_count; s++) {
+        const struct stage_cost *cost = &engine->work->costs[group.stages[s]];
+        each_s = fmax(each_s, cost->sum_s * sum_group_share(&group, &cost->size));
+    }
+    return group.size * each_s;
+}
+
 /* An upper bound, from counts and the dearest of each: exactness does not matter. */
 static double longest_run(const struct engine *engine, const struct survey *survey) {
     const struct ps_programs *programs = engine->work->programs;
@@ -198,10 +211,10 @@ static double longest_run(const struct engine *engine, const struct survey *surv
         struct stage_seconds seconds = part_seconds(engine->work, &programs->parts[p]);
         for (int action = 0; action < ACTION_COUNT; action++)
             computation = fmax(computation, seconds.action[action] + seconds.accumulate);
-        computation = fmax(computation, seconds.update_and_predict);
+        computation = fmax(computation, fmax(seconds.update_and_predict, seconds.update_aside));
     }
     for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, channel_seconds(engine, &engine->channels[c]));
-    for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, ring_seconds(engine, stage));
+    for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, sum_seconds(engine, stage));
     return (double)survey->events * computation + 2.0 * (double)survey->sends * transfer + (double)survey->sums * sum;
 }
 
@@ -219,6 +232,7 @@ static void lay_out_part(struct engine *engine, int index) {
     struct stage_seconds seconds = part_seconds(engine->work, &engine->work->programs->parts[index]);
     for (int action = 0; action < ACTION_COUNT; action++) part->duration[action] = ticks(engine, seconds.action[action]);
     part->update_and_predict = ticks(engine, seconds.update_and_predict);
+    part->update_aside = ticks(engine, seconds.update_aside);
     part->accumulate = ticks(engine, seconds.accumulate);
     for (int kind = 0; kind < BLOCK_PLACES; kind++) {
         part->first_block[kind] = engine->block_count;
@@ -309,8 +323,10 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     for (int p = 0; p < programs->part_count; p++) lay_out_part(engine, p);
     for (int c = 0; c < engine->channel_count; c++)
         engine->channels[c].duration = ticks(engine, channel_seconds(engine, &engine->channels[c]));
-    for (int stage = 0; stage < programs->stages; stage++)
-        engine->rings[stage].duration = ticks(engine, ring_seconds(engine, stage));
+    for (int stage = 0; stage < programs->stages; stage++) {
+        engine->rings[stage].duration = ticks(engine, sum_seconds(engine, stage));
+        engine->rings[stage].in_place = ring_seconds(engine, stage) == 0;
+    }
     if (!take_surveyed(engine, &survey)) {
         size_t bytes = (size_t)survey.events * sizeof *engine->timeline.events;
         return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);

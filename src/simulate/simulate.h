@@ -6,7 +6,7 @@
  *   F  the stage's forward         B  its backward by input and by weights         R  as F
  *   I  its backward by input       W  by weights; both with what the halves take longer apart
  *   B and W take accumulate_s longer where they add to the gradients of an earlier micro-batch
- *   U  update_s, with the prediction in the same pass update_predict_s               P  predict_s
+ *   U  update_s, with the prediction in the same pass update_predict_s, into another slot update_aside_s      P  predict_s
  * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers has done with
  * those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction of each pair
  * is a link of its own, unless the cluster says half duplex (the two directions are one) or names a medium (all its pairs are
@@ -22,7 +22,8 @@
  *
  * REDUCE only starts too. The sum over a stage's replicas begins when all have come and the links of the ring, from each to the next,
  * have done with those before it. Of r replicas it takes 2 (r - 1) steps of latency + bytes / r / bandwidth on the slowest of the links
- * (channels of the ring that share a link take turns in each step), and settles all their gradients at its end.
+ * (channels of the ring that share a link take turns in each step), and settles all their gradients at its end. Where there are no links,
+ * workers share a memory: it takes r times sum_s from when the last has come.
  *
  * Without overlap (cluster.overlap false) transfers take the workers' own time: the sender is held up at its SEND, whether or
  * not the other end has come, and the receiver as long when it first needs the block, from the later of its own time and the

@@ -215,11 +215,14 @@ static void add_up(struct engine *engine, const struct sum_group *group, const s
                    int last_block) {
     struct engine_ring *ring = &engine->rings[group->number];
     int64_t start = engine->now;
-    for (int p = 0; p < group->size; p++) start = latest(start, engine->link_free[engine->channels[ring->channel + p].link]);
+    for (int p = 0; p < group->size && !ring->in_place; p++)
+        start = latest(start, engine->link_free[engine->channels[ring->channel + p].link]);
     for (int p = 0; p < group->size; p++) {
         struct engine_channel *channel = &engine->channels[ring->channel + p];
-        engine->link_free[channel->link] = start + ring->duration;
-        keep_busy(engine, channel, ring->duration);
+        if (!ring->in_place) {
+            engine->link_free[channel->link] = start + ring->duration;
+            keep_busy(engine, channel, ring->duration);
+        }
         record_sum(engine, instruction, ring, channel, start);
     }
     for (int s = 0; s < group->stage_count; s++) end_sums(engine, group->stages[s], start + ring->duration, last_block);

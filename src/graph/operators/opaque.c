@@ -9,7 +9,8 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     (void)inputs, (void)input_count;
     const struct attributes *a = attributes;
     if (!(a->forward_s >= 0 && a->backward_input_s >= 0 && a->backward_weight_s >= 0 && a->update_s >= 0 &&
-          a->accumulate_s >= 0 && a->apart_s >= 0 && a->apart_input_s >= 0 && a->update_predict_s >= 0 && a->predict_s >= 0)) {
+          a->accumulate_s >= 0 && a->apart_s >= 0 && a->apart_input_s >= 0 && a->update_predict_s >= 0 && a->predict_s >= 0 &&
+          a->sum_s >= 0 && a->update_aside_s >= 0)) {
         return error_set(error, PS_USAGE, "times of %g, %g, %g and %g s must not be negative", a->forward_s,
                          a->backward_input_s, a->backward_weight_s, a->update_s);
     }

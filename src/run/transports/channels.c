@@ -225,7 +225,7 @@ void channels_reduce(struct transport *transport, int part, const struct transpo
     if (++meeting->came == meeting->size) {
         sum_stages(meeting->shares, meeting->first, meeting->size);
         meeting->came = 0;
-        meeting->settled_at = meeting->when;
+        meeting->settled_at = meeting->when + share->takes_s;
         meeting->over++;
         pthread_cond_broadcast(&meeting->changed);
     }

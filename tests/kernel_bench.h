@@ -1,0 +1,261 @@
+/* One kernel with its memory: a case made concrete, and what a device makes of it. */
+#ifndef PENSTOCK_TESTS_KERNEL_BENCH_H
+#define PENSTOCK_TESTS_KERNEL_BENCH_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "compute/device.h"
+#include "kernel_cases.h"
+#include "support.h"
+
+/* A case made concrete, with data in plain arrays (canonical order): the same for every device. */
+struct problem {
+    struct graph *graph;
+    const struct node *node;
+    bool in_place, relu_follows;
+    int samples, counted;
+    bool training;
+    int64_t inputs[GRAPH_INPUTS_MAX], output, parameters[GRAPH_PARAMETERS_MAX]; /* elements */
+    float *input[GRAPH_INPUTS_MAX], *output_gradient, *parameter[GRAPH_PARAMETERS_MAX];
+    bool statistic[GRAPH_PARAMETERS_MAX];
+    int32_t labels[SAMPLES_MAX * POSITIONS_MAX];
+    struct random_key key;
+};
+
+/* What a device makes of it, in canonical order. */
+struct answer {
+    float *output, *input_gradient[GRAPH_INPUTS_MAX], *gradient[GRAPH_PARAMETERS_MAX], *statistic[GRAPH_PARAMETERS_MAX];
+    double loss;
+    int64_t correct, correct5;
+};
+
+static inline float *new_floats(int64_t count) {
+    float *floats = calloc((size_t)count + 1, sizeof *floats);
+    assert_non_null(floats);
+    return floats;
+}
+
+/* Memory as kernels get it; filled with numbers that are none, to see that all is written. */
+static inline void *new_block(int64_t bytes) {
+    size_t size = memory_align((size_t)bytes + 1);
+    void *block = aligned_alloc(MEMORY_ALIGNMENT, size);
+    assert_non_null(block);
+    memset(block, 0xff, size);
+    return block;
+}
+
+static inline float *random_floats(struct random_key key, int64_t count) {
+    float *floats = new_floats(count);
+    for (int64_t i = 0; i < count; i++) floats[i] = 2 * random_uniform(key, (uint64_t)i) - 1;
+    return floats;
+}
+
+/* All different by at least 0.04, none nearer to 0 than 0.02, in random order. */
+static inline float *spread_floats(struct random_key key, int64_t count) {
+    float *floats = new_floats(count);
+    uint32_t *order = calloc((size_t)count, sizeof *order);
+    assert_non_null(order);
+    random_permutation(key, order, (size_t)count);
+    for (int64_t i = 0; i < count; i++) floats[i] = 0.04f * ((float)order[i] - (float)(count / 2)) + 0.02f;
+    free(order);
+    return floats;
+}
+
+/* Inputs that only say where a sequence is padding. */
+static inline bool is_mask(const struct node *node, int input) {
+    return (node->id == OPERATOR_LSTM && input == 1) || (node->id == OPERATOR_ADDITIVE_ATTENTION && input == 3) ||
+           (node->id == OPERATOR_ATTENTION && input % 2 == 1 && input == node->input_count - 1);
+}
+
+static inline struct problem make_problem(const struct test_case *which, uint64_t number) {
+    struct draw d = {test_key(number), 0};
+    struct builder b = {graph_create(), &test_error};
+    int index = which->build(&b, &d);
+    assert_ok(graph_finish(b.graph, &test_error));
+    const struct graph *g = b.graph;
+    const struct node *node = &g->nodes[index];
+    struct problem p = {.graph = b.graph, .node = node, .training = true, .samples = draw(&d, 1, SAMPLES_MAX)};
+    if (node->id == OPERATOR_BATCH_NORM && p.samples < 2) p.samples = 2;
+    p.counted = p.samples - draw(&d, 0, p.samples - 1);
+    p.in_place = node->root != index;
+    p.relu_follows = index + 1 < g->node_count && g->nodes[index + 1].root == node->root;
+    p.output = p.samples * shape_elements(&node->shape);
+    for (int i = 0; i < node->input_count; i++) {
+        struct random_key key = random_key(number, RANDOM_TEST, test_seed(), (uint64_t)i + 10);
+        p.inputs[i] = p.samples * shape_elements(&g->nodes[node->inputs[i]].shape);
+        p.input[i] = which->spread ? spread_floats(key, p.inputs[i]) : random_floats(key, p.inputs[i]);
+        for (int64_t e = 0; e < p.inputs[i] && node->id == OPERATOR_EMBEDDING; e++)
+            p.input[i][e] = (float)draw(&d, 0, node->attributes.vocabulary - 1);
+        for (int64_t e = 0; e < p.inputs[i] && is_mask(node, i); e++) p.input[i][e] = p.input[i][e] < 0 ? 0 : 5;
+        /* Channels whose values are all but equal have derivatives without bound: every second position is moved away. */
+        int64_t channels = node->id == OPERATOR_BATCH_NORM ? node->shape.dim[0] : INT64_MAX;
+        for (int64_t e = channels; e < p.inputs[i]; e++) p.input[i][e] += e / channels % 2 == 1 ? 3.0f : 0;
+    }
+    for (int i = 0; i < node->parameter_count; i++) {
+        const struct parameter *parameter = &g->parameters[node->parameter_first + i];
+        p.parameters[i] = shape_elements(&parameter->shape);
+        p.parameter[i] = random_floats(random_key(number, RANDOM_TEST, test_seed(), (uint64_t)i + 20), p.parameters[i]);
+        p.statistic[i] = parameter->statistic;
+        for (int64_t e = 0; e < p.parameters[i] && p.statistic[i]; e++) p.parameter[i][e] = fabsf(p.parameter[i][e]) + 0.1f;
+    }
+    p.output_gradient = random_floats(random_key(number, RANDOM_TEST, test_seed(), 30), p.output);
+    int each = (int)(shape_elements(&node->shape) / node->shape.dim[0]), none = each > 1 ? -1 : 0; /* -1: not counted */
+    for (int n = 0; n < SAMPLES_MAX * POSITIONS_MAX && node->id == OPERATOR_CROSS_ENTROPY; n++)
+        p.labels[n] = n < p.counted * each ? draw(&d, none, (int)node->shape.dim[0] - 1) : -12345; /* not looked at */
+    p.key = random_key(number, RANDOM_DROPOUT, 7, 8);
+    return p;
+}
+
+static inline void free_problem(struct problem *p) {
+    for (int i = 0; i < GRAPH_INPUTS_MAX; i++) free(p->input[i]);
+    for (int i = 0; i < GRAPH_PARAMETERS_MAX; i++) free(p->parameter[i]);
+    free(p->output_gradient);
+    graph_destroy(p->graph);
+}
+
+static inline void free_answer(struct answer *a) {
+    free(a->output);
+    for (int i = 0; i < GRAPH_INPUTS_MAX; i++) free(a->input_gradient[i]);
+    for (int i = 0; i < GRAPH_PARAMETERS_MAX; i++) free(a->gradient[i]), free(a->statistic[i]);
+}
+
+static inline float *copy_floats(const float *from, int64_t count) {
+    float *floats = new_floats(count);
+    memcpy(floats, from, (size_t)count * sizeof *floats);
+    return floats;
+}
+
+/* A kernel with its blocks. */
+struct bench {
+    struct kernel *kernel;
+    struct kernel_call call;
+    float *blocks[32]; /* all that was taken */
+    int block_count;
+    float *gradient[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout */
+    double loss;
+    int64_t correct, correct5;
+};
+
+static inline float *take(struct bench *bench, int64_t bytes) {
+    assert_true(bench->block_count < 32);
+    return bench->blocks[bench->block_count++] = new_block(bytes);
+}
+
+static inline float *take_copy(struct bench *bench, const float *from, int64_t count) {
+    float *block = take(bench, count * (int64_t)sizeof *from);
+    memcpy(block, from, (size_t)count * sizeof *from);
+    return block;
+}
+
+static inline void set_up(struct bench *bench, struct device *device, const struct problem *p) {
+    const struct kernel_class *class = device->class->kernels[p->node->id];
+    memset(bench, 0, sizeof *bench);
+    assert_ok(class->create(device, p->graph, p->node, p->samples, p->relu_follows, &bench->kernel, &test_error));
+    assert_ptr_equal(bench->kernel->class, class);
+    assert_int_equal(bench->kernel->samples, p->samples);
+    struct kernel_call *call = &bench->call;
+    for (int i = 0; i < p->node->input_count; i++) call->input[i] = take_copy(bench, p->input[i], p->inputs[i]);
+    call->output = p->in_place ? bench->blocks[0] : take(bench, p->output * 4);
+    call->inner = take(bench, bench->kernel->inner_bytes);
+    call->workspace = take(bench, bench->kernel->workspace_bytes);
+    for (int i = 0; i < p->node->parameter_count; i++) {
+        int64_t bytes = bench->kernel->parameter_bytes[i];
+        if (p->statistic[i]) {
+            assert_int_equal(bytes, p->parameters[i] * 4);
+            call->statistics[i] = take_copy(bench, p->parameter[i], p->parameters[i]);
+            continue;
+        }
+        assert_true(bytes >= p->parameters[i] * 4);
+        float *own = take(bench, bytes);
+        if (class->import != NULL)
+            assert_ok(class->import(bench->kernel, i, p->parameter[i], own, &test_error));
+        else
+            memcpy(own, p->parameter[i], (size_t)bytes);
+        call->weights[i] = own;
+        bench->gradient[i] = take(bench, bytes);
+    }
+    call->labels = p->labels;
+    call->counted = p->counted;
+    call->gradient_scale = 0.25f;
+    call->training = call->update_statistics = p->training;
+    call->key = p->key;
+    call->loss = &bench->loss;
+    call->correct = &bench->correct;
+    call->correct5 = &bench->correct5;
+}
+
+static inline void tear_down(struct bench *bench) {
+    bench->kernel->class->destroy(bench->kernel);
+    for (int i = 0; i < bench->block_count; i++) free(bench->blocks[i]);
+}
+
+static inline void run_forward(struct bench *bench, const struct problem *p, struct answer *answer) {
+    assert_ok(bench->kernel->class->forward(bench->kernel, &bench->call, &test_error));
+    answer->output = copy_floats(bench->call.output, p->output);
+    for (int64_t i = 0; i < p->output && p->relu_follows; i++) {
+        if (bench->kernel->fuses_relu)
+            assert_true(answer->output[i] >= 0);
+        else if (answer->output[i] < 0)
+            answer->output[i] = 0;
+    }
+    for (int i = 0; i < p->node->parameter_count; i++) {
+        if (p->statistic[i]) answer->statistic[i] = copy_floats(bench->call.statistics[i], p->parameters[i]);
+    }
+    answer->loss = bench->loss;
+    answer->correct = bench->correct;
+    answer->correct5 = bench->correct5;
+}
+
+/* Takes away what the operator says that its backward does not read, as a stage does. */
+static inline void hide_unread(struct bench *bench, unsigned flags) {
+    if (!(flags & OPERATOR_USES_INPUT)) memset(bench->call.input, 0, sizeof bench->call.input);
+    if (!(flags & OPERATOR_USES_OUTPUT)) bench->call.output = NULL;
+}
+
+static inline void run_backward(struct bench *bench, const struct problem *p, struct answer *answer) {
+    const struct kernel_class *class = bench->kernel->class;
+    unsigned flags = operator_get(p->node->id)->flags;
+    struct kernel_call *call = &bench->call;
+    hide_unread(bench, flags);
+    float *output_gradient = take_copy(bench, p->output_gradient, p->output);
+    if (!(flags & OPERATOR_LOSS)) call->output_gradient = output_gradient;
+    if (class->backward_shared != NULL) assert_ok(class->backward_shared(bench->kernel, call, &test_error));
+    if (class->backward_weight != NULL) {
+        memcpy(call->gradients, bench->gradient, sizeof call->gradients);
+        assert_ok(class->backward_weight(bench->kernel, call, &test_error));
+        memset(call->gradients, 0, sizeof call->gradients);
+    }
+    for (int i = 0; i < p->node->input_count; i++) {
+        call->input_gradient[i] = p->in_place ? output_gradient : take(bench, p->inputs[i] * 4);
+    }
+    bool has_input = class->backward_input != NULL;
+    if (has_input) assert_ok(class->backward_input(bench->kernel, call, &test_error));
+    for (int i = 0; i < p->node->input_count && has_input; i++) {
+        answer->input_gradient[i] = copy_floats(call->input_gradient[i], p->inputs[i]);
+    }
+    for (int i = 0; i < p->node->parameter_count; i++) {
+        if (p->statistic[i]) continue;
+        answer->gradient[i] = new_floats(p->parameters[i]);
+        if (class->export != NULL) {
+            assert_ok(class->export(bench->kernel, i, bench->gradient[i], answer->gradient[i], &test_error));
+        } else {
+            memcpy(answer->gradient[i], bench->gradient[i], (size_t)p->parameters[i] * 4);
+        }
+    }
+}
+
+static inline struct answer solve(struct device *device, const struct problem *p) {
+    struct bench bench;
+    struct answer answer = {0};
+    set_up(&bench, device, p);
+    run_forward(&bench, p, &answer);
+    if (p->training) run_backward(&bench, p, &answer);
+    tear_down(&bench);
+    return answer;
+}
+
+#endif

@@ -1,0 +1,318 @@
+/* Every operator in small random forms: what the tests of kernels go through. A case builds a graph whose node `node` is looked at. */
+#ifndef PENSTOCK_TESTS_KERNEL_CASES_H
+#define PENSTOCK_TESTS_KERNEL_CASES_H
+
+#include "base/random.h"
+#include "graph/model.h"
+
+enum { REPEATS = 10, SAMPLES_MAX = 5, POSITIONS_MAX = 7 };
+
+/* Draws numbers from a stream one after the other. */
+struct draw {
+    struct random_key key;
+    uint64_t index;
+};
+
+static inline int draw(struct draw *draw, int low, int high) {
+    return low + (int)random_below(draw->key, draw->index++, (uint64_t)(high - low + 1));
+}
+
+static inline int draw_image(struct builder *b, struct draw *d) {
+    return build_input(b, draw(d, 1, 9), draw(d, 3, 9), draw(d, 3, 9));
+}
+
+static inline int add_one(struct builder *b, enum operator_id id, const struct attributes *attributes, int input) {
+    return graph_add(b->graph, id, "node", attributes, &input, 1, b->error);
+}
+
+static inline struct attributes draw_window(struct draw *d) {
+    struct attributes a = {.kernel_h = draw(d, 1, 3), .kernel_w = draw(d, 1, 3), .stride_h = draw(d, 1, 3)};
+    a.stride_w = draw(d, 1, 3);
+    a.pad_h = draw(d, 0, a.kernel_h / 2);
+    a.pad_w = draw(d, 0, a.kernel_w / 2);
+    return a;
+}
+
+static inline int case_convolution(struct builder *b, struct draw *d) {
+    struct attributes a = draw_window(d);
+    a.channels = draw(d, 1, 20);
+    a.bias = draw(d, 0, 1) == 1;
+    return add_one(b, OPERATOR_CONVOLUTION, &a, draw_image(b, d));
+}
+
+static inline int case_groups(struct builder *b, struct draw *d) {
+    struct attributes a = draw_window(d);
+    a.groups = draw(d, 2, 4);
+    a.channels = a.groups * draw(d, 1, 4);
+    a.bias = true;
+    int input = build_input(b, a.groups * draw(d, 1, 4), draw(d, 3, 9), draw(d, 3, 9));
+    return add_one(b, OPERATOR_CONVOLUTION, &a, input);
+}
+
+static inline int case_convolution_relu(struct builder *b, struct draw *d) {
+    int node = case_convolution(b, d);
+    build_relu(b, node, "relu");
+    return node;
+}
+
+static inline int case_linear(struct builder *b, struct draw *d) {
+    struct attributes a = {.channels = draw(d, 1, 40), .bias = draw(d, 0, 1) == 1};
+    return add_one(b, OPERATOR_LINEAR, &a, build_input(b, draw(d, 1, 50), 0, 0));
+}
+
+static inline int case_linear_relu(struct builder *b, struct draw *d) {
+    int node = case_linear(b, d);
+    build_relu(b, node, "relu");
+    return node;
+}
+
+/* Columns of the weights are in another order than the features in memory. */
+static inline int case_linear_flattened(struct builder *b, struct draw *d) {
+    return build_linear(b, build_flatten(b, draw_image(b, d), "flatten"), "node", draw(d, 1, 30));
+}
+
+static inline int case_max_pool(struct builder *b, struct draw *d) {
+    struct attributes a = draw_window(d);
+    return add_one(b, OPERATOR_MAX_POOL, &a, draw_image(b, d));
+}
+
+static inline int case_average_pool(struct builder *b, struct draw *d) {
+    struct attributes a = draw_window(d);
+    a.count_padding = draw(d, 0, 1) == 1;
+    return add_one(b, OPERATOR_AVERAGE_POOL, &a, draw_image(b, d));
+}
+
+static inline int case_max_pool_ceiling(struct builder *b, struct draw *d) {
+    struct attributes a = draw_window(d);
+    a.ceiling = true;
+    return add_one(b, OPERATOR_MAX_POOL, &a, draw_image(b, d));
+}
+
+static inline int case_average_pool_ceiling(struct builder *b, struct draw *d) {
+    struct attributes a = draw_window(d);
+    a.ceiling = true;
+    a.count_padding = draw(d, 0, 1) == 1;
+    return add_one(b, OPERATOR_AVERAGE_POOL, &a, draw_image(b, d));
+}
+
+/* Windows of uneven sizes, and more of them than pixels. */
+static inline int case_adaptive_pool(struct builder *b, struct draw *d) {
+    struct attributes a = {.out_h = draw(d, 1, 7), .out_w = draw(d, 1, 11)};
+    return add_one(b, OPERATOR_AVERAGE_POOL, &a, draw_image(b, d));
+}
+
+static inline int case_response_norm(struct builder *b, struct draw *d) {
+    struct attributes a = {.window = draw(d, 1, 6), .alpha = 0.5f, .beta = draw(d, 0, 1) == 1 ? 0.75f : 0.6f, .shift = 2};
+    return add_one(b, OPERATOR_LOCAL_RESPONSE_NORM, &a, draw_image(b, d));
+}
+
+static inline int case_response_norm_default(struct builder *b, struct draw *d) {
+    return add_one(b, OPERATOR_LOCAL_RESPONSE_NORM, NULL, draw_image(b, d));
+}
+
+static inline int case_global_pool(struct builder *b, struct draw *d) { return build_global_pool(b, draw_image(b, d), "node"); }
+
+static inline int case_relu(struct builder *b, struct draw *d) { return build_relu(b, draw_image(b, d), "node"); }
+
+static inline int case_relu_in_place(struct builder *b, struct draw *d) {
+    int pool = build_max_pool(b, draw_image(b, d), "pool", 1, 1, 0);
+    return build_relu(b, pool, "node");
+}
+
+static inline int case_batch_norm(struct builder *b, struct draw *d) { return build_batch_norm(b, draw_image(b, d), "node"); }
+
+static inline int case_batch_norm_vector(struct builder *b, struct draw *d) {
+    return build_batch_norm(b, build_input(b, draw(d, 1, 20), 0, 0), "node");
+}
+
+static inline int case_batch_norm_relu(struct builder *b, struct draw *d) {
+    int node = case_batch_norm(b, d);
+    build_relu(b, node, "relu");
+    return node;
+}
+
+static inline int case_add(struct builder *b, struct draw *d) {
+    int a = draw_image(b, d), c = build_relu(b, a, "other"), inputs[] = {a, c, a};
+    return graph_add(b->graph, OPERATOR_ADD, "node", NULL, inputs, draw(d, 2, 3), b->error);
+}
+
+static inline int case_concat(struct builder *b, struct draw *d) {
+    int a = draw_image(b, d), c = build_convolution(b, a, "other", draw(d, 1, 9), 1, 1, 0, true), inputs[] = {c, a, c, a};
+    return build_concat(b, inputs, draw(d, 1, 4), "node");
+}
+
+static inline int case_concat_vectors(struct builder *b, struct draw *d) {
+    int a = build_input(b, draw(d, 1, 20), 0, 0), c = build_linear(b, a, "other", draw(d, 1, 20));
+    return build_concat(b, (const int[]){a, c}, 2, "node");
+}
+
+static inline int case_dropout(struct builder *b, struct draw *d) {
+    return build_dropout(b, draw_image(b, d), "node", (float)draw(d, 1, 9) / 10);
+}
+
+static inline int case_dropout_in_place(struct builder *b, struct draw *d) {
+    int pool = build_max_pool(b, draw_image(b, d), "pool", 1, 1, 0);
+    return build_dropout(b, pool, "node", 0.5f);
+}
+
+static inline int case_cross_entropy(struct builder *b, struct draw *d) {
+    struct attributes a = {.smoothing = draw(d, 0, 1) == 1 ? 0.1f : 0};
+    return add_one(b, OPERATOR_CROSS_ENTROPY, &a, build_input(b, draw(d, 2, 30), 0, 0));
+}
+
+/* ------------------------------------------------------------ sequences */
+
+static inline int draw_sequence(struct builder *b, struct draw *d) {
+    return build_input(b, draw(d, 1, 9), draw(d, 1, POSITIONS_MAX), 1);
+}
+
+static inline int case_linear_sequence(struct builder *b, struct draw *d) {
+    struct attributes a = {.channels = draw(d, 1, 20), .bias = draw(d, 0, 1) == 1};
+    return add_one(b, OPERATOR_LINEAR, &a, draw_sequence(b, d));
+}
+
+static inline int case_cross_entropy_sequence(struct builder *b, struct draw *d) {
+    struct attributes a = {.smoothing = draw(d, 0, 1) == 1 ? 0.1f : 0};
+    return add_one(b, OPERATOR_CROSS_ENTROPY, &a, build_input(b, draw(d, 2, 30), draw(d, 2, POSITIONS_MAX), 1));
+}
+
+static inline int case_embedding(struct builder *b, struct draw *d) {
+    return build_embedding(b, build_tokens(b, draw(d, 1, POSITIONS_MAX)), "node", draw(d, 1, 20), draw(d, 1, 20));
+}
+
+static inline int case_embedding_padded(struct builder *b, struct draw *d) {
+    struct attributes a = {.channels = draw(d, 1, 9), .vocabulary = draw(d, 2, 5), .padded = true};
+    a.padding = draw(d, 0, a.vocabulary - 1);
+    return add_one(b, OPERATOR_EMBEDDING, &a, build_tokens(b, draw(d, 2, POSITIONS_MAX)));
+}
+
+static inline int case_slice(struct builder *b, struct draw *d) {
+    struct attributes a = {.first = draw(d, 0, 3)};
+    a.count = draw(d, 1, 4);
+    return add_one(b, OPERATOR_SLICE, &a, build_input(b, draw(d, 1, 9), a.first + a.count + draw(d, 0, 3), 1));
+}
+
+static inline int add_lstm(struct builder *b, struct draw *d, const int *inputs, int count) {
+    struct attributes a = {.channels = draw(d, 1, 20), .reverse = draw(d, 0, 1) == 1};
+    return graph_add(b->graph, OPERATOR_LSTM, "node", &a, inputs, count, b->error);
+}
+
+static inline int case_lstm(struct builder *b, struct draw *d) {
+    return add_lstm(b, d, (const int[]){build_input(b, draw(d, 1, 20), draw(d, 1, 7), 1)}, 1);
+}
+
+/* The tokens are the input; a layer makes features of them. */
+static inline int case_lstm_padded(struct builder *b, struct draw *d) {
+    int tokens = build_input(b, 1, draw(d, 1, 7), 1), x = build_convolution(b, tokens, "x", draw(d, 1, 9), 1, 1, 0, true);
+    return add_lstm(b, d, (const int[]){x, tokens}, 2);
+}
+
+static inline int case_additive_attention(struct builder *b, struct draw *d) {
+    int keys = draw(d, 1, 7), units = draw(d, 2, 40), tokens = build_input(b, 1, keys, 1);
+    struct attributes a = {0};
+    int key = build_convolution(b, tokens, "key", units, 1, 1, 0, true);
+    int value = build_convolution(b, tokens, "value", draw(d, 1, 20), 1, 1, 0, true);
+    struct attributes window = {.channels = units, .kernel_h = draw(d, 1, keys), .kernel_w = 1, .bias = true};
+    int query = graph_add(b->graph, OPERATOR_CONVOLUTION, "query", &window, &tokens, 1, b->error);
+    return graph_add(b->graph, OPERATOR_ADDITIVE_ATTENTION, "node", &a, (const int[]){query, key, value, tokens}, draw(d, 3, 4),
+                     b->error);
+}
+
+static inline int case_position_embedding(struct builder *b, struct draw *d) {
+    int input = draw_sequence(b, d);
+    struct attributes a = {.everywhere = draw(d, 0, 2) == 0};
+    a.count = draw(d, 0, 3) + (a.everywhere ? 1 : (int)b->graph->nodes[input].shape.dim[1]);
+    return add_one(b, OPERATOR_POSITION_EMBEDDING, &a, input);
+}
+
+static inline int case_position_embedding_in_place(struct builder *b, struct draw *d) {
+    int x = build_embedding(b, build_tokens(b, draw(d, 1, POSITIONS_MAX)), "x", 5, draw(d, 1, 9));
+    return build_position_embedding(b, x, "node", POSITIONS_MAX);
+}
+
+static inline int case_layer_norm(struct builder *b, struct draw *d) {
+    return build_layer_norm(b, build_input(b, draw(d, 3, 40), draw(d, 1, POSITIONS_MAX), 1), "node", 0.01f);
+}
+
+static inline int case_layer_norm_vector(struct builder *b, struct draw *d) {
+    return build_layer_norm(b, build_input(b, draw(d, 3, 20), 0, 0), "node", 0.01f);
+}
+
+static inline int case_gelu(struct builder *b, struct draw *d) { return build_gelu(b, draw_image(b, d), "node", false); }
+
+static inline int case_gelu_tanh(struct builder *b, struct draw *d) { return build_gelu(b, draw_sequence(b, d), "node", true); }
+
+/* Queries, keys and values side by side in the data. */
+static inline int case_attention_packed(struct builder *b, struct draw *d) {
+    struct attributes a = {.heads = draw(d, 1, 3), .causal = draw(d, 0, 1) == 1, .rate = (float)draw(d, 0, 1) * 0.3f};
+    return add_one(b, OPERATOR_ATTENTION, &a, build_input(b, 3 * a.heads * draw(d, 1, 6), draw(d, 1, POSITIONS_MAX), 1));
+}
+
+/* From one sequence to another; the padding of the keys is not seen. */
+static inline int case_attention_padded(struct builder *b, struct draw *d) {
+    struct attributes a = {.heads = draw(d, 1, 3), .rate = (float)draw(d, 0, 1) * 0.3f};
+    int features = a.heads * draw(d, 1, 6), keys = draw(d, 1, POSITIONS_MAX), queries = draw(d, 1, keys);
+    int tokens = build_tokens(b, keys), x = build_embedding(b, tokens, "x", 5, features);
+    int query = build_slice(b, x, "query", 0, queries), value = build_linear(b, x, "value", features);
+    return graph_add(b->graph, OPERATOR_ATTENTION, "node", &a, (const int[]){query, x, value, tokens}, draw(d, 3, 4), b->error);
+}
+
+static inline int case_attention_causal(struct builder *b, struct draw *d) {
+    struct attributes a = {.heads = draw(d, 1, 3), .causal = true};
+    int tokens = build_tokens(b, draw(d, 1, POSITIONS_MAX)), x = build_embedding(b, tokens, "x", 5, a.heads * draw(d, 1, 6));
+    int key = build_gelu(b, x, "key", false), value = build_gelu(b, x, "value", true);
+    return graph_add(b->graph, OPERATOR_ATTENTION, "node", &a, (const int[]){x, key, value, tokens}, 4, b->error);
+}
+
+struct test_case {
+    const char *name;
+    int (*build)(struct builder *b, struct draw *d); /* returns the node to test */
+    bool spread;                                     /* the inputs are all well apart and away from 0: the operator has kinks */
+};
+
+static const struct test_case cases[] = {
+    {"convolution", case_convolution, false},
+    {"convolution in groups", case_groups, false},
+    {"convolution with relu", case_convolution_relu, false},
+    {"linear", case_linear, false},
+    {"linear with relu", case_linear_relu, false},
+    {"linear on a flattened image", case_linear_flattened, false},
+    {"max pool", case_max_pool, true},
+    {"average pool", case_average_pool, false},
+    {"global pool", case_global_pool, false},
+    {"relu", case_relu, true},
+    {"relu in place", case_relu_in_place, true},
+    {"batch norm", case_batch_norm, false},
+    {"batch norm on vectors", case_batch_norm_vector, false},
+    {"batch norm with relu", case_batch_norm_relu, false},
+    {"add", case_add, false},
+    {"concat", case_concat, false},
+    {"concat of vectors", case_concat_vectors, false},
+    {"dropout", case_dropout, false},
+    {"dropout in place", case_dropout_in_place, false},
+    {"cross entropy", case_cross_entropy, false},
+    {"linear on a sequence", case_linear_sequence, false},
+    {"cross entropy on a sequence", case_cross_entropy_sequence, false},
+    {"embedding", case_embedding, false},
+    {"embedding with padding", case_embedding_padded, false},
+    {"slice", case_slice, false},
+    {"position embedding", case_position_embedding, false},
+    {"position embedding in place", case_position_embedding_in_place, false},
+    {"layer norm", case_layer_norm, false},
+    {"layer norm on vectors", case_layer_norm_vector, false},
+    {"gelu", case_gelu, false},
+    {"gelu by tanh", case_gelu_tanh, false},
+    {"attention, packed", case_attention_packed, false},
+    {"attention, padded", case_attention_padded, false},
+    {"attention, causal", case_attention_causal, false},
+    {"lstm", case_lstm, false},
+    {"lstm with padding", case_lstm_padded, false},
+    {"additive attention", case_additive_attention, false},
+    {"max pool rounding up", case_max_pool_ceiling, true},
+    {"average pool rounding up", case_average_pool_ceiling, false},
+    {"adaptive pool", case_adaptive_pool, false},
+    {"local response norm", case_response_norm, false},
+    {"local response norm as usual", case_response_norm_default, false},
+};
+
+#endif
