@@ -146,10 +146,12 @@ static enum ps_status make_labels(struct worker_stage *stage, size_t count, stru
     return PS_OK;
 }
 
-/* May a block of this kind get to another worker? */
+/* May a block of this kind get to another worker, or be changed by one? Running statistics are as gradients are. */
 static bool travels(const struct worker_options *options, const struct worker_stage *stage, enum block_kind kind) {
     if (kind == BLOCK_STASH || kind == BLOCK_WEIGHTS) return programs_split(options->programs, stage->number);
-    return kind != BLOCK_DELTA && kind != BLOCK_WEIGHT_GRADIENTS;
+    /* Others add to them. */
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return programs_replicas(options->programs, stage->number) > 1;
+    return kind != BLOCK_DELTA;
 }
 
 /* Where the blocks of a kind lie. */
@@ -169,6 +171,7 @@ static void take_shared(struct worker *worker, const struct worker_options *opti
             if (travels(options, stage, (enum block_kind)kind))
                 bytes += (size_t)stage_slots_of(&stage->slots, (enum block_kind)kind) *
                          memory_align((size_t)worker_block_bytes(&stage->sizes, (enum block_kind)kind));
+        if (travels(options, stage, BLOCK_WEIGHT_GRADIENTS)) bytes += memory_align((size_t)stage->sizes.statistics_bytes);
     }
     if (shared_block_take(&worker->shared, bytes, options->device->real, what, &error) != PS_OK)
         log_warn("%s; its blocks go by messages", error.message);
@@ -176,14 +179,14 @@ static void take_shared(struct worker *worker, const struct worker_options *opti
 
 static enum ps_status carve_stage(struct worker *worker, struct worker_stage *stage, const struct worker_options *options,
                                   struct ps_error *error) {
-    struct memory_block *memory = &worker->memory;
+    struct memory_block *memory = &worker->memory, *summed = memory_of(worker, options, stage, BLOCK_WEIGHT_GRADIENTS);
     int64_t parameter_bytes = stage->sizes.parameter_bytes;
     TRY(carve_table(memory_of(worker, options, stage, BLOCK_WEIGHTS), stage->slots.weights, parameter_bytes, &stage->weights,
                     error));
-    if (!stage->slots.forward_only) stage->gradients = memory_block_carve(memory, (size_t)parameter_bytes);
+    if (!stage->slots.forward_only) stage->gradients = memory_block_carve(summed, (size_t)parameter_bytes);
     for (int i = 0; i < options->moments && !stage->slots.forward_only; i++)
         stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
-    stage->statistics = memory_block_carve(memory, (size_t)stage->sizes.statistics_bytes);
+    stage->statistics = memory_block_carve(summed, (size_t)stage->sizes.statistics_bytes);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         TRY(carve_table(memory_of(worker, options, stage, (enum block_kind)kind),
                         stage_slots_of(&stage->slots, (enum block_kind)kind),

@@ -57,6 +57,8 @@ struct neighbours {
     size_t *board_bytes;         /* by rank */
     size_t *list_from, *list_to; /* by route: where it is on the board of the rank that it comes from, goes to */
     struct lane *lanes;          /* by route; own NULL: it goes elsewhere */
+    size_t *note_at;             /* by part with replicas: where its note is on the board of its worker */
+    int *part_worker;
 };
 
 /* ------------------------------------------------------------------------ boards */
@@ -81,8 +83,11 @@ static enum ps_status lay_out(struct neighbours *neighbours, const struct transp
     neighbours->list_from = calloc(routes_and_one, sizeof *neighbours->list_from);
     neighbours->list_to = calloc(routes_and_one, sizeof *neighbours->list_to);
     neighbours->lanes = calloc(routes_and_one, sizeof *neighbours->lanes);
+    size_t parts = (size_t)options->programs->part_count;
+    neighbours->note_at = calloc(parts + 1, sizeof *neighbours->note_at);
+    neighbours->part_worker = calloc(parts + 1, sizeof *neighbours->part_worker);
     if (!neighbours->members || !neighbours->board_bytes || !neighbours->list_from || !neighbours->list_to ||
-        !neighbours->lanes)
+        !neighbours->lanes || !neighbours->note_at || !neighbours->part_worker)
         return error_memory(error, "a board", (ranks + routes_and_one) * sizeof *neighbours->lanes);
     for (size_t rank = 0; rank < ranks; rank++) neighbours->board_bytes[rank] = memory_align(sizeof(struct board));
     for (int r = 0; r < routes->count; r++) {
@@ -93,6 +98,12 @@ static enum ps_status lay_out(struct neighbours *neighbours, const struct transp
         neighbours->board_bytes[from] += bytes;
         neighbours->list_to[r] = neighbours->board_bytes[to];
         neighbours->board_bytes[to] += bytes;
+    }
+    for (size_t part = 0; part < parts; part++) {
+        int worker = neighbours->part_worker[part] = worker_of(options, (int)part);
+        if (options->programs->parts[part].replicas < 2) continue;
+        neighbours->note_at[part] = neighbours->board_bytes[worker];
+        neighbours->board_bytes[worker] += memory_align(sizeof(struct neighbour_note));
     }
     return PS_OK;
 }
@@ -119,11 +130,17 @@ static struct offer make_offer(struct neighbours *neighbours, const struct trans
     return offer;
 }
 
-/* Does a block go from one of them to the other without a third? */
+/* Does a block go from one of them to the other without a third, or do they add up what both have? */
 static bool meet(const struct transport_options *options, const struct routes *routes, int rank, int other) {
     for (int r = 0; r < routes->count; r++) {
         int from = worker_of(options, routes->list[r].from), to = worker_of(options, routes->list[r].to);
         if ((from == rank && to == other) || (from == other && to == rank)) return true;
+    }
+    for (int stage = 0; stage < options->programs->stages; stage++) {
+        int members = 0;
+        for (int p = options->programs->first_part[stage]; p < options->programs->first_part[stage + 1]; p++)
+            members += worker_of(options, p) == rank || worker_of(options, p) == other;
+        if (members == 2 && programs_replicas(options->programs, stage) > 1) return true;
     }
     return false;
 }
@@ -248,6 +265,8 @@ void neighbours_destroy(struct neighbours *neighbours) {
     free(neighbours->list_from);
     free(neighbours->list_to);
     free(neighbours->lanes);
+    free(neighbours->note_at);
+    free(neighbours->part_worker);
     free(neighbours);
 }
 
@@ -283,6 +302,26 @@ bool neighbours_take(struct neighbours *neighbours, int route, uint64_t number, 
     *block = (float *)(neighbours->members[other->rank].blocks.base + other->offset);
     *when = fmax(other->when, lane->own->entries[number % lane->capacity].when);
     return true;
+}
+
+/* -------------------------------------------------------------------------- notes */
+
+struct neighbour_note *neighbours_note(const struct neighbours *neighbours, int part) {
+    if (!neighbours || neighbours->note_at[part] == 0) return NULL;
+    char *board = neighbours->members[neighbours->part_worker[part]].board.base;
+    return board ? (struct neighbour_note *)(board + neighbours->note_at[part]) : NULL;
+}
+
+uint64_t neighbours_offset(const struct neighbours *neighbours, const float *block) {
+    return entry_of(neighbours, block, 0).offset;
+}
+
+float *neighbours_block(const struct neighbours *neighbours, int part, uint64_t offset) {
+    return (float *)(neighbours->members[neighbours->part_worker[part]].blocks.base + offset);
+}
+
+void neighbours_ring(const struct neighbours *neighbours, int part) {
+    sem_post(&((struct board *)neighbours->members[neighbours->part_worker[part]].board.base)->bell);
 }
 
 /* --------------------------------------------------------------------------- bell */

@@ -11,6 +11,9 @@
 #ifndef PENSTOCK_RUN_TRANSPORTS_NEIGHBOURS_H
 #define PENSTOCK_RUN_TRANSPORTS_NEIGHBOURS_H
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 #include "program/routes.h"
 #include "run/transport.h"
 
@@ -29,6 +32,20 @@ bool neighbours_on(const struct neighbours *neighbours, int route);
 uint64_t neighbours_post(struct neighbours *neighbours, int route, const float *block, double when);
 /* Has the other end posted as many? Then *block becomes its block, and *when the later of both posts' times. Never blocks. */
 bool neighbours_take(struct neighbours *neighbours, int route, uint64_t number, float **block, double *when);
+
+/* What a replica says of its share of a sum over the stage's gradients (rank_sums.h). It alone writes it; the others read what is below
+ * `come` once that has come to the sum's number. */
+struct neighbour_note {
+    atomic_uint_fast64_t come, done; /* sums that it has a share in; that it has added its slice of */
+    uint64_t gradients, statistics;  /* neighbours_offset */
+    uint32_t empty;
+};
+/* The part's note, wherever its worker is; NULL: elsewhere, or the part has no replicas. */
+struct neighbour_note *neighbours_note(const struct neighbours *neighbours, int part);
+/* A block of this rank's own shared memory, and what another rank's part calls so. */
+uint64_t neighbours_offset(const struct neighbours *neighbours, const float *block);
+float *neighbours_block(const struct neighbours *neighbours, int part, uint64_t offset);
+void neighbours_ring(const struct neighbours *neighbours, int part);
 
 /* Who waits first forgets what the bell rang for, then looks, then sleeps until it rings, or so long (INFINITY: no matter how long),
  * or for no reason. */

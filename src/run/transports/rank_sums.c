@@ -1,4 +1,4 @@
-/* One sum is a row of pieces, each of which goes in and comes back; see rank_sums.h. */
+/* A sum by messages is a row of pieces, each of which goes in and comes back; see rank_sums.h. */
 #include "run/transports/rank_sums.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@ struct member {
     struct piece *piece;
 };
 
-enum phase { IDLE, IN, OUT };
+enum phase { IDLE, IN, OUT, COMING, ADDED };
 
 struct rank_sum {
     int size;               /* parts whose gradients are added up; 0: there is no such sum */
@@ -44,10 +44,15 @@ struct rank_sum {
     bool begun; /* its first piece: there is one even where nothing is to be added, so that all wait for all */
     size_t at;  /* floats that are done: gradients, then statistics */
     double settled_at;
+    /* In shared memory: the replicas' notes, in their order; NULL: by messages. */
+    struct neighbour_note **notes;
+    int first_part, replica;
+    uint64_t number; /* sums begun */
 };
 
 struct rank_sums {
     const struct processes_class *class;
+    const struct neighbours *neighbours;
     struct rank_sum *sums; /* by part, over the replicas of its stage; then by part, of what two stages share */
     int part_count;
 };
@@ -85,12 +90,16 @@ static void begin(const struct rank_sums *sums, struct rank_sum *sum) {
     begin_piece(sums, sum);
 }
 
+static void end_sum(const struct rank_sums *sums, struct rank_sum *sum) {
+    sum->phase = IDLE;
+    sum->settled_at = clock_now() + sum->share.takes_s;
+    if (sum->next) begin(sums, sum->next);
+}
+
 /* Takes up the next piece, or ends the sum. Those who do not add send first, who adds receives first. */
 static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
     if (sum->begun && sum->at == sum->share.gradient_count + sum->share.statistics_count) {
-        sum->phase = IDLE;
-        sum->settled_at = clock_now() + sum->share.takes_s;
-        if (sum->next) begin(sums, sum->next);
+        end_sum(sums, sum);
         return;
     }
     sum->begun = true;
@@ -144,9 +153,84 @@ static void move_along(const struct rank_sums *sums, struct rank_sum *sum) {
     }
 }
 
+/* --------------------------------------------------------------- in shared memory */
+
+static void ring_others(const struct rank_sums *sums, const struct rank_sum *sum) {
+    for (int r = 0; r < sum->size; r++)
+        if (r != sum->replica) neighbours_ring(sums->neighbours, sum->first_part + r);
+}
+
+static void come(const struct rank_sums *sums, struct rank_sum *sum) {
+    struct neighbour_note *note = sum->notes[sum->replica];
+    const struct transport_share *share = &sum->share;
+    note->gradients = share->gradient_count > 0 ? neighbours_offset(sums->neighbours, share->gradients) : 0;
+    note->statistics = share->statistics_count > 0 ? neighbours_offset(sums->neighbours, share->statistics) : 0;
+    note->empty = share->empty;
+    sum->phase = COMING;
+    atomic_store_explicit(&note->come, ++sum->number, memory_order_release);
+    ring_others(sums, sum);
+}
+
+static bool all_come(const struct rank_sum *sum) {
+    for (int r = 0; r < sum->size; r++)
+        if (atomic_load_explicit(&sum->notes[r]->come, memory_order_acquire) < sum->number) return false;
+    return true;
+}
+
+static bool all_done(const struct rank_sum *sum) {
+    for (int r = 0; r < sum->size; r++)
+        if (atomic_load_explicit(&sum->notes[r]->done, memory_order_acquire) < sum->number) return false;
+    return true;
+}
+
+/* Where the slice of a replica begins; those of all are as long, to a line of the cache. */
+static size_t slice_begin(const struct rank_sum *sum, size_t count, int replica) {
+    enum { LINE = MEMORY_ALIGNMENT / sizeof(float) };
+    if (replica == sum->size) return count;
+    return count / (size_t)sum->size * (size_t)replica / LINE * LINE;
+}
+
+/* Adds up its own slice of everybody's blocks. */
+static void add_slice(const struct rank_sums *sums, struct rank_sum *sum) {
+    const struct transport_share *own = &sum->share;
+    size_t gradients = slice_begin(sum, own->gradient_count, sum->replica);
+    size_t statistics = slice_begin(sum, own->statistics_count, sum->replica);
+    for (int r = 0; r < sum->size; r++) {
+        const struct neighbour_note *note = sum->notes[r];
+        struct transport_share *share = &sum->shares[r];
+        *share = (struct transport_share){.empty = note->empty != 0, .scale = own->scale};
+        share->gradient_count = slice_begin(sum, own->gradient_count, sum->replica + 1) - gradients;
+        share->statistics_count = slice_begin(sum, own->statistics_count, sum->replica + 1) - statistics;
+        if (share->gradient_count > 0)
+            share->gradients = neighbours_block(sums->neighbours, sum->first_part + r, note->gradients) + gradients;
+        if (share->statistics_count > 0)
+            share->statistics = neighbours_block(sums->neighbours, sum->first_part + r, note->statistics) + statistics;
+    }
+    sum_shares(sum->shares, sum->size);
+}
+
+static void move_shared(const struct rank_sums *sums, struct rank_sum *sum) {
+    if (sum->phase == COMING && all_come(sum)) {
+        add_slice(sums, sum);
+        sum->phase = ADDED;
+        atomic_store_explicit(&sum->notes[sum->replica]->done, sum->number, memory_order_release);
+        ring_others(sums, sum);
+    }
+    if (sum->phase != ADDED || !all_done(sum)) return;
+    end_sum(sums, sum);
+}
+
+/* ------------------------------------------------------------------------- sums */
+
+static void move_sum(const struct rank_sums *sums, struct rank_sum *sum) {
+    if (sum->notes && sum->phase != IDLE)
+        move_shared(sums, sum);
+    else
+        move_along(sums, sum);
+}
+
 void rank_sums_look(struct rank_sums *sums) {
-    for (int s = 0; s < 2 * sums->part_count; s++)
-        if (sums->sums[s].phase != IDLE) move_along(sums, &sums->sums[s]);
+    for (int s = 0; s < 2 * sums->part_count; s++) move_sum(sums, &sums->sums[s]);
 }
 
 /* What is tied is added up when each stage's own sum is there, which all its replicas have: one of them brings it. */
@@ -157,13 +241,16 @@ void rank_sums_start(struct rank_sums *sums, int part, const struct transport_sh
     own->share = *share;
     tied->share = (struct transport_share){
         .gradients = share->tied, .gradient_count = share->tied_count, .empty = !tied->brings, .scale = 1};
-    begin(sums, first);
-    move_along(sums, first);
+    if (first->notes)
+        come(sums, first);
+    else
+        begin(sums, first);
+    move_sum(sums, first);
 }
 
 bool rank_sums_idle(const struct rank_sums *sums) {
     for (int s = 0; s < 2 * sums->part_count; s++)
-        if (sums->sums[s].phase != IDLE) return false;
+        if (sums->sums[s].phase != IDLE && !sums->sums[s].notes) return false;
     return true;
 }
 
@@ -202,6 +289,17 @@ static enum ps_status take_members(struct rank_sum *sum, struct ps_error *error)
                                        : error_memory(error, "a sum of gradients", (size_t)sum->size * sizeof *sum->shares);
 }
 
+/* sum->notes stays NULL where not all replicas are neighbours. */
+static enum ps_status find_notes(const struct rank_sums *sums, struct rank_sum *sum, struct ps_error *error) {
+    for (int r = 0; r < sum->size; r++)
+        if (!neighbours_note(sums->neighbours, sum->first_part + r)) return PS_OK;
+    /* Places among the parts of a stage are the replicas' numbers (program/parts.c). */
+    sum->notes = calloc((size_t)sum->size, sizeof(*sum->notes));
+    if (!sum->notes) return error_memory(error, "a sum of gradients", (size_t)sum->size * sizeof(*sum->notes));
+    for (int r = 0; r < sum->size; r++) sum->notes[r] = neighbours_note(sums->neighbours, sum->first_part + r);
+    return PS_OK;
+}
+
 /* Over the replicas of the part's stage. */
 static enum ps_status open_own(struct rank_sums *sums, const struct transport_options *options, int part,
                                struct ps_error *error) {
@@ -210,8 +308,14 @@ static enum ps_status open_own(struct rank_sums *sums, const struct transport_op
     const struct stage_sizes *sizes = &options->sizes[own->stage];
     int64_t most = sizes->parameter_bytes > sizes->statistics_bytes ? sizes->parameter_bytes : sizes->statistics_bytes;
     struct rank_sum *sum = own_sum(sums, part);
-    *sum = (struct rank_sum){.size = own->replicas, .adds = own->replica == 0, .piece = piece_floats(most)};
+    *sum = (struct rank_sum){.size = own->replicas,
+                             .adds = own->replica == 0,
+                             .piece = piece_floats(most),
+                             .first_part = programs->first_part[own->stage],
+                             .replica = own->replica};
     TRY(take_members(sum, error));
+    TRY(find_notes(sums, sum, error));
+    if (sum->notes) return PS_OK;
     for (int other = programs->first_part[own->stage]; other < programs->first_part[own->stage + 1]; other++) {
         const struct part *of = &programs->parts[other];
         if (other == part || !of->backward || !(sum->adds || of->replica == 0)) continue;
@@ -252,13 +356,13 @@ static enum ps_status open_tied(struct rank_sums *sums, const struct transport_o
     return PS_OK;
 }
 
-enum ps_status rank_sums_create(const struct processes_class *class, const struct transport_options *options,
-                                struct rank_sums **out, struct ps_error *error) {
+enum ps_status rank_sums_create(const struct processes_class *class, const struct neighbours *neighbours,
+                                const struct transport_options *options, struct rank_sums **out, struct ps_error *error) {
     const struct ps_programs *programs = options->programs;
     struct rank_sums *sums = calloc(1, sizeof *sums);
     enum ps_status status = sums ? PS_OK : error_memory(error, "sums of gradients", sizeof *sums);
     if (sums) {
-        *sums = (struct rank_sums){.class = class, .part_count = programs->part_count};
+        *sums = (struct rank_sums){.class = class, .neighbours = neighbours, .part_count = programs->part_count};
         sums->sums = calloc(2 * (size_t)programs->part_count, sizeof *sums->sums);
         if (!sums->sums)
             status = error_memory(error, "sums of gradients", 2 * (size_t)programs->part_count * sizeof *sums->sums);
@@ -287,6 +391,7 @@ void rank_sums_destroy(struct rank_sums *sums) {
             free(sum->members[m].piece);
         }
         free(sum->members);
+        free(sum->notes);
         free(sum->shares);
     }
     free(sums->sums);

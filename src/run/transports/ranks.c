@@ -125,8 +125,8 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
             if (kind != BLOCK_WEIGHT_GRADIENTS &&
                 (kind != BLOCK_WEIGHTS || programs_split(options->programs, options->programs->parts[part].stage)))
                 TRY(make_places(ranks, options, part, (enum block_kind)kind, error));
-    TRY(rank_sums_create(ranks->transport.class->processes, options, &ranks->sums, error));
     if (ranks->transport.class->shares_memory) TRY(neighbours_create(options, &ranks->routes, &ranks->neighbours, error));
+    TRY(rank_sums_create(ranks->transport.class->processes, ranks->neighbours, options, &ranks->sums, error));
     if (!options->emulated) return PS_OK;
     return emulation_create(options->emulated, options->programs, &ranks->routes, options->sizes, &ranks->emulation, error);
 }
@@ -167,8 +167,8 @@ void ranks_destroy(struct transport *transport) {
     free(ranks->medium);
     free(ranks->sending);
     emulation_destroy(ranks->emulation);
-    neighbours_destroy(ranks->neighbours);
     rank_sums_destroy(ranks->sums);
+    neighbours_destroy(ranks->neighbours);
     routes_free(&ranks->routes);
     free(ranks);
 }
