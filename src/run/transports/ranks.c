@@ -173,11 +173,20 @@ void ranks_destroy(struct transport *transport) {
     free(ranks);
 }
 
+/* Is an older one of the same route still to begin? It goes first, whichever of their words was seen first: the other end takes them
+ * in their order. */
+static bool has_older(const struct ranks *ranks, const struct place *place) {
+    for (const struct place *older = ranks->pending; older != place; older = older->next)
+        if (older->waits && older->route == place->route) return true;
+    return false;
+}
+
 /* Starts those whose turn it is: on each medium the first posted of those whose receivers are ready. */
 static void begin_next(struct ranks *ranks) {
     const struct processes_class *processes = ranks->transport.class->processes;
     for (struct place *place = ranks->pending; place; place = place->next) {
-        if (!place->waits || ranks->sending[ranks->medium[place->route]] || !processes->message_done(place->word)) continue;
+        if (!place->waits || ranks->sending[ranks->medium[place->route]] || has_older(ranks, place)) continue;
+        if (!processes->message_done(place->word)) continue;
         place->waits = false;
         ranks->sending[ranks->medium[place->route]] = place;
         processes->message_start(place->message, place->peer, place->route, true, *place->block);
