@@ -1,0 +1,132 @@
+/*
+ * Ranks that take turns on a cable that several of their links share: blocks of one route leave in the order in which they were posted,
+ * whichever receiver's word is seen first. Messages are played here: each is done when the test says so.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plan/cluster.h"
+#include "run/transports/ranks.h"
+#include "support.h"
+
+enum { SLOTS = 2, BYTES = 64, MESSAGES = 16 };
+
+struct message {
+    bool started, word, done;
+    int late; /* looks that still do not see that it is done */
+};
+static struct message made[MESSAGES];
+static int made_count;
+static const void *sent[MESSAGES];
+static int sent_count;
+
+static enum ps_status message_create(size_t size, struct message **message, struct ps_error *error) {
+    (void)size, (void)error;
+    assert_true(made_count < MESSAGES);
+    *message = &made[made_count++];
+    return PS_OK;
+}
+
+static void message_destroy(struct message *message) { (void)message; }
+
+/* The receivers' words come in; blocks go out. */
+static void message_start(struct message *message, int peer, int tag, bool outgoing, void *block) {
+    assert_int_equal(peer, 1);
+    (void)tag;
+    *message = (struct message){.started = true, .word = !outgoing};
+    if (outgoing) sent[sent_count++] = block;
+}
+
+static bool message_done(struct message *message) {
+    assert_true(message->started);
+    if (!message->done || message->late == 0) return message->done;
+    message->late--;
+    return false;
+}
+
+static const struct processes_class played = {.name = "test",
+                                              .message_create = message_create,
+                                              .message_destroy = message_destroy,
+                                              .message_start = message_start,
+                                              .message_done = message_done};
+static const struct transport_class class = {.name = "test", .own_threads = true, .processes = &played};
+
+static struct ps_cluster *cluster_with_cable(void) {
+    static const char text[] = "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": "
+                               "\"b\"}], \"links\": [{\"from\": "
+                               "\"a\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1e9, \"medium\": \"cable\"}]}";
+    char directory[4096], path[4200];
+    struct ps_cluster *cluster;
+    test_directory_make(directory);
+    snprintf(path, sizeof path, "%s/cable.json", directory);
+    test_file_write(path, text, sizeof text - 1);
+    assert_ok(ps_cluster_read(path, &cluster, &test_error));
+    return cluster;
+}
+
+static struct transport *open_sender(struct ps_cluster *cluster) {
+    static const struct stage_slots slots[2] = {{.output = SLOTS}, {.input = SLOTS}};
+    static const struct stage_sizes sizes[2] = {{.output_bytes = BYTES}, {.input_bytes = BYTES}};
+    static struct processes processes = {.class = &played, .rank = 0, .count = 2};
+    struct part parts[2];
+    struct ps_programs *programs;
+    struct transport *transport;
+    for (int p = 0; p < 2; p++)
+        parts[p] = (struct part){.stage = p, .worker = p, .forward = true, .backward = true, .replicas = 1};
+    assert_ok(programs_create(2, 2, &programs, &test_error));
+    assert_ok(programs_set_parts(programs, parts, 2, &test_error));
+    struct transport_options options = {
+        .programs = programs, .slots = slots, .processes = &processes, .sizes = sizes, .cluster = cluster};
+    assert_ok(ranks_create(&class, &options, &transport, &test_error));
+    ps_programs_destroy(programs);
+    return transport;
+}
+
+static void all_words(bool done) {
+    for (int m = 0; m < made_count; m++)
+        if (made[m].started && made[m].word) made[m].done = done;
+}
+
+static void all_blocks_done(void) {
+    for (int m = 0; m < made_count; m++)
+        if (made[m].started && !made[m].word) made[m].done = true;
+}
+
+/* Both words have come, and the look at the first one was too early to see it. */
+static void test_order_of_a_route(void **state) {
+    (void)state;
+    float first[BYTES / 4] = {0}, second[BYTES / 4] = {0};
+    float *block[SLOTS] = {first, second};
+    struct ps_cluster *cluster = cluster_with_cable();
+    struct transport *transport = open_sender(cluster);
+    for (int slot = 0; slot < SLOTS; slot++) ranks_post(transport, 0, BLOCK_OUTPUT, slot, 1, &block[slot], 0);
+    assert_int_equal(sent_count, 0);
+    all_words(true);
+    bool found = false;
+    for (int m = 0; m < made_count && !found; m++) {
+        found = made[m].started && made[m].word;
+        if (found) made[m].late = 1;
+    }
+    assert_true(found);
+    assert_false(ranks_settled(transport, 0, BLOCK_OUTPUT, 1));
+    assert_int_equal(sent_count, 0);
+    assert_false(ranks_settled(transport, 0, BLOCK_OUTPUT, 1));
+    assert_int_equal(sent_count, 1);
+    assert_ptr_equal(sent[0], first);
+    /* One block at a time. */
+    assert_false(ranks_settled(transport, 0, BLOCK_OUTPUT, 1));
+    assert_int_equal(sent_count, 1);
+    all_blocks_done();
+    assert_true(ranks_settled(transport, 0, BLOCK_OUTPUT, 0));
+    assert_int_equal(sent_count, 2);
+    assert_ptr_equal(sent[1], second);
+    all_blocks_done();
+    assert_true(ranks_drain(transport));
+    ranks_destroy(transport);
+    ps_cluster_destroy(cluster);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order_of_a_route)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
