@@ -19,12 +19,24 @@ static const struct layer_times measured = {.forward_s = 1,
                                             .predict_s = 0.03125,
                                             .update_aside_s = 0.4375};
 
+/* Takes all three. */
+static struct ps_simulation_info simulated(struct ps_plan *plan, struct ps_profile *profile, struct ps_cluster *cluster,
+                                           int batches) {
+    struct ps_simulation *simulation;
+    assert_ok(ps_simulate(plan, profile, cluster, batches, &simulation, &test_error));
+    struct ps_simulation_info info = ps_simulation_info(simulation);
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    return info;
+}
+
 static struct ps_simulation_info simulate(const struct layer_times *times, const char *schedule, const char *weights,
                                           int workers, int micro_batches, int batches) {
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
-    struct ps_simulation *simulation;
     struct ps_cluster_options options = {.workers = workers};
     assert_ok(profile_create(1, workers, &profile, &test_error));
     for (int l = 0; l < workers; l++) profile->tables[0].layers[l].time = *times;
@@ -34,13 +46,7 @@ static struct ps_simulation_info simulate(const struct layer_times *times, const
     strcpy(plan->weights, weights);
     plan->micro_batches = micro_batches;
     for (int s = 0; s < workers; s++) assert_ok(plan_stage_set(plan, s, s, s, s, &test_error));
-    assert_ok(ps_simulate(plan, profile, cluster, batches, &simulation, &test_error));
-    struct ps_simulation_info info = ps_simulation_info(simulation);
-    ps_simulation_destroy(simulation);
-    ps_plan_destroy(plan);
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    return info;
+    return simulated(plan, profile, cluster, batches);
 }
 
 static void assert_seconds(double value, double wanted) {
@@ -87,7 +93,6 @@ static double handed_over_s(int workers) {
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
-    struct ps_simulation *simulation;
     struct ps_cluster_options options = {.workers = workers};
     assert_ok(profile_create(1, 3, &profile, &test_error));
     for (int l = 0; l < 3; l++) {
@@ -101,13 +106,7 @@ static double handed_over_s(int workers) {
     strcpy(plan->schedule, workers == 1 ? "interleaved" : "naive");
     strcpy(plan->weights, "sync");
     for (int s = 0; s < 3; s++) assert_ok(plan_stage_set(plan, s, s, s, s < workers ? s : 0, &test_error));
-    assert_ok(ps_simulate(plan, profile, cluster, 1, &simulation, &test_error));
-    double makespan_s = ps_simulation_info(simulation).makespan_s;
-    ps_simulation_destroy(simulation);
-    ps_plan_destroy(plan);
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    return makespan_s;
+    return simulated(plan, profile, cluster, 1).makespan_s;
 }
 
 /* Each cut's value is copied once; on other cores its receiver's forward and both backwards take longer. */
@@ -122,7 +121,6 @@ static double summed_s(double bandwidth_bytes_per_s) {
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
-    struct ps_simulation *simulation;
     struct ps_cluster_options options = {.workers = 2, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
     const int workers[] = {0, 1};
     assert_ok(profile_create(1, 1, &profile, &test_error));
@@ -137,13 +135,7 @@ static double summed_s(double bandwidth_bytes_per_s) {
     plan->micro_batches = 2;
     assert_ok(plan_stage_workers(plan, 0, workers, 2, workers, 2, &test_error));
     plan->stages[0].first = plan->stages[0].last = 0;
-    assert_ok(ps_simulate(plan, profile, cluster, 1, &simulation, &test_error));
-    double makespan_s = ps_simulation_info(simulation).makespan_s;
-    ps_simulation_destroy(simulation);
-    ps_plan_destroy(plan);
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    return makespan_s;
+    return simulated(plan, profile, cluster, 1).makespan_s;
 }
 
 static void test_sums(void **state) {
@@ -157,7 +149,6 @@ static double two_stages_s(int64_t fast_memory_bytes) {
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
-    struct ps_simulation *simulation;
     struct ps_cluster_options options = {.workers = 1};
     assert_ok(profile_create(1, 2, &profile, &test_error));
     profile->tables[0].fast_memory_bytes = fast_memory_bytes;
@@ -173,13 +164,7 @@ static double two_stages_s(int64_t fast_memory_bytes) {
     strcpy(plan->weights, "sync");
     plan->micro_batches = 2;
     for (int s = 0; s < 2; s++) assert_ok(plan_stage_set(plan, s, s, s, 0, &test_error));
-    assert_ok(ps_simulate(plan, profile, cluster, 1, &simulation, &test_error));
-    double makespan_s = ps_simulation_info(simulation).makespan_s;
-    ps_simulation_destroy(simulation);
-    ps_plan_destroy(plan);
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    return makespan_s;
+    return simulated(plan, profile, cluster, 1).makespan_s;
 }
 
 /* All that a worker holds shares its fast memory. */

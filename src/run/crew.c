@@ -9,9 +9,6 @@
 #include "base/cores.h"
 
 #define WATCH_EVERY_S 0.05
-/* A thread that slept goes on some 0.1 ms late on a virtual machine, and whoever wakes it loses half as much; layers may be no
- * longer than that. Most waits are shorter than this. */
-#define LOOK_ON_S 5e-3
 /* After a loss, until a thread that is still at its instruction is abandoned. */
 #define END_WITHIN_S 2.0
 

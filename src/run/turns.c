@@ -8,8 +8,6 @@
 
 #include "base/clock.h"
 
-#define LOOK_ON_S 5e-3
-
 struct turns {
     pthread_mutex_t lock;
     pthread_cond_t changed;
