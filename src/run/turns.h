@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 
-/* Who waits looks on so long before it sleeps. A thread that slept goes on some 0.1 ms late on a virtual machine, and whoever wakes it loses half as much; layers may be no
- * longer than that. Most waits are shorter than this. */
+/* Who waits looks on so long before it sleeps. A thread that slept goes on some 0.1 ms late on a virtual machine, and whoever
+ * wakes it loses half as much; layers may be no longer than that. Most waits are shorter than this. */
 #define LOOK_ON_S 5e-3
 
 struct turns;
