@@ -19,7 +19,8 @@ enum ps_status json_read_file(const char *path, const char *format, json_t **roo
 enum ps_status json_parse(const char *text, size_t size, const char *name, const char *format, json_t **root,
                           struct ps_error *error);
 /* Adds the line of the field that a PS_BAD_INPUT message names, "FILE: stages[2].layers: ...", or of what should have it: "...
- * (line 12)". The first looks it up in the text, which ends with a zero; the second reads the file again, and passes on `status`. */
+ * (line 12)". The first looks it up in the text, which ends with a zero; the second reads the file again, and passes on
+ * `status`. */
 void json_add_line(const char *text, struct ps_error *error);
 enum ps_status json_tell_line(const char *path, enum ps_status status, struct ps_error *error);
 /* Two-space indented text with a final newline (free()); takes the reference `root`. Numbers are written so that reading them

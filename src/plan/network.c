@@ -2,8 +2,8 @@
  * A graph of costs as a network of the nodes that count, and its nodes in groups.
  *
  * Groups are pieces of one topological order, so that what lies between them has no cycle. The order goes into the depth, which
- * keeps the nodes of a branch together: at first a group ends where a branch does, and has at most two nodes of it, then four, and
- * so on; when all branches are whole, neighbours are joined.
+ * keeps the nodes of a branch together: at first a group ends where a branch does, and has at most two nodes of it, then four,
+ * and so on; when all branches are whole, neighbours are joined.
  */
 #include "plan/network.h"
 

@@ -1,6 +1,6 @@
 /*
- * Cutting a chain for given replicas, exactly: best[s][l] is the least figure of the stages 0..s that hold the layers 0..l, as in
- * partitioners/pipedream.c. A stage's workers may be of several types, so it is walked on each type's costs.
+ * Cutting a chain for given replicas, exactly: best[s][l] is the least figure of the stages 0..s that hold the layers 0..l, as
+ * in partitioners/pipedream.c. A stage's workers may be of several types, so it is walked on each type's costs.
  */
 #include "plan/replicas.h"
 

@@ -1,6 +1,7 @@
 /*
- * Measured with a partner on another core that reads or writes the block in between; see hand_over.h. Blocks are as large as what
- * crosses a cut often is, and small enough that what a core has just written is still in its own cache, as it is within a stage.
+ * Measured with a partner on another core that reads or writes the block in between; see hand_over.h. Blocks are as large as
+ * what crosses a cut often is, and small enough that what a core has just written is still in its own cache, as it is within a
+ * stage.
  */
 #include "profile/hand_over.h"
 

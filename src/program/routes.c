@@ -33,8 +33,8 @@ static enum ps_status add(struct routes *routes, int *capacity, struct route rou
     return PS_OK;
 }
 
-/* All routes that leave a part over one cut: replicas a and b work on the same micro-batch, one time or another, where a - b is a
- * multiple of what divides the numbers of both. */
+/* All routes that leave a part over one cut: replicas a and b work on the same micro-batch, one time or another, where a - b is
+ * a multiple of what divides the numbers of both. */
 static enum ps_status add_leaving(const struct ps_programs *programs, int part, enum traffic traffic, struct routes *routes,
                                   int *capacity, struct ps_error *error) {
     const struct traffic_info *info = &traffic_table[traffic];

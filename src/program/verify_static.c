@@ -84,7 +84,8 @@ static const char *check(const struct ps_programs *programs, int worker, const s
     return reason ? reason : check_peer(programs, instruction);
 }
 
-/* Of each stage every replica has one part that runs its forwards and one that runs its backwards, each on a worker of its own. */
+/* Of each stage every replica has one part that runs its forwards and one that runs its backwards, each on a worker of its
+ * own. */
 static enum ps_status check_parts(const struct ps_programs *programs, int stage, struct ps_error *error) {
     int first = programs->first_part[stage], end = programs->first_part[stage + 1];
     int replicas = programs->parts[first].replicas, forwards = 0, backwards = 0;

@@ -150,8 +150,8 @@ static void tell_place(const struct crew *crew) {
     processes_set_state(crew->processes, &state);
 }
 
-/* The last weights of a split stage may still be on their way when a worker's list ends, and the slots that they come from or go to
- * are about to be exchanged. In one thread they never are: both ends are posted before any worker's list ends. */
+/* The last weights of a split stage may still be on their way when a worker's list ends, and the slots that they come from or
+ * go to are about to be exchanged. In one thread they never are: both ends are posted before any worker's list ends. */
 static void settle_weights(struct crew *crew, int number) {
     const struct worker *worker = &crew->workers[number];
     for (int i = 0; i < worker->stage_count && crew->transport_class->wait; i++) {
@@ -178,7 +178,8 @@ static enum step run_until_waiting(struct crew *crew, int number) {
     return step;
 }
 
-/* Waits for the block without sleeping, up to a limit: who sleeps wakes up late, and a block that is nearly there is the usual case. */
+/* Waits for the block without sleeping, up to a limit: who sleeps wakes up late, and a block that is nearly there is the usual
+ * case. */
 static void look_on(const struct crew *crew, int part, enum block_kind kind, int slot) {
     double until = clock_now() + LOOK_ON_S;
     while (!crew->transport_class->settled(crew->transport, part, kind, slot) && clock_now() < until &&
@@ -414,8 +415,8 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
     }
     TRY(share_cores(crew, worker, error));
     if (crew->real) TRY(initialize_weights(crew, error));
-    /* Page faults belong to no step of training. Only now, so that what the weights' making took for a while and gave back does not
-     * come on top of the plan. A clock's blocks, of any size, are never read or written. */
+    /* Page faults belong to no step of training. Only now, so that what the weights' making took for a while and gave back does
+     * not come on top of the plan. A clock's blocks, of any size, are never read or written. */
     for (int number = crew->first_here; crew->real && number < crew->end_here; number++)
         memory_block_touch(&crew->workers[number].memory);
     struct transport_options options = {.programs = worker->programs,

@@ -268,8 +268,8 @@ static enum ps_status run_backward(struct crew *crew, int number, const struct i
     return PS_OK;
 }
 
-/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those of what
- * the stage shares with another. */
+/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those
+ * of what the stage shares with another. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
     struct crew *crew = context;

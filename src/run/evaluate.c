@@ -149,8 +149,8 @@ static enum ps_status translate_samples(struct evaluator *evaluator, const struc
     return status;
 }
 
-/* Translates what is a translation, with a network that takes the place of the one that was evaluated; `bleu` stays NaN for other
- * data. */
+/* Translates what is a translation, with a network that takes the place of the one that was evaluated; `bleu` stays NaN for
+ * other data. */
 static enum ps_status run_translation(struct evaluator *evaluator, double *bleu, struct ps_error *error) {
     struct ps_model *stepping;
     if (!dataset_has_pairs(evaluator->samples.dataset)) return PS_OK;

@@ -3,8 +3,8 @@
 
 #include "search/search.h"
 
-/* No plan is faster than all work evenly on all workers, each layer where it is fastest; without replicas than the largest forward or
- * backward of a layer. */
+/* No plan is faster than all work evenly on all workers, each layer where it is fastest; without replicas than the largest
+ * forward or backward of a layer. */
 double search_least_period_s(const struct planner_problem *problem) {
     double least_s = 0, speeds = 0, largest_s = 0;
     bool one_type = cluster_one_type(problem->cluster, problem->costs);
@@ -25,8 +25,8 @@ double search_least_period_s(const struct planner_problem *problem) {
     return problem->replicate ? least_s : fmax(least_s, largest_s);
 }
 
-/* The planners that make schedules reckon with a prediction in every update. Not all stages predict: the bound is what remains true
- * without, which no load exceeds by more than the layer whose update weighs most. */
+/* The planners that make schedules reckon with a prediction in every update. Not all stages predict: the bound is what remains
+ * true without, which no load exceeds by more than the layer whose update weighs most. */
 void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan) {
     double least = 1, plain = 1.0 / problem->micro_batches;
     for (int l = 0; l < problem->costs->layer_count; l++) {
@@ -40,8 +40,9 @@ void search_free_bound_of_predictions(const struct planner_problem *problem, str
     predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
 }
 
-/* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the method counts
- * one after the other, or the programs take less memory than was reckoned. That all work has to be done remains. */
+/* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the
+ * method counts one after the other, or the programs take less memory than was reckoned. That all work has to be done
+ * remains. */
 void search_free_beaten_bound(double least_s, struct ps_plan *plan) {
     struct plan_prediction *predicted = &plan->predicted;
     double micro_batch_s = predicted->period_s / plan->micro_batches;

@@ -54,8 +54,8 @@ static int turn_of(const struct ps_programs *programs) {
     return turn;
 }
 
-/* What the busiest worker computes, or the busiest link carries, in a mini-batch: in the long run no period is shorter. While the
- * pipeline fills, stages that run ahead of others on their worker can hide that for dozens of mini-batches. */
+/* What the busiest worker computes, or the busiest link carries, in a mini-batch: in the long run no period is shorter. While
+ * the pipeline fills, stages that run ahead of others on their worker can hide that for dozens of mini-batches. */
 static double busiest(const struct engine *engine) {
     int64_t most = 0;
     for (int w = 0; w < engine->work->programs->workers; w++)

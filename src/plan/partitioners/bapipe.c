@@ -12,9 +12,9 @@
  *
  * The paper leaves open how to iterate. Here a partition is better when the sorted list of its stages' figures is smaller in
  * lexicographic order. A move shifts all cuts between the worst stage and another one by one place, so that layers pass through
- * the stages between, or puts one end of the worst stage anywhere between its neighbours. Every accepted move is better, so this
- * ends, and the same input always gives the same cut. A second start for the moves is the least time, from T on, with which the
- * stages can be filled one after the other.
+ * the stages between, or puts one end of the worst stage anywhere between its neighbours. Every accepted move is better, so
+ * this ends, and the same input always gives the same cut. A second start for the moves is the least time, from T on, with
+ * which the stages can be filled one after the other.
  *
  * Moves can get stuck, and need not find a cut that fits even where there is one. So the exact method (pipedream.c) runs first:
  * it says what is in the way where nothing fits, gives the lower bound, and its cut is the answer where the moves find none.
@@ -93,7 +93,8 @@ static bool smaller(const double *a, const double *b, int count) {
     return false;
 }
 
-/* Moves the cuts after the stages from..to-1 by one allowed place, those that are pushed first; false where there is no room. */
+/* Moves the cuts after the stages from..to-1 by one allowed place, those that are pushed first; false where there is no
+ * room. */
 static bool shift(const struct balance *balance, int *last, int from, int to, int step) {
     for (int i = from; i < to; i++) {
         int s = step > 0 ? to - 1 - (i - from) : i, layer = last[s] + step;

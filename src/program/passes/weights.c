@@ -5,9 +5,9 @@
  * keeps its slot as long as somebody will read it, an update goes in place where the old version is not needed any more and
  * into a free slot otherwise, a prediction is made right before its reader, and melts into an update right before it.
  *
- * Weights for a forward on another worker are made in the same way in slots of their own, two in turn, from which they travel; what
- * is not predicted is copied, as a prediction by no update at all. The other worker holds one copy. Nothing is sent where the forward
- * reads what the one before it read.
+ * Weights for a forward on another worker are made in the same way in slots of their own, two in turn, from which they travel;
+ * what is not predicted is copied, as a prediction by no update at all. The other worker holds one copy. Nothing is sent where
+ * the forward reads what the one before it read.
  */
 #include <stdlib.h>
 
