@@ -325,12 +325,8 @@ static enum ps_status offer_weights(struct account *account, int worker, const s
     return PS_OK;
 }
 
-static bool moves_weights(const struct instruction *instruction) {
-    return instruction->op == OP_SW || instruction->op == OP_RW;
-}
-
 static enum ps_status send(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
-    if (moves_weights(instruction)) {
+    if (instruction_moves_weights(instruction)) {
         TRY(verdict(check_reading(context, worker, instruction), worker, instruction, error));
         return offer_weights(context, worker, instruction, error);
     }
@@ -342,7 +338,7 @@ static enum ps_status send(void *context, int worker, const struct instruction *
 }
 
 static enum ps_status receive(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
-    if (moves_weights(instruction)) return offer_weights(context, worker, instruction, error);
+    if (instruction_moves_weights(instruction)) return offer_weights(context, worker, instruction, error);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         TRY(verdict(check_empty(context, worker, instruction, (enum block_kind)kind), worker, instruction, error));
         put(context, worker, instruction, (enum block_kind)kind, instruction->micro_batch);
