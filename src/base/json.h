@@ -26,6 +26,9 @@ enum ps_status json_tell_line(const char *path, enum ps_status status, struct ps
 /* Two-space indented text with a final newline (free()); takes the reference `root`. Numbers are written so that reading them
  * back gives the same double. */
 char *json_text(json_t *root);
+/* Takes `array` and returns it if all of its `count` items could be made; else NULL, which json_pack passes on: no file is
+ * written rather than half of it. */
+json_t *json_whole(json_t *array, int count);
 /* As json_text, into a file by file_write. Takes `root`. */
 enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error);
 

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "graph/model.h"
 #include "profile/company.h"
 #include "profile/hand_over.h"
@@ -30,14 +31,9 @@ enum { DEFAULT_WARMUP = 2, LEAST_REPEATS = 9, MOST_REPEATS = 199, REPEATS_MAX = 
 
 /* ------------------------------------------------------------------ results */
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts the times. */
 static double median(double *times, int count, double *spread) {
-    qsort(times, (size_t)count, sizeof *times, compare_doubles);
+    qsort(times, (size_t)count, sizeof *times, number_compare);
     *spread = (times[3 * (count - 1) / 4] - times[(count - 1) / 4]) / 2;
     return count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
 }

@@ -129,6 +129,8 @@ static inline bool instruction_adds_gradients(const struct instruction *instruct
 
 /* Does it take a worker's time, and is no transfer? */
 bool instruction_computes(const struct instruction *instruction);
+/* Does it send or receive weights (SW, RW)? */
+bool instruction_moves_weights(const struct instruction *instruction);
 
 /* The block kind of an operand letter (s w i o g d), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);

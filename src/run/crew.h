@@ -130,6 +130,17 @@ static inline bool crew_has(const struct crew *crew, int number) {
     return number >= crew->first_here && number < crew->end_here;
 }
 
+/* For the environment (crew_data.c). The number of a micro-batch's mini-batch, counted over the whole run. */
+int64_t crew_batch_number(const struct crew *crew, int micro_batch);
+/* Fills the first stage's input with the micro-batch's images, or tokens. Waits for the loader. */
+enum ps_status crew_load_images(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                                const struct instruction *instruction, struct ps_error *error);
+/* The last stage's labels, copied so that they live as long as the micro-batch; `counted`: samples that are no padding. */
+enum ps_status crew_load_labels(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                                const struct instruction *instruction, int *counted, struct ps_error *error);
+
+/* What a thread of the crew runs (crew_run.c), until the crew is destroyed; `member` is its struct crew_member. */
+void *crew_thread(void *member);
 /* The environment of the interpreter that computes (environment.c); its context is the crew. */
 struct environment crew_environment(struct crew *crew);
 

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "plan/ideals.h"
 #include "plan/planner.h"
 
@@ -60,8 +61,6 @@ static size_t place(const struct search *search, int used, int replicas, int ide
 static size_t place_any(const struct search *search, int used, int ideal) {
     return (size_t)used * (size_t)search->ideals->count + (size_t)ideal;
 }
-
-static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
 
 static double slowest_speed(const struct search *search, int first, int replicas) {
     double speed = search->problem->cluster->devices[first].speed;
@@ -102,7 +101,7 @@ static double stage_s(const struct search *search, const struct pace *pace, int 
 
 static double boundary_s(const struct search *search, int ideal, int before, int replicas) {
     if (search->serial > 0 || before == 0) return 0;
-    return search->cut_s[ideal] / (before / common(before, replicas) * replicas);
+    return search->cut_s[ideal] / (before / number_common_divisor(before, replicas) * replicas);
 }
 
 /* Stages of `replicas` workers that end with `used` workers taken. */

@@ -51,8 +51,6 @@ static bool needed(const struct weights_pass *pass, const struct ps_programs *pr
     return wanted.version != has.version || wanted.ahead != has.ahead;
 }
 
-static bool hands_over(const struct instruction *instruction) { return instruction->op == OP_SW || instruction->op == OP_RW; }
-
 static int take_slot(struct part_weights *weights) {
     int slot = 0;
     while (weights->used[slot]) slot++;
@@ -133,7 +131,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     struct part_weights *weights = &pass->parts[part];
     if (instruction.op == OP_U) return update(weights, instruction, index, out, error);
     if (instruction.op == OP_AR) return program_append(out, &instruction, error);
-    if (hands_over(&instruction) && !needed(pass, programs, instruction)) return PS_OK;
+    if (instruction_moves_weights(&instruction) && !needed(pass, programs, instruction)) return PS_OK;
     struct reading reading = reading_of(pass, programs, &instruction);
     if (programs->parts[part].backward) TRY(find_slot(weights, reading, &instruction, &slot, out, error));
     instruction.slot = (int16_t)slot;
