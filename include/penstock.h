@@ -201,8 +201,8 @@ struct ps_cluster_measure_options {
     int threads;        /* per worker; 0: 1 */
 };
 
-/* Measures the machines of all processes that mpirun started (all of them call it, once): speed and memory of each worker, latency and
- * bandwidth between hosts. The cluster is rank 0's; the others get NULL. Started alone, one worker is measured. */
+/* Measures the machines of all processes that mpirun started (all of them call it, once): speed and memory of each worker,
+ * latency and bandwidth between hosts. The cluster is rank 0's; the others get NULL. Started alone, one worker is measured. */
 enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
                                   struct ps_error *error);
 int ps_cluster_workers(const struct ps_cluster *cluster);
@@ -385,7 +385,8 @@ struct ps_run_point {
     double training_s;                                 /* seconds of training alone until then */
 };
 
-/* Accuracy (0 to 1); of translations BLEU (0 to 100); of other texts whose labels are tokens perplexity, the less the better. */
+/* Accuracy (0 to 1); of translations BLEU (0 to 100); of other texts whose labels are tokens perplexity, the less the
+ * better. */
 enum ps_metric { PS_METRIC_ACCURACY, PS_METRIC_BLEU, PS_METRIC_PERPLEXITY };
 
 /* Over MPI all processes call it, once, with the same options. What went wrong on any of them is the status of all; the message
@@ -428,8 +429,8 @@ enum ps_status ps_export(const char *run_dir, const char *format, const char *pa
 
 struct ps_comparison;
 
-/* Every combination of what is listed. An empty list stands for what `plan` and `cluster` say; no methods: "auto" and every method
- * whose plans can be run. */
+/* Every combination of what is listed. An empty list stands for what `plan` and `cluster` say; no methods: "auto" and every
+ * method whose plans can be run. */
 struct ps_compare_options {
     const char *const *methods, *const *schedules, *const *weights;
     int method_count, schedule_count, weights_count;
@@ -441,8 +442,8 @@ struct ps_compare_options {
     int bandwidth_count;
     struct ps_plan_options plan;
     struct ps_cluster_options cluster;
-    /* A cluster file instead: its first workers, with memory and bandwidth of all changed where they are listed; without a list of
-     * workers all of them. */
+    /* A cluster file instead: its first workers, with memory and bandwidth of all changed where they are listed; without a list
+     * of workers all of them. */
     const char *cluster_path;
     int batch_per_worker; /* samples in a mini-batch for each worker, so that it grows with them; 0: as `plan` says */
     double target;        /* of training: what the metric of its data is to reach; 0: the best that all rows reach */
@@ -480,15 +481,15 @@ struct ps_comparison_row {
 /* Plans and simulates every combination. Those without a plan are rows too. */
 enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
                           struct ps_comparison **comparison, struct ps_error *error);
-/* For every combination the largest network that there is a plan for: of `model` with its option `key` ("layers") as large as it
- * goes; the row's other figures are those of that network's plan. Costs are worked out for `device`, one of
- * PS_TABLE_PROFILE_DEVICES that is not measured (NULL: "gpu:v100"), at the micro-batch that the options say. What fits is taken to fit
- * when smaller. PS_USAGE: no such option, or no limit of memory. */
+/* For every combination the largest network that there is a plan for: of `model` with its option `key` ("layers") as large as
+ * it goes; the row's other figures are those of that network's plan. Costs are worked out for `device`, one of
+ * PS_TABLE_PROFILE_DEVICES that is not measured (NULL: "gpu:v100"), at the micro-batch that the options say. What fits is taken
+ * to fit when smaller. PS_USAGE: no such option, or no limit of memory. */
 enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,
                                   const struct ps_compare_options *options, struct ps_comparison **comparison,
                                   struct ps_error *error);
-/* Trains every combination instead, as ps_train does with `train` but for its plan and cluster. Of pairs the first 256 of `valid` are
- * translated where valid_bleu is 0. Fails where none can be trained. */
+/* Trains every combination instead, as ps_train does with `train` but for its plan and cluster. Of pairs the first 256 of
+ * `valid` are translated where valid_bleu is 0. Fails where none can be trained. */
 enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
                                    struct ps_comparison **comparison, struct ps_error *error);
 const char *ps_comparison_model(const struct ps_comparison *comparison);

@@ -17,7 +17,8 @@
 
 enum { WORDS_MAX = 256, LOOK_EVERY_MS = 20 };
 #define STOPPED_WITHIN_S 10.0
-/* Ranks find out themselves when one of them is stopped, and say so. Only when they have nothing more to say to each other nobody would. */
+/* Ranks find out themselves when one of them is stopped, and say so. Only when they have nothing more to say to each other
+ * nobody would. */
 #define STOPPED_BELOW_S 20.0
 #define LOOK_BELOW_EVERY_S 1.0
 #define SWEPT_WITHIN_S 10.0
@@ -174,7 +175,8 @@ static double now_s(void) {
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Waits for the child's end, passes on what stops us, and ends it when somebody has stopped it, or a process below it, for too long. */
+/* Waits for the child's end, passes on what stops us, and ends it when somebody has stopped it, or a process below it, for too
+ * long. */
 static int wait_for(pid_t child, const volatile int *stop) {
     const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
     double halted_s = 0, told_s = 0, looked_s = now_s(), halted_below_s = 0;

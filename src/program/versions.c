@@ -3,8 +3,8 @@
 
 #include "program/lower.h"
 
-/* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it. `forward`
- * holds one more than these where there is an SW, else 0. */
+/* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it.
+ * `forward` holds one more than these where there is an SW, else 0. */
 static void fill_handed(int *forward, int count) {
     for (int k = 0, known = 0; k < count; k++) {
         if (forward[k] > 0) known = forward[k] - 1;

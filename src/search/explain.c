@@ -1,8 +1,8 @@
 /*
- * Why a plan is not faster. Over a period the busiest worker and the busiest link of its simulation are held against the period:
- * what is busy nearly all of it is the limit. Where neither is, the order of computations leaves gaps: it waits for transfers, fills and
- * drains, or waits along the pipeline, whichever the busiest worker does most. Memory limits where the same method finds a smaller objective without the workers' limits, or where
- * nothing is busy and a worker is full.
+ * Why a plan is not faster. Over a period the busiest worker and the busiest link of its simulation are held against the
+ * period: what is busy nearly all of it is the limit. Where neither is, the order of computations leaves gaps: it waits for
+ * transfers, fills and drains, or waits along the pipeline, whichever the busiest worker does most. Memory limits where the
+ * same method finds a smaller objective without the workers' limits, or where nothing is busy and a worker is full.
  */
 #include <stdio.h>
 

@@ -1,12 +1,13 @@
 /*
- * A periodic schedule for a given cut, also of the two directions in different places: the order in which each worker computes, and
- * how many micro-batches are under way, follow from the times of computations and transfers (MadPipe, section 3, turned round: there
- * the cut follows too).
+ * A periodic schedule for a given cut, also of the two directions in different places: the order in which each worker computes,
+ * and how many micro-batches are under way, follow from the times of computations and transfers (MadPipe, section 3, turned
+ * round: there the cut follows too).
  *
- * The computations of a micro-batch are a row, forwards and then backwards. What follows each other there on one worker is a run, in
- * one piece. The runs are placed one after the other, each at the first moment at which all that it needs has arrived and its
- * worker, whose earlier runs come back in every period, is free. The period is the largest load of a worker or link, so the runs of a
- * worker fit into it; where it has more than two, what lies between them may be too short for a run, and there is no answer.
+ * The computations of a micro-batch are a row, forwards and then backwards. What follows each other there on one worker is a
+ * run, in one piece. The runs are placed one after the other, each at the first moment at which all that it needs has arrived
+ * and its worker, whose earlier runs come back in every period, is free. The period is the largest load of a worker or link, so
+ * the runs of a worker fit into it; where it has more than two, what lies between them may be too short for a run, and there is
+ * no answer.
  */
 #include <math.h>
 #include <stdlib.h>

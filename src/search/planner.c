@@ -1,7 +1,7 @@
 /*
  * Plans of the planners (plan/planner.h): stages with replicas, with forward and backward on different workers, several on one
- * worker, or cut along another order than the chain's. Where a plan happens to be a pipeline of stages, with replicas or without, each
- * on workers of its own, it is simulated; the others carry what the method minimised and no more.
+ * worker, or cut along another order than the chain's. Where a plan happens to be a pipeline of stages, with replicas or
+ * without, each on workers of its own, it is simulated; the others carry what the method minimised and no more.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,8 +204,8 @@ static bool plan_is_periodic(const struct planner_answer *answer) {
     return answer->pattern_count > 0 || (answer->stage_count > 0 && answer->stages[0].in_flight > 0);
 }
 
-/* 1F1B holds as many micro-batches as there are workers; where transfers take long, or one worker runs a stage's forward and another
- * its backward, more keep them busy. Taken where it is faster and there is memory for it. */
+/* 1F1B holds as many micro-batches as there are workers; where transfers take long, or one worker runs a stage's forward and
+ * another its backward, more keep them busy. Taken where it is faster and there is memory for it. */
 static enum ps_status deepen(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
                              struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan *deeper;
@@ -269,7 +269,8 @@ static enum ps_status make_plan(const struct search *search, const struct planne
     return status;
 }
 
-/* Takes what the plan needs too much from what its planner is told of; from all workers alike where it takes them to be alike. */
+/* Takes what the plan needs too much from what its planner is told of; from all workers alike where it takes them to be
+ * alike. */
 static void leave_free(const struct search *search, const struct planner *planner, const struct ps_plan *plan,
                        struct cluster_device *devices) {
     for (int w = 0; w < plan->workers; w++) {
