@@ -94,7 +94,7 @@ static enum ps_status put_entry(size_t index, bool json, struct ps_error *error)
         struct ps_model_info info = ps_model_info(model);
         char shape[96];
         format_shape(info.input_shape, 3, shape);
-        printf("%-10s %6d %12" PRId64 "  %-14s %7d  %s\n", entry.name, info.layers, info.parameters, shape, info.classes,
+        printf("%-14s %6d %12" PRId64 "  %-14s %7d  %s\n", entry.name, info.layers, info.parameters, shape, info.classes,
                entry.summary);
     }
     ps_model_destroy(model);
@@ -113,7 +113,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         return PS_OK;
     }
     if (json) printf("{\"models\": [\n");
-    if (!json) printf("%-10s %6s %12s  %-14s %7s\n", "name", "layers", "parameters", "input", "classes");
+    if (!json) printf("%-14s %6s %12s  %-14s %7s\n", "name", "layers", "parameters", "input", "classes");
     for (size_t i = 0; i < ps_table_count(PS_TABLE_MODELS); i++) CHECK(put_entry(i, json, error));
     if (json) printf("]}\n");
     return PS_OK;

@@ -38,8 +38,8 @@ static const struct argument data_rows[] = {
     {.name = "data",
      .letter = 'd',
      .value = "SPEC",
-     .help = "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR or synthetic:images; a suffix @A-B takes samples A "
-             "to B-1",
+     .help = "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR, reviews:FILE, pairs:PREFIX:SRC:TGT, text:FILE or "
+             "synthetic:images|tokens; a suffix @A-B takes samples A to B-1",
      .offset = OF(options.data),
      .read = argument_read_text},
     {.name = "valid",
