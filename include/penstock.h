@@ -250,8 +250,8 @@ void ps_plan_destroy(struct ps_plan *plan);
 
 struct ps_programs;
 
-/* Lowers `batches` mini-batches (one segment) to one instruction list per worker and verifies them. The profile gives the
- * sizes of buffers; NULL leaves memory unchecked. */
+/* Lowers `batches` mini-batches (one segment) to one instruction list per worker and verifies them. With a profile the plan's layers
+ * are held against its own; NULL: they are not. */
 enum ps_status ps_programs_lower(const struct ps_plan *plan, const struct ps_profile *profile, int batches,
                                  struct ps_programs **programs, struct ps_error *error);
 enum ps_status ps_programs_parse(const char *text, struct ps_programs **programs, struct ps_error *error);
@@ -259,6 +259,14 @@ char *ps_programs_print(const struct ps_programs *programs);
 /* Proves order, freedom from deadlock under rendezvous sends, weight versions and buffer use; the message names the first
  * instruction that is wrong. */
 enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_error *error);
+/* Do the programs of this plan fit the memory of the cluster's devices? PS_NO_PLAN names the first instruction that does not. */
+enum ps_status ps_programs_check_memory(const struct ps_programs *programs, const struct ps_plan *plan,
+                                        const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                        struct ps_error *error);
+/* What the verifier counted of each worker: the copies of the weights that it keeps of a stage, and the largest number of updates that
+ * fall between a forward and its own backward. As a table, and as JSON with the listing. Free with free(); NULL: out of memory. */
+char *ps_programs_table(const struct ps_programs *programs);
+char *ps_programs_json(const struct ps_programs *programs);
 void ps_programs_destroy(struct ps_programs *programs);
 
 /* -------------------------------------------------------------- simulation */
@@ -288,6 +296,10 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
 enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
                                    const struct ps_cluster *cluster, int batches, const char *trace_path,
                                    struct ps_simulation **simulation, struct ps_error *error);
+/* Of a simulation of this plan, likewise as ps_programs_check_memory. */
+enum ps_status ps_simulation_check_memory(const struct ps_simulation *simulation, const struct ps_plan *plan,
+                                          const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                          struct ps_error *error);
 struct ps_simulation_info ps_simulation_info(const struct ps_simulation *simulation);
 struct ps_simulation_worker ps_simulation_worker(const struct ps_simulation *simulation, int worker);
 char *ps_simulation_json(const struct ps_simulation *simulation);

@@ -140,6 +140,8 @@ struct version_table {
 };
 enum ps_status version_table_count(const struct ps_programs *programs, struct version_table *table, struct ps_error *error);
 void version_table_free(struct version_table *table);
+/* The largest number of the stage's updates that fall between a forward and its own backward. */
+int version_table_staleness(const struct version_table *table, int stage);
 /* What a policy is told about one micro-batch on one stage. */
 struct reading_context version_table_context(const struct version_table *table, const struct ps_programs *programs, int stage,
                                              int micro_batch, bool flush);

@@ -115,13 +115,7 @@ enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_
 enum ps_status programs_staleness(const struct ps_programs *programs, int stage, int *out, struct ps_error *error) {
     struct version_table versions;
     TRY(version_table_count(programs, &versions, error));
-    int staleness = 0;
-    for (int k = 0; k < versions.micro_batches; k++) {
-        size_t cell = (size_t)stage * (size_t)versions.micro_batches + (size_t)k;
-        int s = versions.backward[cell] - versions.forward[cell];
-        if (s > staleness) staleness = s;
-    }
+    *out = version_table_staleness(&versions, stage);
     version_table_free(&versions);
-    *out = staleness;
     return PS_OK;
 }

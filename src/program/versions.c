@@ -41,6 +41,16 @@ void version_table_free(struct version_table *table) {
     *table = (struct version_table){0};
 }
 
+int version_table_staleness(const struct version_table *versions, int stage) {
+    int staleness = 0;
+    for (int k = 0; k < versions->micro_batches; k++) {
+        size_t cell = (size_t)stage * (size_t)versions->micro_batches + (size_t)k;
+        int s = versions->backward[cell] - versions->forward[cell];
+        if (s > staleness) staleness = s;
+    }
+    return staleness;
+}
+
 struct reading_context version_table_context(const struct version_table *table, const struct ps_programs *programs, int stage,
                                              int micro_batch, bool flush) {
     const int *forward = table->forward + (size_t)stage * (size_t)table->micro_batches;

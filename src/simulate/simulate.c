@@ -228,9 +228,8 @@ static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowe
     return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
 }
 
-/* What a stage costs on a worker's type of device. */
-static struct stage_cost cost_on(const struct ps_plan *plan, const struct cost_table *table, const struct ps_cluster *cluster,
-                                 int stage, int worker) {
+struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct cost_table *table,
+                                      const struct ps_cluster *cluster, int stage, int worker) {
     return stage_cost(cost_table_on(table, cluster->devices[worker].type), plan->stages[stage].first, plan->stages[stage].last);
 }
 
@@ -241,7 +240,7 @@ static enum ps_status cost_parts(const struct ps_plan *plan, const struct cost_t
     *out = calloc((size_t)programs->part_count, sizeof **out);
     if (!*out) return error_memory(error, "costs of parts", (size_t)programs->part_count * sizeof **out);
     for (int p = 0; p < programs->part_count; p++)
-        (*out)[p] = cost_on(plan, table, cluster, programs->parts[p].stage, programs->parts[p].worker);
+        (*out)[p] = simulate_stage_cost(plan, table, cluster, programs->parts[p].stage, programs->parts[p].worker);
     return PS_OK;
 }
 
@@ -255,7 +254,8 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     TRY(plan_moments(plan, &work.moments, error));
     struct stage_cost *costs = calloc((size_t)plan->stage_count, sizeof *costs);
     if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
-    for (int s = 0; s < plan->stage_count; s++) costs[s] = cost_on(plan, table, cluster, s, plan->stages[s].forward[0]);
+    for (int s = 0; s < plan->stage_count; s++)
+        costs[s] = simulate_stage_cost(plan, table, cluster, s, plan->stages[s].forward[0]);
     work.costs = costs;
     struct ps_simulation *made = NULL;
     struct stage_cost *part_costs;

@@ -102,6 +102,10 @@ enum ps_status simulate_programs(const struct simulation_work *work, struct ps_s
 enum ps_status simulate_costs(const struct ps_plan *plan, const struct ps_profile *profile, const struct cost_table **table,
                               struct ps_profile **reordered, struct ps_error *error);
 
+/* What a stage of the plan costs on a worker's type of device. */
+struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct cost_table *table,
+                                      const struct ps_cluster *cluster, int stage, int worker);
+
 /* Mini-batches after which the figures of a steady state are known. */
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches);
 /* The same for a plan, which may have more stages than workers. */
