@@ -1,7 +1,7 @@
 /*
- * Stages whose forwards and backwards run on different workers: every schedule that knows them with every policy, over random cuts of
- * the two directions, gives programs that the verifier accepts and that read back; each forward reads what its policy asks for; what
- * cannot be is refused, and broken programs are found out.
+ * Stages whose forwards and backwards run on different workers: every schedule that knows them with every policy, over random
+ * cuts of the two directions, gives programs that the verifier accepts and that read back; each forward reads what its policy
+ * asks for; what cannot be is refused, and broken programs are found out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +59,8 @@ static void test_every_combination_verifies(void **state) {
     assert_true(lowered > 800);
 }
 
-/* Workers that run only forwards, far from those that update their weights: these fill blocks with the weights of coming forwards, and
- * wait until earlier ones have been received, while stashes come in. */
+/* Workers that run only forwards, far from those that update their weights: these fill blocks with the weights of coming
+ * forwards, and wait until earlier ones have been received, while stashes come in. */
 static void test_weights_far_away(void **state) {
     (void)state;
     static const struct split_case cases[] = {
@@ -96,8 +96,8 @@ static struct ps_programs *lower_ok(const char *schedule, const char *policy, in
     return programs;
 }
 
-/* The forward's worker holds one copy and nothing that an optimizer needs; the backward's two more than it would alone, from which
- * weights travel. With a flush they travel once a mini-batch. */
+/* The forward's worker holds one copy and nothing that an optimizer needs; the backward's two more than it would alone, from
+ * which weights travel. With a flush they travel once a mini-batch. */
 static void test_what_is_held(void **state) {
     (void)state;
     struct ps_programs *programs = lower_ok("1f1b", "sync", 4, 5);

@@ -48,8 +48,8 @@ static void fail_jpeg(j_common_ptr file) {
     longjmp(jpeg->failed, 1);
 }
 
-/* Warnings mostly mean nothing; those of a file that ends early or has codes that are none do, since pixels would be made up for
- * the rest. */
+/* Warnings mostly mean nothing; those of a file that ends early or has codes that are none do, since pixels would be made up
+ * for the rest. */
 static void warn_jpeg(j_common_ptr file, int level) {
     static const int damage[] = {JWRN_HIT_MARKER, JWRN_JPEG_EOF, JWRN_HUFF_BAD_CODE, JWRN_ARITH_BAD_CODE, JWRN_MUST_RESYNC};
     const int code = file->err->msg_code;

@@ -3,8 +3,8 @@
 
 #include "program/lower.h"
 
-/* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it. `forward`
- * holds one more than these where there is an SW, else 0. */
+/* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it.
+ * `forward` holds one more than these where there is an SW, else 0. */
 static void fill_handed(int *forward, int count) {
     for (int k = 0, known = 0; k < count; k++) {
         if (forward[k] > 0) known = forward[k] - 1;
@@ -39,6 +39,16 @@ enum ps_status version_table_count(const struct ps_programs *programs, struct ve
 void version_table_free(struct version_table *table) {
     free(table->forward); /* one block holds both */
     *table = (struct version_table){0};
+}
+
+int version_table_staleness(const struct version_table *versions, int stage) {
+    int staleness = 0;
+    for (int k = 0; k < versions->micro_batches; k++) {
+        size_t cell = (size_t)stage * (size_t)versions->micro_batches + (size_t)k;
+        int s = versions->backward[cell] - versions->forward[cell];
+        if (s > staleness) staleness = s;
+    }
+    return staleness;
 }
 
 struct reading_context version_table_context(const struct version_table *table, const struct ps_programs *programs, int stage,
