@@ -68,9 +68,9 @@ static inline float *scratch(const struct graph *graph) {
 }
 
 #define TOLERANCE 1e-4
-/* A shift that the next normalisation takes away again, but at the borders of the image, has next to no gradient: what is left of a sum
- * of thousands that all but cancel (the bias of googlenet's first normalisation: a hundredth of its scale's gradient). How exactly a
- * layer's gradient is known is what counts, and there the layer's is the measure, weights and bias together. */
+/* A shift that the next normalisation takes away again, but at the borders of the image, has next to no gradient: what is left
+ * of a sum of thousands that all but cancel (the bias of googlenet's first normalisation: a hundredth of its scale's gradient).
+ * How exactly a layer's gradient is known is what counts, and there the layer's is the measure, weights and bias together. */
 #define CANCELS 0.01
 
 static inline double layer_norm_of(json_t *entries, const char *name) {
@@ -164,8 +164,8 @@ static inline struct optimizer_settings settings_of(json_t *run, const struct op
 }
 
 /* How far the followed parameters have gone, and where they are. Ten steps cross some kinks of ReLUs and pools, and single
- * precision not always in the same step as double: the worst that was seen with oneDNN 2 is 8.3e-4 of the movement, and oneDNN 3 rounds
- * otherwise. Besides, each step rounds the weights. */
+ * precision not always in the same step as double: the worst that was seen with oneDNN 2 is 8.3e-4 of the movement, and oneDNN
+ * 3 rounds otherwise. Besides, each step rounds the weights. */
 #define MOVEMENT_TOLERANCE 3e-3
 #define WEIGHTS_TOLERANCE 1e-5
 

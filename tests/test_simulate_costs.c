@@ -1,6 +1,6 @@
 /*
- * What instructions cost in the simulator, down to what a profile need not say: gradients that are added up, halves of a backward that
- * run apart, predictions that were measured. One worker's makespan is then a sum.
+ * What instructions cost in the simulator, down to what a profile need not say: gradients that are added up, halves of a
+ * backward that run apart, predictions that were measured. One worker's makespan is then a sum.
  */
 #include <math.h>
 #include <string.h>
@@ -144,8 +144,8 @@ static void test_sums(void **state) {
     assert_seconds(summed_s(1000), 3 + 2 * 0.5 + 0.25);
 }
 
-/* Chimera with a micro-batch in each direction: both workers come to the sum of stage 1 after 1 + 1 + 2. The one that makes it begins
- * its last backward only then, and the sum of stage 0 follows that. */
+/* Chimera with a micro-batch in each direction: both workers come to the sum of stage 1 after 1 + 1 + 2. The one that makes it
+ * begins its last backward only then, and the sum of stage 0 follows that. */
 static void test_sums_take_their_makers_time(void **state) {
     (void)state;
     struct ps_profile *profile;

@@ -125,8 +125,8 @@ static VECTOR_CLONES void draw_between(size_t count, const float *upper, const f
     for (size_t i = 0; i < count; i++) out[i] = (upper[i] + (lower[i] - upper[i]) * weight) * strength;
 }
 
-/* Some columns of the class's picture, moved and as strong as the sample is. Lines between the same two of the grid have those in
- * common. */
+/* Some columns of the class's picture, moved and as strong as the sample is. Lines between the same two of the grid have those
+ * in common. */
 static void draw_strip(const struct dataset_shape *shape, const struct sample *sample, const float *grid, int64_t first,
                        int64_t pixels, float *image) {
     const size_t channels = (size_t)shape->channels, line = GRID * channels, count = (size_t)pixels * channels;

@@ -1,7 +1,7 @@
 /*
- * Running layers for their times; see bench.h. A round has passes of two kinds. Each backward has a forward right before it, as the
- * values that it reads were written not long before in training, too: a second backward on the same values would find them further
- * down in the caches. An update goes over the stage's parameters in one piece; layers have their share of it.
+ * Running layers for their times; see bench.h. A round has passes of two kinds. Each backward has a forward right before it, as
+ * the values that it reads were written not long before in training, too: a second backward on the same values would find them
+ * further down in the caches. An update goes over the stage's parameters in one piece; layers have their share of it.
  */
 #include "profile/bench.h"
 
@@ -195,8 +195,8 @@ static void run_update(struct bench *bench, int64_t step, enum timing timing, in
     keep_by_bytes(bench, now(bench) - start, timing, slot);
 }
 
-/* Piece by piece, as replicas do (run/transports/sum.c); the block of predicted weights plays the other one's gradients. Whoever adds
- * up works for all: here for two. */
+/* Piece by piece, as replicas do (run/transports/sum.c); the block of predicted weights plays the other one's gradients.
+ * Whoever adds up works for all: here for two. */
 static void run_sum(struct bench *bench, int slot) {
     enum { PIECE = 2048 };
     size_t count = (size_t)stage_sizes(bench->stage).parameter_bytes / sizeof(float);

@@ -1,7 +1,7 @@
 /*
- * Layers run for their times, as one stage with real weights and activations: each layer finds its input, its weights and the caches
- * as in training. Two micro-batches take turns, as a stage of a pipeline keeps the values of several: a forward writes where the one
- * before the last did, which is further down in the caches. What a layer takes is read off between the operators.
+ * Layers run for their times, as one stage with real weights and activations: each layer finds its input, its weights and the
+ * caches as in training. Two micro-batches take turns, as a stage of a pipeline keeps the values of several: a forward writes
+ * where the one before the last did, which is further down in the caches. What a layer takes is read off between the operators.
  */
 #ifndef PENSTOCK_PROFILE_BENCH_H
 #define PENSTOCK_PROFILE_BENCH_H

@@ -3,9 +3,9 @@
  * positions too.
  *
  * The layout of the weights is that of draft_layout_weights, and both backward parts are made for it; weights that are an
- * embedding's, too, lie in rows as they do there, so that the two can be added up. Where x was flattened from an
- * image, memory holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are
- * those of the memory's order, and import and export change the order.
+ * embedding's, too, lie in rows as they do there, so that the two can be added up. Where x was flattened from an image, memory
+ * holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are those of
+ * the memory's order, and import and export change the order.
  */
 #include <stdlib.h>
 
