@@ -23,6 +23,8 @@
 struct block_pool {
     int *holder; /* by slot: the micro-batch it holds, -1: free */
     int used, capacity;
+    int full; /* slots before this one are all taken */
+    int last; /* slot that was looked for last: blocks are mostly asked for in turn */
     int sent; /* slot whose transfer was started last, NO_SLOT: none */
 };
 
@@ -32,7 +34,7 @@ struct allocate_pass {
 
 static enum ps_status take(struct block_pool *pool, int micro_batch, struct instruction *instruction, enum block_kind kind,
                            struct ps_error *error) {
-    int slot = 0;
+    int slot = pool->full;
     while (slot < pool->used && pool->holder[slot] >= 0) slot++;
     if (slot == pool->capacity) {
         int capacity = pool->capacity ? 2 * pool->capacity : 8;
@@ -45,14 +47,17 @@ static enum ps_status take(struct block_pool *pool, int micro_batch, struct inst
         return error_set(error, PS_USAGE, "micro-batches: stage %d would hold more than %d blocks at once", instruction->stage,
                          INT16_MAX);
     if (slot == pool->used) pool->used++;
+    pool->full = slot + 1;
     pool->holder[slot] = micro_batch;
     instruction->block[kind] = (int16_t)slot;
     return PS_OK;
 }
 
-static int find(const struct block_pool *pool, int micro_batch) {
-    for (int slot = 0; slot < pool->used; slot++)
-        if (pool->holder[slot] == micro_batch) return slot;
+static int find(struct block_pool *pool, int micro_batch) {
+    for (int i = 0; i < pool->used; i++) {
+        int slot = (pool->last + i) % pool->used;
+        if (pool->holder[slot] == micro_batch) return pool->last = slot;
+    }
     return NO_SLOT;
 }
 
@@ -61,7 +66,9 @@ static void use(struct block_pool *pool, struct instruction *instruction, enum b
 }
 
 static void drop(struct block_pool *pool, int slot) {
-    if (slot != NO_SLOT) pool->holder[slot] = -1;
+    if (slot == NO_SLOT) return;
+    pool->holder[slot] = -1;
+    if (slot < pool->full) pool->full = slot;
 }
 
 /* The block being sent stays taken until the next is sent, or goes at once in evaluation. */
