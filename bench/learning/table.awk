@@ -1,5 +1,6 @@
 # Tables of a learning sweep. A line of input is a training, by tabs: policy, optimizer, learning rate, seed, best validation accuracy
-# (or "diverged"), the accuracies of all evaluations, last validation loss, errors of predicted and of newest weights, BLEU.
+# (or "diverged"), the accuracies of all evaluations, last validation loss, errors of predicted and of newest weights, BLEU at the end, BLEU of all
+# evaluations.
 BEGIN { FS = "\t"; order = "sync sync/4 latest stash 2bw spectrain xpipe pipeoptim latest+r spectrain+r xpipe+r pipeoptim+r pipeoptim/4" }
 
 function spread(sum, squares, n) { return n > 1 ? sprintf("%.2f", deviation(sum, squares, n)) : "-" }
@@ -17,6 +18,16 @@ NF >= 5 {
     best[key, $4] = value; seeds[$4]
     if ($8 != "-" && $9 > 0) { ratio[key] += $8 / $9; ratios[key]++ }
     if ($10 != "-" && $10 != "") { bleu[key] += $10; bleus[key] += $10 * $10; translated[key]++ }
+    for (e = $11 != "-" ? split($11, bleu_at, ",") : 0; e > 0; e--) { way[key, e] += bleu_at[e]; ways[key, e]++ }
+}
+
+# BLEU after each evaluation, the mean over the seeds; nothing where none was counted.
+function by_evaluation(group, policy,   key, e) {
+    key = group " " policy
+    if (!((key, 1) in way)) return
+    printf "%s: BLEU of validation sentences by evaluation", policy
+    for (e = 1; (key, e) in way; e++) printf " %.2f", way[key, e] / ways[key, e]
+    print ""
 }
 
 # PipeOptim's advantage over another policy: mean and deviation of the differences between runs from the same seed.
@@ -46,6 +57,7 @@ END {
             if (translated[key]) printf " %6.2f (%s)", bleu[key] / translated[key], spread(bleu[key], bleus[key], translated[key])
             print note
         }
+        for (i = 1; i <= policies; i++) by_evaluation(group, policy[i])
         for (i = 1; i <= policies; i++) {
             if (policy[i] !~ /^pipeoptim/ || !n[group " " policy[i]]) continue
             printf "%s over", policy[i]
