@@ -151,9 +151,9 @@ struct ps_layer_info ps_model_layer(const struct ps_model *model, int layer); /*
 struct ps_profile;
 
 struct ps_profile_options {
-    const char *device;       /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
-    int threads;              /* per worker; 0: 1 */
-    int busy;                 /* workers that compute side by side meanwhile, the measured one among them; 0: 1 */
+    const char *device; /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
+    int threads;        /* per worker; 0: 1 */
+    int busy; /* workers that compute side by side meanwhile, the measured one among them; 0: 2, or 1 without cores for them */
     const int *micro_batches; /* sizes to measure at */
     int micro_batch_count;
     int warmup, repeats;  /* 0: 2, and 9 or, of a small network, as many as fit a quarter of a second */
