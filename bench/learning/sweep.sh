@@ -20,7 +20,7 @@
 # Layers are cut evenly, not by measured times: so a training is the same wherever and however often it is run.
 . bench/common.sh
 results=${RESULTS:-runs/learning} seeds=${SEEDS:-0 1 2} optimizers=${OPTIMIZERS:-sgdm adam adamw} jobs=${JOBS:-1}
-policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r pipeoptim/4}
+policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim horizon pipeoptim+r pipeoptim/4 horizon/4}
 data=${PENSTOCK_DATA:?names a directory with the data sets}
 
 # What to train, a line each: policy, optimizer, learning rate, seed. All of the first seed come before the second.

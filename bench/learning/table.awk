@@ -1,7 +1,11 @@
 # Tables of a learning sweep. A line of input is a training, by tabs: policy, optimizer, learning rate, seed, best validation accuracy
-# (or "diverged"), the accuracies of all evaluations, last validation loss, errors of predicted and of newest weights, BLEU at the end, BLEU of all
-# evaluations.
-BEGIN { FS = "\t"; order = "sync sync/4 latest stash 2bw spectrain xpipe pipeoptim latest+r spectrain+r xpipe+r pipeoptim+r pipeoptim/4" }
+# (or "diverged"), the accuracies of all evaluations, last validation loss, errors of predicted and of newest weights, BLEU at the end, BLEU
+# of all evaluations.
+BEGIN {
+    FS = "\t"
+    order = "sync latest stash 2bw spectrain xpipe pipeoptim horizon latest+r spectrain+r xpipe+r pipeoptim+r " \
+        "sync/4 latest/4 stash/4 spectrain/4 xpipe/4 pipeoptim/4 horizon/4"
+}
 
 function spread(sum, squares, n) { return n > 1 ? sprintf("%.2f", deviation(sum, squares, n)) : "-" }
 function deviation(sum, squares, n,   v) { v = n > 1 ? (squares - sum * sum / n) / (n - 1) : 0; return sqrt(v > 0 ? v : 0) }
@@ -30,7 +34,7 @@ function by_evaluation(group, policy,   key, e) {
     print ""
 }
 
-# PipeOptim's advantage over another policy: mean and deviation of the differences between runs from the same seed.
+# A policy's advantage over another: mean and deviation of the differences between runs from the same seed.
 function advantage(group, policy, other,   seed, d, s, q, c) {
     for (seed in seeds)
         if ((group " " policy SUBSEP seed) in best && (group " " other SUBSEP seed) in best) {
@@ -59,9 +63,10 @@ END {
         }
         for (i = 1; i <= policies; i++) by_evaluation(group, policy[i])
         for (i = 1; i <= policies; i++) {
-            if (policy[i] !~ /^pipeoptim/ || !n[group " " policy[i]]) continue
+            if (policy[i] !~ /^(pipeoptim|horizon)/ || !n[group " " policy[i]]) continue
             printf "%s over", policy[i]
-            advantage(group, policy[i], "sync"); advantage(group, policy[i], "latest"); advantage(group, policy[i], "stash")
+            cut = policy[i] ~ /\/4$/ ? "/4" : "" # beside those with as many micro-batches, and sync with one
+            advantage(group, policy[i], "sync"); advantage(group, policy[i], "latest" cut); advantage(group, policy[i], "stash" cut)
             print ""
         }
     }
