@@ -8,7 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim} optimizer=${OPTIMIZER:-adam} workers=4
+policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim horizon} optimizer=${OPTIMIZER:-adam} workers=4
 [ $# -gt 0 ] || set -- vgg16:16 resnet50,input=64:8 residual_lstm,seq=100:32 gnmt8,seq=20,vocab=8000,hidden=512:16 \
     gpt2,layers=4,width=256,heads=4,seq=128,vocab=4000:8
 

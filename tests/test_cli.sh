@@ -105,6 +105,10 @@ for command in models profile plan program simulate train evaluate compare expor
     done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
 done
 
+for format in idx cifar10 cifar100 images reviews pairs text synthetic; do
+    done_by train --help && says "[ ,]$format:"
+done
+
 begins "files that are missing or wrong"
 {
     echo name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes

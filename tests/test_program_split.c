@@ -67,7 +67,7 @@ static void test_weights_far_away(void **state) {
         {12, 12, {2, 6, 6, 7, 8, 8, 9, 9, 10, 10, 11, 11}, {0, 0, 1, 1, 2, 3, 4, 5, 5, 7, 7, 11}},
         {9, 13, {0, 1, 2, 4, 5, 7, 8, 12, 12}, {3, 4, 6, 7, 9, 10, 11, 11, 12}},
         {6, 9, {3, 4, 5, 6, 7, 8}, {0, 0, 0, 1, 2, 8}}};
-    static const char *const policies[] = {"latest", "stash", "spectrain", "xpipe", "pipeoptim"};
+    static const char *const policies[] = {"latest", "stash", "spectrain", "xpipe", "pipeoptim", "horizon"};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
             for (int batches = 1; batches <= 40; batches += batches < 12 ? 1 : 14) {

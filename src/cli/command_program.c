@@ -155,11 +155,11 @@ const struct command command_program = {
     .name = "program",
     .summary = "prints the lowered programs of a plan, or verifies a listing",
     .usage = "(--plan FILE [--batches N] [--profile FILE --memory SIZE] | --check FILE)",
-    .description =
-        "Prints the instructions of every worker, one line each. What is printed is proved first: the order of\n"
-        "computations, that no worker can wait for ever, which version of the weights each computation\n"
-        "reads, and that no block is used twice. --check proves the same of a listing from a file, and says how many\n"
-        "copies of the weights each worker keeps and how many updates fall between a forward and its backward.",
+    .description = {"Prints the instructions of every worker, one line each. What is printed is proved first: the "
+                    "order of computations, that no worker can wait for ever, which version of the weights each "
+                    "computation reads, and that no block is used twice. --check proves the same of a listing from a "
+                    "file, and says how many copies of the weights each worker keeps and how many updates fall between "
+                    "a forward and its backward."},
     .example = "  penstock program --plan plan.json --batches 3 > program.txt\n"
                "  penstock program --check program.txt",
     .size = sizeof(struct program_arguments),

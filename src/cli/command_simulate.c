@@ -98,9 +98,9 @@ const struct command command_simulate = {
     .name = "simulate",
     .summary = "predicts a run of a plan",
     .usage = "--plan FILE --profile FILE [options]",
-    .description = "Runs the programs of a plan with a clock instead of arithmetic: when everything would happen, how\n"
-                   "long a mini-batch takes, where workers stand idle and why, and how much memory each one needs.\n"
-                   "Where that is more than --memory or the cluster's devices have, the exit status is 4.",
+    .description = {"Runs the programs of a plan with a clock instead of arithmetic: when everything would happen, "
+                    "how long a mini-batch takes, where workers stand idle and why, and how much memory each one "
+                    "needs. Where that is more than --memory or the cluster's devices have, the exit status is 4."},
     .example = "  penstock simulate --plan plan.json --profile vgg16.json --bandwidth 1GB/s --svg timeline.svg",
     .size = sizeof(struct simulate_arguments),
     .groups = {{&group, 0}, {&cluster_group, offsetof(struct simulate_arguments, cluster)}, {&common_group, 0}},

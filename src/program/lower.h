@@ -87,7 +87,8 @@ struct reading_context {
     /* Updates before the backward of the micro-batch that is floor(stage/2) later: about when the first worker runs this one's
      * backward (SpecTrain); never past the segment's end. */
     int first_worker_version;
-    bool flush; /* the schedule is synchronous */
+    int horizon_version; /* the same of the micro-batch that is `stage` later: as far ahead on every stage as on the first */
+    bool flush;          /* the schedule is synchronous */
 };
 
 enum prediction_rule { PREDICT_NEVER, PREDICT_OWN_RULE, PREDICT_MOMENTUM, PREDICT_ADAM };

@@ -55,7 +55,8 @@ struct reading_context version_table_context(const struct version_table *table, 
                                              int micro_batch, bool flush) {
     const int *forward = table->forward + (size_t)stage * (size_t)table->micro_batches;
     const int *backward = table->backward + (size_t)stage * (size_t)table->micro_batches;
-    int later = micro_batch + stage / 2;
+    int updates = programs_updates(programs, stage), last = table->micro_batches;
+    int first_worker = micro_batch + stage / 2, horizon = micro_batch + stage;
     struct reading_context context = {
         .stage = stage,
         .stages = programs->stages,
@@ -63,9 +64,10 @@ struct reading_context version_table_context(const struct version_table *table, 
         .batch = programs_update_of(programs, stage, micro_batch),
         .forward_version = forward[micro_batch],
         .backward_version = backward[micro_batch],
-        .first_worker_version = later < table->micro_batches ? backward[later] : programs_updates(programs, stage),
+        .first_worker_version = first_worker < last ? backward[first_worker] : updates,
+        .horizon_version = horizon < last ? backward[horizon] : updates,
         .flush = flush,
     };
-    if (flush) context.first_worker_version = context.backward_version;
+    if (flush) context.first_worker_version = context.horizon_version = context.backward_version;
     return context;
 }

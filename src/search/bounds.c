@@ -59,6 +59,15 @@ double search_case_bound(const struct search *search, const struct search_case *
     return least_s > 0 ? samples / least_s : 1e300;
 }
 
+double search_case_least_s(const struct search *search, const struct search_case *tried) {
+    return (tried->costs->micro_batch > 0 ? tried->costs->micro_batch : 1) / search_case_bound(search, tried);
+}
+
+void search_set_bound(struct plan_prediction *predicted, double bound_s) {
+    predicted->lower_bound_s = bound_s;
+    predicted->gap = bound_s > 0 ? predicted->objective_s / bound_s - 1 : 0;
+}
+
 /* The planners that make schedules reckon with a prediction in every update. Not all stages predict: the bound is what remains
  * true without, which no load exceeds by more than the layer whose update weighs most. */
 void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan) {
@@ -69,9 +78,7 @@ void search_free_bound_of_predictions(const struct planner_problem *problem, str
         double reckoned_s = work_s + problem->update_share * time->update_s;
         if (reckoned_s > 0) least = fmin(least, (work_s + plain * time->update_s) / reckoned_s);
     }
-    struct plan_prediction *predicted = &plan->predicted;
-    predicted->lower_bound_s *= least;
-    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
+    search_set_bound(&plan->predicted, plan->predicted.lower_bound_s * least);
 }
 
 /* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the
@@ -81,6 +88,5 @@ void search_free_beaten_bound(double least_s, struct ps_plan *plan) {
     struct plan_prediction *predicted = &plan->predicted;
     double micro_batch_s = predicted->period_s / plan->micro_batches;
     if (!predicted->simulated || micro_batch_s >= predicted->lower_bound_s * (1 - 1e-9)) return;
-    predicted->lower_bound_s = fmin(least_s, micro_batch_s);
-    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
+    search_set_bound(predicted, fmin(least_s, micro_batch_s));
 }

@@ -2,6 +2,7 @@
  * One case of the search. Slots depend on a stage's place and not on its layers, so the programs are lowered once, give the
  * partitioners the number of blocks that memory must hold, and score every partition on the simulator.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,8 +292,7 @@ static void fill_prediction(const struct search *search, const struct search_bes
     const struct ps_simulation_info *info = &best->simulation->info;
     prediction->known = prediction->simulated = true;
     prediction->objective_s = best->objective_s;
-    prediction->lower_bound_s = best->lower_bound_s;
-    prediction->gap = best->lower_bound_s > 0 ? best->objective_s / best->lower_bound_s - 1 : 0;
+    search_set_bound(prediction, best->lower_bound_s);
     prediction->period_s = info->period_s;
     prediction->throughput_samples_per_s = info->throughput_samples_per_s;
     prediction->bubble = info->bubble;
@@ -302,16 +302,16 @@ static void fill_prediction(const struct search *search, const struct search_bes
         double load_s = partition_load_s(&problem, s, partition_first(best->last, s), best->last[s]) / search_replicas(best);
         for (int r = 0; r < search_replicas(best); r++) prediction->load_s[search_replica_worker(best, s, r)] += load_s;
     }
-    int samples = best->chosen.costs->micro_batch > 0 ? best->chosen.costs->micro_batch : 1;
-    search_free_beaten_bound(samples / search_case_bound(search, &best->chosen), plan);
+    search_free_beaten_bound(search_case_least_s(search, &best->chosen), plan);
     search_explain(search, best->simulation, memory_gain_s(search, best), plan);
     prediction->solve_s = clock_now() - search->start_s;
 }
 
 static enum ps_status set_stage(const struct search_best *best, int s, struct ps_plan *plan, struct ps_error *error) {
-    enum { REPLICAS_MAX = 8 };
+    enum { REPLICAS_MAX = 8 }; /* that a schedule makes */
     int workers[REPLICAS_MAX], replicas = search_replicas(best);
-    for (int r = 0; r < replicas && r < REPLICAS_MAX; r++) workers[r] = search_replica_worker(best, s, r);
+    assert(replicas <= REPLICAS_MAX);
+    for (int r = 0; r < replicas; r++) workers[r] = search_replica_worker(best, s, r);
     TRY(plan_stage_workers(plan, s, workers, replicas, workers, replicas, error));
     plan->stages[s].first = partition_first(best->last, s);
     plan->stages[s].last = best->last[s];
@@ -334,9 +334,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     made->paper_prediction = search->options->paper_prediction;
     made->tied = cost_table_tied(chosen->costs);
     enum ps_status status = PS_OK;
-    for (int s = 0; s < best->stages && status == PS_OK; s++) {
-        status = set_stage(best, s, made, error);
-    }
+    for (int s = 0; s < best->stages && status == PS_OK; s++) status = set_stage(best, s, made, error);
     if (status == PS_OK && chosen->choice.schedule->in_flight) {
         struct partition_problem problem = search_case_problem(search, best, 0);
         status = set_in_flight(&problem, best->last, made, error);

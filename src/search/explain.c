@@ -57,10 +57,7 @@ static void describe_layers(const struct ps_plan *plan, int worker, char *text, 
     int stages = 0, first = 0, last = 0;
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        bool held = false;
-        for (int r = 0; r < stage->forward_count; r++) held = held || stage->forward[r] == worker;
-        for (int r = 0; r < stage->backward_count; r++) held = held || stage->backward[r] == worker;
-        if (!held) continue;
+        if (!plan_stage_is_on(stage, worker)) continue;
         if (stages++ == 0) first = stage->first;
         last = stage->last;
     }

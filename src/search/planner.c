@@ -127,14 +127,6 @@ static bool can_run(const struct ps_plan *plan) {
     return true;
 }
 
-static bool stage_is_on(const struct plan_stage *stage, int worker) {
-    for (int r = 0; r < stage->forward_count; r++)
-        if (stage->forward[r] == worker) return true;
-    for (int r = 0; r < stage->backward_count; r++)
-        if (stage->backward[r] == worker) return true;
-    return false;
-}
-
 /* PS_NO_PLAN names the worker that is furthest above its limit, with the first of its stages. */
 static enum ps_status check_fits(const struct search *search, const struct ps_plan *plan, struct ps_error *error) {
     int worst = -1, stage = 0;
@@ -146,7 +138,7 @@ static enum ps_status check_fits(const struct search *search, const struct ps_pl
         if (share > most) most = share, worst = w;
     }
     if (worst < 0) return PS_OK;
-    while (stage < plan->stage_count - 1 && !stage_is_on(&plan->stages[stage], worst)) stage++;
+    while (stage < plan->stage_count - 1 && !plan_stage_is_on(&plan->stages[stage], worst)) stage++;
     if (plan->stages[stage].forward_count > 1)
         snprintf(more, sizeof more, " with %d replicas", plan->stages[stage].forward_count);
     return error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d)%s needs %s, but worker %d has %s", stage,
@@ -245,10 +237,9 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
     struct plan_prediction *predicted = &plan->predicted;
     predicted->known = true;
     predicted->objective_s = answer->objective_s;
-    predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : search_least_period_s(problem);
+    double bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : search_least_period_s(problem);
     /* Whole nanoseconds may round down. */
-    if (predicted->lower_bound_s > predicted->objective_s) predicted->lower_bound_s = predicted->objective_s;
-    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
+    search_set_bound(predicted, bound_s < answer->objective_s ? bound_s : answer->objective_s);
     predicted->solve_s = solved_s;
     fill_loads(plan, problem, answer);
     return simulate(search, problem, periodic, plan, error);

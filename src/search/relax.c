@@ -44,7 +44,7 @@ static void take_relaxed(const struct search *search, const struct ps_plan *plan
     }
     struct search_case bare = best->chosen;
     bare.recompute = false;
-    best->lower_bound_s = (bare.costs->micro_batch > 0 ? bare.costs->micro_batch : 1) / search_case_bound(search, &bare);
+    best->lower_bound_s = search_case_least_s(search, &bare);
 }
 
 enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error) {

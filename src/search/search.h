@@ -98,6 +98,8 @@ enum ps_status search_case_try(const struct search *search, const struct search_
                                struct ps_error *error);
 /* No plan of the case has a larger throughput, in samples per second. */
 double search_case_bound(const struct search *search, const struct search_case *tried);
+/* The same as the least time for a micro-batch. */
+double search_case_least_s(const struct search *search, const struct search_case *tried);
 /* Lets the stages that fit without recomputation do without. */
 enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error);
 enum ps_status search_case_plan(const struct search *search, const struct search_best *best, struct ps_plan **plan,
@@ -131,6 +133,8 @@ enum ps_status search_replica_shapes(const struct search *search, const struct p
 
 /* No plan is faster, for a micro-batch. */
 double search_least_period_s(const struct planner_problem *problem);
+/* Sets the lower bound, and the gap between it and the objective, which is known. */
+void search_set_bound(struct plan_prediction *predicted, double bound_s);
 /* A bound that reckoned with a prediction in every update becomes one without. */
 void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan);
 /* A lower bound that the plan's simulated period is below becomes `least_s`. */
