@@ -158,6 +158,27 @@ static void test_decoding(void **state) {
     samples_close(&samples);
 }
 
+/* Of red, green and blue the figures of ITU-R BT.601, from PNG and JPEG alike. */
+static void test_grey(void **state) {
+    (void)state;
+    make_folder("hue/a");
+    make_folder("hue/b");
+    write_png("hue/a/1.png", SIDE, SIDE, 3, 100);
+    write_jpeg("hue/b/1.jpg", SIDE, SIDE, 3, 100);
+    struct samples samples = open_set("images:%s/hue,normalise=none", DATASET_TRAIN, SIDE, 1);
+    for (int64_t i = 0; i < 2; i++) {
+        float image[SIDE * SIDE];
+        assert_int_equal(read_one(&samples, i, image), i);
+        for (int y = 0; y < SIDE; y++) {
+            for (int x = 0; x < SIDE; x++) {
+                double wanted = 0.299 * 8 * x + 0.587 * 8 * y + 0.114 * 100;
+                assert_float_equal(255 * (double)image[y * SIDE + x], wanted, i == 0 ? 0.51 : 3);
+            }
+        }
+    }
+    samples_close(&samples);
+}
+
 /* A ramp stays a ramp, away from the edges. */
 static void test_scaling(void **state) {
     (void)state;
@@ -187,8 +208,8 @@ static void test_scaling(void **state) {
     picture_free(&picture);
 }
 
-/* Evaluation sees what torchvision's Resize and CenterCrop see: the longer side is rounded down, and of a middle between two pixels
- * the even one is taken. Red tells where an image was cut (PIL and torchvision gave the figures). */
+/* Evaluation sees what torchvision's Resize and CenterCrop see: the longer side is rounded down, and of a middle between two
+ * pixels the even one is taken. Red tells where an image was cut (PIL and torchvision gave the figures). */
 static void test_middle(void **state) {
     (void)state;
     static const struct {
@@ -443,15 +464,11 @@ static void test_tiny_imagenet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decoding),
-        cmocka_unit_test(test_scaling),
-        cmocka_unit_test(test_middle),
-        cmocka_unit_test(test_augmentation),
-        cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_wrong_specs),
-        cmocka_unit_test(test_deep_png),
-        cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_damage_while_training),
+        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_middle),        cmocka_unit_test(test_grey),
+        cmocka_unit_test(test_augmentation),  cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_wrong_specs),   cmocka_unit_test(test_deep_png),
+        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_damage_while_training),
         cmocka_unit_test(test_tiny_imagenet),
     };
     return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);

@@ -31,6 +31,12 @@ static enum ps_status take_pixels(const char *path, struct picture *picture, str
     return picture->pixels ? PS_OK : error_memory(error, path, size);
 }
 
+/* What JPEG calls luma (ITU-R BT.601), in 65536ths and rounded as libjpeg and PIL do: one grey for a colour, whatever the file.
+ */
+static uint8_t grey_of(const uint8_t colour[3]) {
+    return (uint8_t)((19595 * colour[0] + 38470 * colour[1] + 7471 * colour[2] + 32768) >> 16);
+}
+
 /* ---------------------------------------------------------------------- JPEG */
 
 /* libjpeg calls back where something is wrong and must not get control again: errors jump. */
@@ -60,10 +66,10 @@ static void warn_jpeg(j_common_ptr file, int level) {
 /* Four colours as printers have them, stored inverted: red is cyan times black. */
 static void to_red_green_blue(const uint8_t *row, int64_t width, int channels, uint8_t *out) {
     for (int64_t x = 0; x < width; x++, row += 4) {
-        int colour[3];
-        for (int c = 0; c < 3; c++) colour[c] = row[c] * row[3] / 255;
-        for (int c = 0; c < channels && channels == 3; c++) *out++ = (uint8_t)colour[c];
-        if (channels == 1) *out++ = (uint8_t)((299 * colour[0] + 587 * colour[1] + 114 * colour[2]) / 1000);
+        uint8_t colour[3];
+        for (int c = 0; c < 3; c++) colour[c] = (uint8_t)(row[c] * row[3] / 255);
+        for (int c = 0; c < channels && channels == 3; c++) *out++ = colour[c];
+        if (channels == 1) *out++ = grey_of(colour);
     }
 }
 
@@ -116,12 +122,22 @@ static enum ps_status read_jpeg(const char *path, const char *data, size_t size,
 
 /* ----------------------------------------------------------------------- PNG */
 
+/* In place: a grey is written where its colour, or one before it, was read. */
+static void turn_grey(struct picture *picture) {
+    const int64_t pixels = picture->height * picture->width;
+    for (int64_t i = 0; i < pixels; i++) picture->pixels[i] = grey_of(&picture->pixels[3 * i]);
+    picture->channels = 1;
+}
+
 static enum ps_status read_png(const char *path, const char *data, size_t size, struct picture *picture,
                                struct ps_error *error) {
     png_image file = {.version = PNG_IMAGE_VERSION};
     if (!png_image_begin_read_from_memory(&file, data, size)) return damaged(path, "PNG", file.message, error);
     /* Of 16 bits a colour, where the file says nothing: as those of 8, and not in proportion to the light. */
     file.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
+    const bool make_grey =
+        picture->channels == 1 && (file.format & PNG_FORMAT_FLAG_COLOR) != 0; /* libpng has a grey of its own */
+    if (make_grey) picture->channels = 3;
     file.format = picture->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
     picture->height = file.height;
     picture->width = file.width;
@@ -131,6 +147,7 @@ static enum ps_status read_png(const char *path, const char *data, size_t size, 
         status = damaged(path, "PNG", file.message, error);
     }
     png_image_free(&file);
+    if (status == PS_OK && make_grey) turn_grey(picture);
     return status;
 }
 
