@@ -11,7 +11,7 @@
  *   - Arguments are borrowed for the call unless the contract says "takes"; what a function creates is freed by the matching
  *     _destroy (which accepts NULL). Strings returned as `char *` are freed with free() and are NULL where memory ran out;
  *     those returned as `const char *`, and in structs, belong to the object that was asked.
- *   - Indices count from 0 and must be below the count that goes with them; that is asserted, not refused.
+ *   - Indices count from 0 and must be below the count that goes with them.
  *   - The library never prints and never exits. Log lines and progress go to the callbacks given to ps_log_to.
  *   - Unless said otherwise an object may be read by several threads but changed by one.
  *
