@@ -1,21 +1,25 @@
 #!/bin/sh
-# Memory of each weight policy against its plan, four workers on 1f1b-async (sync: 1f1b): what the plan says, what the workers' blocks
-# took, and the most that the process held, in MiB, all workers together. Beside its workers a process has
+# Memory of each weight policy against its plan, four workers on 1f1b-async (sync: 1f1b): what the plan says, what the workers'
+# blocks took, and the most that the process held, in MiB, all workers together. Beside its workers a process has
 #   code      pages of the program's and the libraries' files
-#   kernels   what else it held when its kernels were made and before its workers took memory: their code, what oneDNN keeps of them
+#   kernels   what else it held when its kernels were made and before its workers took memory: their code, what oneDNN keeps
+#             of them
 #   ahead     data read ahead
 # and `workers` is what is left of its peak: the blocks, and what was not thought of.
 #   bench/memory.sh [MODEL:MICRO_BATCH...]     POLICIES (all), OPTIMIZER (adam; spectrain: sgdm), PLAN (more options for plan)
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim} optimizer=${OPTIMIZER:-adam} workers=${WORKERS:-4}
-[ $# -gt 0 ] || set -- lenet5:64 alexnet:16 vgg16:16 resnet,blocks=2:32 resnet50,input=64:8 googlenet,input=64:8 residual_lstm,seq=100:32 \
-    gnmt8,seq=20,vocab=4000,hidden=256:16 gpt2,layers=4,width=256,heads=4,seq=128,vocab=4000:8 \
-    bert48,layers=4,width=128,heads=2,seq=64,vocab=4000:8
+policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim horizon} optimizer=${OPTIMIZER:-adam} workers=${WORKERS:-4}
+[ $# -gt 0 ] || set -- lenet5:64 alexnet:16 vgg16:16 resnet,blocks=2:32 resnet50,input=64:8 googlenet,input=64:8 \
+    residual_lstm,seq=100:32 gnmt8,seq=20,vocab=4000,hidden=256:16 \
+    gpt2,layers=4,width=256,heads=4,seq=128,vocab=4000:8 bert48,layers=4,width=128,heads=2,seq=64,vocab=4000:8
 
 # The sum of a field over a document's workers; also a field of the document itself.
-total() { awk -F'[:,]' -v name="\"$1\"" '{ key = $1; gsub(/[ \t{]/, "", key) } key == name { sum += $2 } END { printf "%.0f", sum }' "$work/summary.json"; }
+total() {
+    awk -F'[:,]' -v name="\"$1\"" '{ key = $1; gsub(/[ \t{]/, "", key) } key == name { sum += $2 } END { printf "%.0f", sum }' \
+        "$work/summary.json"
+}
 
 # run MODEL MICRO_BATCH POLICY OPTIMIZER: leaves summary.json
 run() {

@@ -4,10 +4,11 @@
  *
  *   pipedream    PipeDream's own objective on its own graphs, straight and replicated (its program's figures to the nanosecond)
  *   cuts         chains without memory: one cut for both directions (exact, and BaPipe's moves) and one cut for each
- *   sizes        Bi-Partition's worked example, and made chains of several lengths, without transfers, with them, and with memory
- *   memory       MadPipe's problem as published, at multiples of the least memory that allows a contiguous plan; `gap` is how far
- *                the plan found is from the bound of its class, `grid` MadPipe's own way (- where it finds none, or would need too
- *                many states)
+ *   sizes        Bi-Partition's worked example, and made chains of several lengths, without transfers, with them, and with
+ *                memory
+ *   memory       MadPipe's problem as published, at multiples of the least memory that allows a contiguous plan; `gap` is how
+ *                far the plan found is from the bound of its class, `grid` MadPipe's own way (- where it finds none, or would
+ *                need too many states)
  *   madpipe      the same without MadPipe's own way, which takes minutes, and how many gaps are at most 0.1%
  *
  *     planners PROFILES_DIRECTORY [TABLE...]

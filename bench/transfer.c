@@ -1,11 +1,11 @@
 /*
- * What a transfer costs the computation beside it: two workers compute the stages of a plan again and again, every other time while
- * a block of the cut goes from each to the other, through the same transport, worker memory and stages as in training.
+ * What a transfer costs the computation beside it: two workers compute the stages of a plan again and again, every other time
+ * while a block of the cut goes from each to the other, through the same transport, worker memory and stages as in training.
  *
  *     transfer PLAN TRANSPORT [ROUNDS]
  *
- * alone, or under mpirun with a transport over MPI. For each round and worker it prints a line: MiB of the block, milliseconds of a
- * computation alone, of one beside a transfer, and of this one with the time that the worker then still waits.
+ * alone, or under mpirun with a transport over MPI. For each round and worker it prints a line: MiB of the block, milliseconds
+ * of a computation alone, of one beside a transfer, and of this one with the time that the worker then still waits.
  */
 #include <pthread.h>
 #include <stdio.h>

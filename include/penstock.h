@@ -7,9 +7,11 @@
  *
  * Rules that hold for every function here:
  *   - A function that can fail returns an enum ps_status and fills the caller's struct ps_error with one line that names the
- *     thing, the value and what would be accepted. Outputs come last and are set only on PS_OK.
+ *     thing, the value and what would be accepted; `error` may be NULL. Outputs come last and are set only on PS_OK.
  *   - Arguments are borrowed for the call unless the contract says "takes"; what a function creates is freed by the matching
- *     _destroy (which accepts NULL). Strings returned as `char *` are freed with free().
+ *     _destroy (which accepts NULL). Strings returned as `char *` are freed with free() and are NULL where memory ran out;
+ *     those returned as `const char *`, and in structs, belong to the object that was asked.
+ *   - Indices count from 0 and must be below the count that goes with them; that is asserted, not refused.
  *   - The library never prints and never exits. Log lines and progress go to the callbacks given to ps_log_to.
  *   - Unless said otherwise an object may be read by several threads but changed by one.
  *
@@ -201,8 +203,8 @@ struct ps_cluster_measure_options {
     int threads;        /* per worker; 0: 1 */
 };
 
-/* Measures the machines of all processes that mpirun started (all of them call it, once): speed and memory of each worker, latency and
- * bandwidth between hosts. The cluster is rank 0's; the others get NULL. Started alone, one worker is measured. */
+/* Measures the machines of all processes that mpirun started (all of them call it, once): speed and memory of each worker,
+ * latency and bandwidth between hosts. The cluster is rank 0's; the others get NULL. Started alone, one worker is measured. */
 enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
                                   struct ps_error *error);
 int ps_cluster_workers(const struct ps_cluster *cluster);
@@ -248,8 +250,8 @@ void ps_plan_destroy(struct ps_plan *plan);
 
 struct ps_programs;
 
-/* Lowers `batches` mini-batches (one segment) to one instruction list per worker and verifies them. The profile gives the
- * sizes of buffers; NULL leaves memory unchecked. */
+/* Lowers `batches` mini-batches (one segment) to one instruction list per worker and verifies them. With a profile the plan's layers
+ * are held against its own; NULL: they are not. */
 enum ps_status ps_programs_lower(const struct ps_plan *plan, const struct ps_profile *profile, int batches,
                                  struct ps_programs **programs, struct ps_error *error);
 enum ps_status ps_programs_parse(const char *text, struct ps_programs **programs, struct ps_error *error);
@@ -257,6 +259,14 @@ char *ps_programs_print(const struct ps_programs *programs);
 /* Proves order, freedom from deadlock under rendezvous sends, weight versions and buffer use; the message names the first
  * instruction that is wrong. */
 enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_error *error);
+/* Do the programs of this plan fit the memory of the cluster's devices? PS_NO_PLAN names the first instruction that does not. */
+enum ps_status ps_programs_check_memory(const struct ps_programs *programs, const struct ps_plan *plan,
+                                        const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                        struct ps_error *error);
+/* What the verifier counted of each worker: the copies of the weights that it keeps of a stage, and the largest number of updates that
+ * fall between a forward and its own backward. As a table, and as JSON with the listing. Free with free(); NULL: out of memory. */
+char *ps_programs_table(const struct ps_programs *programs);
+char *ps_programs_json(const struct ps_programs *programs);
 void ps_programs_destroy(struct ps_programs *programs);
 
 /* -------------------------------------------------------------- simulation */
@@ -286,6 +296,10 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
 enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
                                    const struct ps_cluster *cluster, int batches, const char *trace_path,
                                    struct ps_simulation **simulation, struct ps_error *error);
+/* Of a simulation of this plan, likewise as ps_programs_check_memory. */
+enum ps_status ps_simulation_check_memory(const struct ps_simulation *simulation, const struct ps_plan *plan,
+                                          const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                          struct ps_error *error);
 struct ps_simulation_info ps_simulation_info(const struct ps_simulation *simulation);
 struct ps_simulation_worker ps_simulation_worker(const struct ps_simulation *simulation, int worker);
 char *ps_simulation_json(const struct ps_simulation *simulation);
@@ -376,7 +390,8 @@ struct ps_run_point {
     double training_s;                                 /* seconds of training alone until then */
 };
 
-/* Accuracy (0 to 1); of translations BLEU (0 to 100); of other texts whose labels are tokens perplexity, the less the better. */
+/* Accuracy (0 to 1); of translations BLEU (0 to 100); of other texts whose labels are tokens perplexity, the less the
+ * better. */
 enum ps_metric { PS_METRIC_ACCURACY, PS_METRIC_BLEU, PS_METRIC_PERPLEXITY };
 
 /* Over MPI all processes call it, once, with the same options. What went wrong on any of them is the status of all; the message
@@ -419,8 +434,8 @@ enum ps_status ps_export(const char *run_dir, const char *format, const char *pa
 
 struct ps_comparison;
 
-/* Every combination of what is listed. An empty list stands for what `plan` and `cluster` say; no methods: "auto" and every method
- * whose plans can be run. */
+/* Every combination of what is listed. An empty list stands for what `plan` and `cluster` say; no methods: "auto" and every
+ * method whose plans can be run. */
 struct ps_compare_options {
     const char *const *methods, *const *schedules, *const *weights;
     int method_count, schedule_count, weights_count;
@@ -432,8 +447,8 @@ struct ps_compare_options {
     int bandwidth_count;
     struct ps_plan_options plan;
     struct ps_cluster_options cluster;
-    /* A cluster file instead: its first workers, with memory and bandwidth of all changed where they are listed; without a list of
-     * workers all of them. */
+    /* A cluster file instead: its first workers, with memory and bandwidth of all changed where they are listed; without a list
+     * of workers all of them. */
     const char *cluster_path;
     int batch_per_worker; /* samples in a mini-batch for each worker, so that it grows with them; 0: as `plan` says */
     double target;        /* of training: what the metric of its data is to reach; 0: the best that all rows reach */
@@ -471,15 +486,15 @@ struct ps_comparison_row {
 /* Plans and simulates every combination. Those without a plan are rows too. */
 enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
                           struct ps_comparison **comparison, struct ps_error *error);
-/* For every combination the largest network that there is a plan for: of `model` with its option `key` ("layers") as large as it
- * goes; the row's other figures are those of that network's plan. Costs are worked out for `device`, one of
- * PS_TABLE_PROFILE_DEVICES that is not measured (NULL: "gpu:v100"), at the micro-batch that the options say. What fits is taken to fit
- * when smaller. PS_USAGE: no such option, or no limit of memory. */
+/* For every combination the largest network that there is a plan for: of `model` with its option `key` ("layers") as large as
+ * it goes; the row's other figures are those of that network's plan. Costs are worked out for `device`, one of
+ * PS_TABLE_PROFILE_DEVICES that is not measured (NULL: "gpu:v100"), at the micro-batch that the options say. What fits is taken
+ * to fit when smaller. PS_USAGE: no such option, or no limit of memory. */
 enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,
                                   const struct ps_compare_options *options, struct ps_comparison **comparison,
                                   struct ps_error *error);
-/* Trains every combination instead, as ps_train does with `train` but for its plan and cluster. Of pairs the first 256 of `valid` are
- * translated where valid_bleu is 0. Fails where none can be trained. */
+/* Trains every combination instead, as ps_train does with `train` but for its plan and cluster. Of pairs the first 256 of
+ * `valid` are translated where valid_bleu is 0. Fails where none can be trained. */
 enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
                                    struct ps_comparison **comparison, struct ps_error *error);
 const char *ps_comparison_model(const struct ps_comparison *comparison);

@@ -1,4 +1,5 @@
-/* Every operator in small random forms: what the tests of kernels go through. A case builds a graph whose node `node` is looked at. */
+/* Every operator in small random forms: what the tests of kernels go through. A case builds a graph whose node `node` is looked
+ * at. */
 #ifndef PENSTOCK_TESTS_KERNEL_CASES_H
 #define PENSTOCK_TESTS_KERNEL_CASES_H
 

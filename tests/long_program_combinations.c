@@ -1,6 +1,6 @@
 /*
- * Every schedule with every weight policy, 1 to 16 workers and 1 to 64 micro-batches: the programs pass the verifier (which lowering
- * runs), or the combination is one that must be refused. Numbers of mini-batches and recomputation vary with them.
+ * Every schedule with every weight policy, 1 to 16 workers and 1 to 64 micro-batches: the programs pass the verifier (which
+ * lowering runs), or the combination is one that must be refused. Numbers of mini-batches and recomputation vary with them.
  */
 #include "program_support.h"
 

@@ -68,9 +68,9 @@ static inline float *scratch(const struct graph *graph) {
 }
 
 #define TOLERANCE 1e-4
-/* A shift that the next normalisation takes away again, but at the borders of the image, has next to no gradient: what is left of a sum
- * of thousands that all but cancel (the bias of googlenet's first normalisation: a hundredth of its scale's gradient). How exactly a
- * layer's gradient is known is what counts, and there the layer's is the measure, weights and bias together. */
+/* A shift that the next normalisation takes away again, but at the borders of the image, has next to no gradient: what is left
+ * of a sum of thousands that all but cancel (the bias of googlenet's first normalisation: a hundredth of its scale's gradient).
+ * How exactly a layer's gradient is known is what counts, and there the layer's is the measure, weights and bias together. */
 #define CANCELS 0.01
 
 static inline double layer_norm_of(json_t *entries, const char *name) {
@@ -163,9 +163,10 @@ static inline struct optimizer_settings settings_of(json_t *run, const struct op
     return settings;
 }
 
-/* How far the followed parameters have gone: to a thousandth of the way, and what ten steps' rounding makes of the weights in single
- * precision, whoever computes them. Each rounds a weight by up to 2^-24 of it, either way: three to four of that after ten steps. Where
- * a weight moves by less than a thousandth of itself, that is the larger part. The weights themselves are held closer yet. */
+/* How far the followed parameters have gone: to a thousandth of the way, and what ten steps' rounding makes of the weights in
+ * single precision, whoever computes them. Each rounds a weight by up to 2^-24 of it, either way: three to four of that after
+ * ten steps. Where a weight moves by less than a thousandth of itself, that is the larger part. The weights themselves are held
+ * closer yet. */
 #define ROUNDING 2e-7
 #define MOVEMENT_TOLERANCE 1e-3
 #define WEIGHTS_TOLERANCE 1e-5

@@ -1,4 +1,5 @@
-/* Preloaded into a program it refuses the memory that REFUSER_RANK would share with other ranks, as old kernels and some containers do. */
+/* Preloaded into a program it refuses the memory that REFUSER_RANK would share with other ranks, as old kernels and some
+ * containers do. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

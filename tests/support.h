@@ -1,6 +1,6 @@
 /*
- * What tests share. A test passes &test_error where a call wants a struct ps_error, so that assert_ok and assert_status can show
- * the message:
+ * What tests share. A test passes &test_error where a call wants a struct ps_error, so that assert_ok and assert_status can
+ * show the message:
  *
  *     assert_ok(ps_model_create("lenet5", &model, &test_error));
  *     assert_status(ps_model_create("lenet", &model, &test_error), PS_USAGE, "did you mean 'lenet5'");

@@ -1,4 +1,5 @@
-/* The generator against the known answers that its authors publish (Random123, kat_vectors), and the shapes of what is made of it. */
+/* The generator against the known answers that its authors publish (Random123, kat_vectors), and the shapes of what is made of
+ * it. */
 #include "support.h"
 
 #include <math.h>

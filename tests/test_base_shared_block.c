@@ -1,4 +1,5 @@
-/* Memory that another process opens: it sees what is written, keeps it when its owner closes, and is refused what is not there. */
+/* Memory that another process opens: it sees what is written, keeps it when its owner closes, and is refused what is not
+ * there. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>

@@ -105,6 +105,10 @@ for command in models profile plan program simulate train evaluate compare expor
     done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
 done
 
+for format in idx cifar10 cifar100 images reviews pairs text synthetic; do
+    done_by train --help && says "[ ,]$format:"
+done
+
 begins "files that are missing or wrong"
 {
     echo name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes
@@ -155,7 +159,7 @@ refused 5 "nowhere/plan.json" plan --profile even.csv --workers 2 -o nowhere/pla
 
 done_by program --plan plan.json --batches 5 && says "^worker 3: "
 cp out program.txt
-done_by program --check program.txt && says "verified"
+done_by program --check program.txt && says "verified" && says "largest staleness" && says "^ *0 .* 3$"
 done_by program --plan plan.json --batches 5 --json && cp out printed.json
 says_json program
 done_by program --check program.txt --json && cmp -s out printed.json ||
@@ -165,6 +169,13 @@ sed 's/3B0@[0-9]*/3B0@9/' program.txt >wrong-slot.txt
 refused 3 "wrong-slot.txt: .*3B0" program --check wrong-slot.txt
 sed 's/ 1SG2[^ ]*//' program.txt >no-send.txt
 refused 3 "no-send.txt: " program --check no-send.txt
+
+done_by program --plan plan.json --profile even.csv --memory 1GiB && says "^worker 3: "
+refused 4 "worker 0: 0[A-Z]*[0-9].* does not fit: .* the limit is 1.00 KiB" \
+    program --plan plan.json --profile even.csv --memory 1KiB
+refused 2 "--memory: .* --profile" program --plan plan.json --memory 1KiB
+"$PENSTOCK" simulate --plan plan.json --profile even.csv --memory 1KiB >out 2>err
+[ $? -eq 4 ] && grep -q "worker 0: 0[A-Z]*[0-9].* does not fit" err && says "^period" || complain "simulate passes over --memory"
 
 done_by simulate --plan plan.json --profile even.csv --bandwidth 1GB/s --svg timeline.svg --trace trace.json &&
     says "[0-9]"

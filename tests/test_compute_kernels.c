@@ -1,6 +1,6 @@
 /*
- * Every kernel of every device that computes numbers, on random shapes, against `reference` (which test_compute_derivatives.c checks).
- * One list of cases serves all: a new device or a new case is tested unasked.
+ * Every kernel of every device that computes numbers, on random shapes, against `reference` (which test_compute_derivatives.c
+ * checks). One list of cases serves all: a new device or a new case is tested unasked.
  */
 
 #include <math.h>

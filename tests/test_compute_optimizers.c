@@ -1,6 +1,7 @@
 /*
- * Optimizers: against PyTorch (golden/make_optimizers.py made the numbers), and what every rule of the table must keep: one pass
- * is as good as two, in place as good as out of place, zeros stay zeros, and predictions go on in the direction of the update.
+ * Optimizers: against PyTorch (golden/make_optimizers.py made the numbers), and what every rule of the table must keep: one
+ * pass is as good as two, in place as good as out of place, zeros stay zeros, and predictions go on in the direction of the
+ * update.
  */
 #include <math.h>
 #include <stdlib.h>

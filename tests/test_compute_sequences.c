@@ -1,7 +1,7 @@
 /*
- * Networks of sequences against PyTorch: loss, hits and every parameter's gradient, and ten training steps with each optimizer, on
- * every device that computes numbers. golden/make_sequences.py and make_transformers.py made the numbers; weights, tokens and
- * labels come from formulas that stand there and here.
+ * Networks of sequences against PyTorch: loss, hits and every parameter's gradient, and ten training steps with each optimizer,
+ * on every device that computes numbers. golden/make_sequences.py and make_transformers.py made the numbers; weights, tokens
+ * and labels come from formulas that stand there and here.
  */
 #include "base/json.h"
 #include "base/vector.h"
@@ -62,8 +62,8 @@ static void free_problem(struct problem *p) {
     ps_model_destroy(p->model);
 }
 
-/* Element by element against the root mean square, as a whole against the norm, which counts as at least `least`; `factor` widens
- * what is allowed. */
+/* Element by element against the root mean square, as a whole against the norm, which counts as at least `least`; `factor`
+ * widens what is allowed. */
 static void check_values(json_t *golden, const float *values, int64_t count, double least, double factor) {
     const char *name = json_string_value(json_object_get(golden, "name"));
     double sum = 0, squares = 0, norm = json_number_value(json_object_get(golden, "norm"));

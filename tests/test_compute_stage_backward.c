@@ -1,6 +1,6 @@
 /*
- * The backward of stages on every device that computes numbers: cuts change no bit, recomputation and halves that run apart neither,
- * and the whole gradient is that of the loss.
+ * The backward of stages on every device that computes numbers: cuts change no bit, recomputation and halves that run apart
+ * neither, and the whole gradient is that of the loss.
  */
 #include <math.h>
 #include <stdio.h>

@@ -187,6 +187,34 @@ static void test_scaling(void **state) {
     picture_free(&picture);
 }
 
+/* Evaluation sees what torchvision's Resize and CenterCrop see: the longer side is rounded down, and of a middle between two pixels
+ * the even one is taken. Red tells where an image was cut (PIL and torchvision gave the figures). */
+static void test_middle(void **state) {
+    (void)state;
+    static const struct {
+        int width;
+        const char *spec;
+        double red; /* of the left pixel, in eighths */
+    } cases[] = {
+        {17, "images:%s/wide,normalise=none", 0},
+        {19, "images:%s/wide,normalise=none", 2},
+        {21, "images:%s/wide,normalise=none", 2},
+        {23, "images:%s/wide,normalise=none", 4},
+        {27, "images:%s/wide,normalise=none,resize=20", 6.45}, /* 27 x 20 / 16 = 33 pixels, from the eighth of which on */
+    };
+    make_folder("wide/a");
+    make_folder("wide/b");
+    write_png("wide/b/1.png", SIDE, SIDE, 3, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float image[SIDE * SIDE * 3];
+        write_png("wide/a/1.png", cases[i].width, SIDE, 3, 1);
+        struct samples samples = open_set(cases[i].spec, DATASET_TEST, SIDE, 3);
+        assert_int_equal(read_one(&samples, 0, image), 0);
+        assert_float_equal(255 * (double)image[0] / 8, cases[i].red, 0.1);
+        samples_close(&samples);
+    }
+}
+
 /* What three epochs of training read, by loaders of some threads. */
 static void read_epochs(const struct samples *samples, int threads, bool serial, uint64_t seed, float *images) {
     struct loader_options options = {
@@ -273,6 +301,9 @@ static void test_wrong_specs(void **state) {
         write_png(name, SIDE, SIDE, 3, 1);
     }
     assert_refused("images:%s/three", PS_USAGE, "has 3 classes");
+    make_folder("single/1");
+    write_png("single/1/1.png", SIDE, SIDE, 3, 1);
+    assert_refused("images:%s/single", PS_USAGE, "has one class only");
     assert_refused("images:%s/set,filp=1", PS_USAGE, "did you mean 'flip'");
     assert_refused("images:%s/set,flip=2", PS_USAGE, "flip=2");
     assert_refused("images:%s/set,resize=8", PS_USAGE, "resize=8");
@@ -353,6 +384,9 @@ static void test_damaged_files(void **state) {
     assert_unreadable("text.png", "text.png: neither a JPEG nor a PNG");
     assert_unreadable("empty.jpg", "but empty");
     assert_unreadable("missing.png", "missing.png");
+    assert_int_equal(mkfifo(join("pipe.png"), 0600), 0);
+    assert_unreadable("pipe.png", "pipe.png: not a regular file");
+    assert_unreadable("set", "set: not a regular file, but a directory");
 }
 
 /* The first sample of a mini-batch that cannot be read is the one that is named, however many threads read. */
@@ -409,10 +443,15 @@ static void test_tiny_imagenet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_scaling),
-        cmocka_unit_test(test_augmentation),  cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_wrong_specs),   cmocka_unit_test(test_deep_png),
-        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_damage_while_training),
+        cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_middle),
+        cmocka_unit_test(test_augmentation),
+        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_wrong_specs),
+        cmocka_unit_test(test_deep_png),
+        cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_damage_while_training),
         cmocka_unit_test(test_tiny_imagenet),
     };
     return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);

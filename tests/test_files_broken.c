@@ -1,7 +1,7 @@
 /*
- * Broken files: every text that the planners read is mutated and cut off at random. Whatever comes of it, nothing crashes; what is
- * refused is refused as bad input, in one line that names the file and its line. What is still read is
- * planned for, so that nothing absurd gets past the readers.
+ * Broken files: every text that the planners read is mutated and cut off at random. Whatever comes of it, nothing crashes; what
+ * is refused is refused as bad input, in one line that names the file and its line. What is still read is planned for, so that
+ * nothing absurd gets past the readers.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -207,9 +207,19 @@ static void test_initial_values(void **state) {
 /* Images of other sizes than the usual ones, where they fit, have the usual number of parameters. */
 static void test_sizes(void **state) {
     (void)state;
-    static const char *const fit[] = {"lenet5,input=32",   "lenet5,input=16",          "alexnet,input=64", "alexnet,input=256",
-                                      "vgg16,input=64",    "vgg16,input=256",          "resnet,input=1",   "resnet,input=33",
-                                      "resnet,channels=1", "vgg16,input=448,classes=2"};
+    static const char *const fit[] = {"lenet5,input=32",
+                                      "lenet5,input=16",
+                                      "alexnet,input=64",
+                                      "alexnet,input=256",
+                                      "vgg16,input=64",
+                                      "vgg16,input=256",
+                                      "resnet,input=1",
+                                      "resnet,input=33",
+                                      "resnet,channels=1",
+                                      "vgg16,input=448,classes=2",
+                                      "vgg16,input=32",
+                                      "inception_v3,input=75",
+                                      "alexnet,input=63,form=imagenet"};
     for (size_t i = 0; i < sizeof fit / sizeof *fit; i++) ps_model_destroy(create(fit[i]));
     struct ps_model *model = create("alexnet,input=256,classes=1000");
     assert_int_equal(ps_model_info(model).parameters, 61100840);
@@ -247,6 +257,9 @@ static void test_wrong_specs(void **state) {
         {"vgg16,form=imagnet", "did you mean 'imagenet'"},
         {"alexnet,form=imagenet", "node 'features.12' (max_pool)"},
         {"inception_v3,input=74", "node 'Mixed_7a"},
+        {"inception_v3,input=32", "; images from 75 pixels a side on are taken"},
+        {"vgg16,input=1", "; images from 32 pixels a side on are taken"},
+        {"alexnet,input=9,form=imagenet", "; images from 63 pixels a side on are taken"},
         {"gpt2,classes=3", "no option 'classes'"},
         {"gpt2,input=32", "no option 'input'"},
         {"lenet5,vocab=32", "no option 'vocab'"},

@@ -260,7 +260,8 @@ static void answers(void **state) {
     assert_true(plans > 200 && shorter > 20);
 }
 
-/* Has any allocation a schedule of that period? All ways to cut, and to choose the special worker's stages, no two side by side. */
+/* Has any allocation a schedule of that period? All ways to cut, and to choose the special worker's stages, no two side by
+ * side. */
 static bool any_scheduled(const struct madpipe *data, int64_t period, struct madpipe_stage *stages, int count, int normal) {
     int first = count > 0 ? stages[count - 1].end : 0;
     if (normal + (count > normal) > data->workers) return false;

@@ -5,8 +5,8 @@
  */
 #include "partition_support.h"
 
-/* A second type of device, on which each layer takes another time, and weights may not fit a fast memory; half of the workers are
- * of this type. */
+/* A second type of device, on which each layer takes another time, and weights may not fit a fast memory; half of the workers
+ * are of this type. */
 static void add_type(struct instance *instance, struct random_key key) {
     const struct cost_table *one = &instance->profile->tables[0];
     struct ps_profile *other;

@@ -234,8 +234,8 @@ static struct costgraph *wide_graph(void) {
     return graph;
 }
 
-/* More cuts than are looked at: whole branches are joined, so that each of four workers gets two of them. Along the chain every cut
- * would go through all branches. The bound is left to the caller. */
+/* More cuts than are looked at: whole branches are joined, so that each of four workers gets two of them. Along the chain every
+ * cut would go through all branches. The bound is left to the caller. */
 static void too_wide(void **state) {
     (void)state;
     struct ps_profile *profile;

@@ -1,6 +1,7 @@
 /*
- * PipeDream's partition with replicas: brute force over the cuts of random graphs, numbers of replicas, unlike workers, flushes and
- * transfers agrees; no simulated program of such a plan is faster than its objective; the search never does worse with replicas.
+ * PipeDream's partition with replicas: brute force over the cuts of random graphs, numbers of replicas, unlike workers, flushes
+ * and transfers agrees; no simulated program of such a plan is faster than its objective; the search never does worse with
+ * replicas.
  */
 #include <math.h>
 #include <stdio.h>

@@ -29,8 +29,8 @@ static const struct layer_cost *layer_named(const struct cost_table *table, cons
     return NULL;
 }
 
-/* VGG-16's forward at 224 x 224 takes 15.47 billion multiply-adds in convolutions and linear layers (Simonyan and Zisserman; each
- * half of a layer's backward as many). The second convolution: 64 x 64 x 9 x 224 x 224 on 6840 slices at 200 MHz. */
+/* VGG-16's forward at 224 x 224 takes 15.47 billion multiply-adds in convolutions and linear layers (Simonyan and Zisserman;
+ * each half of a layer's backward as many). The second convolution: 64 x 64 x 9 x 224 x 224 on 6840 slices at 200 MHz. */
 static void arithmetic_by_hand(void **state) {
     (void)state;
     struct ps_profile *profile = profile_of("vgg16,input=224,classes=1000", "fpga:vcu118", 1);
@@ -50,7 +50,8 @@ static void arithmetic_by_hand(void **state) {
     ps_profile_destroy(profile);
 }
 
-/* VGG-16's last layers: 103 million weights of the first of them do not fit any board, and are then read from DDR at 40 GB/s. */
+/* VGG-16's last layers: 103 million weights of the first of them do not fit any board, and are then read from DDR at 40
+ * GB/s. */
 static void weights_leave_the_chip(void **state) {
     (void)state;
     struct ps_profile *profile = profile_of("vgg16,input=224,classes=1000", "fpga:vcu118", 1);

@@ -1,6 +1,6 @@
 /*
- * Programs broken on purpose, at random places: every kind of fault in programs of every schedule and policy, of stages with replicas and
- * of stages whose directions run on different workers, is refused with an instruction named.
+ * Programs broken on purpose, at random places: every kind of fault in programs of every schedule and policy, of stages with
+ * replicas and of stages whose directions run on different workers, is refused with an instruction named.
  */
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * Lowering: every schedule with every policy, over workers and micro-batches, gives programs that the verifier accepts (more of both in
- * long_program_combinations.c), with the number of slots that the papers state; listings read back as they were printed; wrong
- * combinations are refused.
+ * Lowering: every schedule with every policy, over workers and micro-batches, gives programs that the verifier accepts (more of
+ * both in long_program_combinations.c), with the number of slots that the papers state; listings read back as they were
+ * printed; wrong combinations are refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,8 +271,8 @@ static void test_placement(void **state) {
     ps_plan_destroy(plan);
 }
 
-/* Three stages on two workers, the first worker with both ends (MadPipe's special worker), by a pattern in a plan file; a pattern
- * whose computations wait for each other is refused. */
+/* Three stages on two workers, the first worker with both ends (MadPipe's special worker), by a pattern in a plan file; a
+ * pattern whose computations wait for each other is refused. */
 static void test_pattern(void **state) {
     (void)state;
     static const int holder[3] = {0, 1, 0};

@@ -1,7 +1,7 @@
 /*
- * Stages with replicas: every schedule that has them with every policy, over random numbers of stages, replicas, micro-batches and
- * mini-batches, gives programs that the verifier accepts; listings read back; what cannot be is refused; programs that break a rule of
- * replicas are found out.
+ * Stages with replicas: every schedule that has them with every policy, over random numbers of stages, replicas, micro-batches
+ * and mini-batches, gives programs that the verifier accepts; listings read back; what cannot be is refused; programs that
+ * break a rule of replicas are found out.
  */
 #include <stdio.h>
 #include <stdlib.h>

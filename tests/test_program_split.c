@@ -1,7 +1,7 @@
 /*
- * Stages whose forwards and backwards run on different workers: every schedule that knows them with every policy, over random cuts of
- * the two directions, gives programs that the verifier accepts and that read back; each forward reads what its policy asks for; what
- * cannot be is refused, and broken programs are found out.
+ * Stages whose forwards and backwards run on different workers: every schedule that knows them with every policy, over random
+ * cuts of the two directions, gives programs that the verifier accepts and that read back; each forward reads what its policy
+ * asks for; what cannot be is refused, and broken programs are found out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,15 +59,15 @@ static void test_every_combination_verifies(void **state) {
     assert_true(lowered > 800);
 }
 
-/* Workers that run only forwards, far from those that update their weights: these fill blocks with the weights of coming forwards, and
- * wait until earlier ones have been received, while stashes come in. */
+/* Workers that run only forwards, far from those that update their weights: these fill blocks with the weights of coming
+ * forwards, and wait until earlier ones have been received, while stashes come in. */
 static void test_weights_far_away(void **state) {
     (void)state;
     static const struct split_case cases[] = {
         {12, 12, {2, 6, 6, 7, 8, 8, 9, 9, 10, 10, 11, 11}, {0, 0, 1, 1, 2, 3, 4, 5, 5, 7, 7, 11}},
         {9, 13, {0, 1, 2, 4, 5, 7, 8, 12, 12}, {3, 4, 6, 7, 9, 10, 11, 11, 12}},
         {6, 9, {3, 4, 5, 6, 7, 8}, {0, 0, 0, 1, 2, 8}}};
-    static const char *const policies[] = {"latest", "stash", "spectrain", "xpipe", "pipeoptim"};
+    static const char *const policies[] = {"latest", "stash", "spectrain", "xpipe", "pipeoptim", "horizon"};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
             for (int batches = 1; batches <= 40; batches += batches < 12 ? 1 : 14) {
@@ -96,8 +96,8 @@ static struct ps_programs *lower_ok(const char *schedule, const char *policy, in
     return programs;
 }
 
-/* The forward's worker holds one copy and nothing that an optimizer needs; the backward's two more than it would alone, from which
- * weights travel. With a flush they travel once a mini-batch. */
+/* The forward's worker holds one copy and nothing that an optimizer needs; the backward's two more than it would alone, from
+ * which weights travel. With a flush they travel once a mini-batch. */
 static void test_what_is_held(void **state) {
     (void)state;
     struct ps_programs *programs = lower_ok("1f1b", "sync", 4, 5);

@@ -1,6 +1,6 @@
 /*
- * Ranks that take turns on a cable that several of their links share: blocks of one route leave in the order in which they were posted,
- * whichever receiver's word is seen first. Messages are played here: each is done when the test says so.
+ * Ranks that take turns on a cable that several of their links share: blocks of one route leave in the order in which they were
+ * posted, whichever receiver's word is seen first. Messages are played here: each is done when the test says so.
  */
 #include <stdio.h>
 #include <stdlib.h>

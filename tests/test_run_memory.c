@@ -1,8 +1,8 @@
 /*
  * Memory: what a plan says that each worker takes is what the run takes, to the byte, for every weight policy on several
- * networks. And it is used: the pages that were touched by the end are counted, so a plan that asks for blocks which nobody needs
- * is found, too. (What stays untouched is the smaller of the two blocks for gradients inside of a stage, both of which have the
- * larger one's size, and of oneDNN's scratch memory what a kernel asks for and does not use.)
+ * networks. And it is used: the pages that were touched by the end are counted, so a plan that asks for blocks which nobody
+ * needs is found, too. (What stays untouched is the smaller of the two blocks for gradients inside of a stage, both of which
+ * have the larger one's size, and of oneDNN's scratch memory what a kernel asks for and does not use.)
  */
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /*
- * Blocks that change places between two processes: numbered blocks go back and forth in small slots while either end is now and then
- * late, and each must arrive whole and in its turn. The processes join as ranks of a run do, over TCP; what a launcher would tell
- * them they have from their parent. No message is ever sent.
+ * Blocks that change places between two processes: numbered blocks go back and forth in small slots while either end is now and
+ * then late, and each must arrive whole and in its turn. The processes join as ranks of a run do, over TCP; what a launcher
+ * would tell them they have from their parent. No message is ever sent.
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 /*
- * Plans that come with a periodic pattern, from planner to trained weights: MadPipe's with several stages on a worker, Bi-Partition's
- * with the two directions of a stage on different workers and slow links. Threads give the bits of one thread.
+ * Plans that come with a periodic pattern, from planner to trained weights: MadPipe's with several stages on a worker,
+ * Bi-Partition's with the two directions of a stage on different workers and slow links. Threads give the bits of one thread.
  */
 #include "run_support.h"
 
@@ -79,8 +79,8 @@ static void test_several_stages(void **state) {
     }
 }
 
-/* The paper's example of four layers, the first in four pieces: 9 ms where the directions are cut apart. 1F1B with three micro-batches
- * under way would wait for the links. */
+/* The paper's example of four layers, the first in four pieces: 9 ms where the directions are cut apart. 1F1B with three
+ * micro-batches under way would wait for the links. */
 static void test_split_stages(void **state) {
     (void)state;
     struct planned planned = {"bipartition", NULL, 3, 4, {0.25, 0.25, 0.25, 0.25, 3, 2, 3}, {0.5, 0.5, 0.5, 0.5, 6, 4, 6},

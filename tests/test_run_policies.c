@@ -9,7 +9,7 @@
 #include "run/update_rule.h"
 #include "run_support.h"
 
-static const char *const policies[] = {"latest", "stash", "2bw", "spectrain", "xpipe", "pipeoptim"};
+static const char *const policies[] = {"latest", "stash", "2bw", "spectrain", "xpipe", "pipeoptim", "horizon"};
 enum { POLICIES = sizeof policies / sizeof *policies, WORKERS_MAX = 5, VERSIONS_MAX = 16 };
 
 /* --------------------------------------------------------------------- the oracle */
@@ -171,7 +171,7 @@ static void put_together(const struct oracle *oracle, int s, int v, int ahead, f
 /* What stage `s` reads for micro-batch `m` of a segment of `count`, in updates since the segment began. */
 static void read_weights(const struct oracle *oracle, int s, int m, int count, int base) {
     const char *policy = oracle->work.weights;
-    int M = oracle->work.micro_batches, ahead = oracle->work.workers - 1 - s, later = m + s / 2;
+    int M = oracle->work.micro_batches, ahead = oracle->work.workers - 1 - s, later = m + s / 2, horizon = m + s;
     if (ahead > count) ahead = count;
     int vf = m > ahead ? (m - ahead) / M : 0, vb = m / M, first_worker = later < count ? later / M : count / M;
     struct {
@@ -180,6 +180,7 @@ static void read_weights(const struct oracle *oracle, int s, int m, int count, i
     if (strcmp(policy, "stash") == 0) b.version = vf;
     if (strcmp(policy, "2bw") == 0) f.version = b.version = vb > 0 ? vb - 1 : 0;
     if (strcmp(policy, "pipeoptim") == 0) f.ahead = vb - vf;
+    if (strcmp(policy, "horizon") == 0) f.ahead = (horizon < count ? horizon : count) / M - vf;
     if (strcmp(policy, "spectrain") == 0 || strcmp(policy, "xpipe") == 0) {
         f.ahead = first_worker - vf;
         b.ahead = first_worker - vb;
@@ -324,6 +325,7 @@ static void test_stash(void **state) { (void)state, check_policy("stash"); }
 static void test_2bw(void **state) { (void)state, check_policy("2bw"); }
 static void test_spectrain(void **state) { (void)state, check_policy("spectrain"); }
 static void test_xpipe(void **state) { (void)state, check_policy("xpipe"); }
+static void test_horizon(void **state) { (void)state, check_policy("horizon"); }
 static void test_pipeoptim(void **state) { (void)state, check_policy("pipeoptim"); }
 
 static void test_paper_prediction(void **state) {
@@ -371,9 +373,11 @@ static void test_plain_sgd(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_latest),           cmocka_unit_test(test_stash),  cmocka_unit_test(test_2bw),
-        cmocka_unit_test(test_spectrain),        cmocka_unit_test(test_xpipe),  cmocka_unit_test(test_pipeoptim),
-        cmocka_unit_test(test_paper_prediction), cmocka_unit_test(test_resnet), cmocka_unit_test(test_plain_sgd),
+        cmocka_unit_test(test_latest),  cmocka_unit_test(test_stash),
+        cmocka_unit_test(test_2bw),     cmocka_unit_test(test_spectrain),
+        cmocka_unit_test(test_xpipe),   cmocka_unit_test(test_pipeoptim),
+        cmocka_unit_test(test_horizon), cmocka_unit_test(test_paper_prediction),
+        cmocka_unit_test(test_resnet),  cmocka_unit_test(test_plain_sgd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

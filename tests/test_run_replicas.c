@@ -1,8 +1,8 @@
 /*
- * Stages with replicas, trained: threads give the bits of the serial transport and all replicas of a stage end with the same weights,
- * for every schedule that has replicas and every policy that goes with it; a mini-batch shared among replicas learns what one worker
- * learns from it, to the bit where each replica has one micro-batch and within rounding else; rounds of mini-batches are larger
- * mini-batches; what is recorded does not depend on who computed it.
+ * Stages with replicas, trained: threads give the bits of the serial transport and all replicas of a stage end with the same
+ * weights, for every schedule that has replicas and every policy that goes with it; a mini-batch shared among replicas learns
+ * what one worker learns from it, to the bit where each replica has one micro-batch and within rounding else; rounds of
+ * mini-batches are larger mini-batches; what is recorded does not depend on who computed it.
  */
 #include "run_support.h"
 
@@ -87,8 +87,8 @@ static void test_sync_within_rounding(void **state) {
     }
 }
 
-/* A round of r mini-batches on r replicas of the whole network is one mini-batch of r micro-batches on one worker: r of 2 or 4 divides
- * without rounding. */
+/* A round of r mini-batches on r replicas of the whole network is one mini-batch of r micro-batches on one worker: r of 2 or 4
+ * divides without rounding. */
 static void test_rounds_are_larger_batches(void **state) {
     (void)state;
     for (int r = 2; r <= 4; r += 2) {
@@ -98,8 +98,8 @@ static void test_rounds_are_larger_batches(void **state) {
     }
 }
 
-/* Two directions: the copies stay equal, the bits are those of the serial transport, and the sums those of one worker within rounding
- * (to the bit where each direction has one micro-batch). */
+/* Two directions: the copies stay equal, the bits are those of the serial transport, and the sums those of one worker within
+ * rounding (to the bit where each direction has one micro-batch). */
 static void test_chimera(void **state) {
     (void)state;
     for (int P = 2; P <= 4; P += 2)

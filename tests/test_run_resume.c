@@ -275,7 +275,8 @@ static void test_other_plans(void **state) {
     json_decref(summary);
 }
 
-/* The run in `out` goes on by another plan, from the middle, with the plan's transport; what it ends with, for the caller to free. */
+/* The run in `out` goes on by another plan, from the middle, with the plan's transport; what it ends with, for the caller to
+ * free. */
 static struct trained go_on(const char *out, struct run_case other, const char *copy) {
     char unused[4096], plan_path[4096];
     other = run_case_complete(other);
@@ -294,8 +295,8 @@ static bool all_finite(const struct trained *trained) {
     return true;
 }
 
-/* Workers, transports and places, crossed: where schedules flush they all end with the same bits, and where weights are stale the
- * same plan does by any transport, while another goes on with what it is given. */
+/* Workers, transports and places, crossed: where schedules flush they all end with the same bits, and where weights are stale
+ * the same plan does by any transport, while another goes on with what it is given. */
 static void test_matrix(void **state) {
     (void)state;
     static const char *const transports[] = {"threads", "serial"};

@@ -1,6 +1,6 @@
 /*
- * Training on sequences: the loss of a mini-batch is the mean over its counted labels however it is cut, pipelines give the bits of
- * one worker, it learns, and what a run says of itself is what evaluation finds with the run's vocabulary.
+ * Training on sequences: the loss of a mini-batch is the mean over its counted labels however it is cut, pipelines give the
+ * bits of one worker, it learns, and what a run says of itself is what evaluation finds with the run's vocabulary.
  */
 #include "run_support.h"
 

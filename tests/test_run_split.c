@@ -1,7 +1,7 @@
 /*
- * Stages whose forwards and backwards run on different workers, trained: threads give the bits of the serial transport for every
- * schedule that has such stages and every policy; with a flush the bits of one worker, with recomputation and batch normalisation
- * too, and with the last stage split; what is recorded is the same.
+ * Stages whose forwards and backwards run on different workers, trained: threads give the bits of the serial transport for
+ * every schedule that has such stages and every policy; with a flush the bits of one worker, with recomputation and batch
+ * normalisation too, and with the last stage split; what is recorded is the same.
  */
 #include "run_support.h"
 

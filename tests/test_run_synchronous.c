@@ -1,6 +1,6 @@
 /*
- * Synchronous training: every schedule that flushes gives the weights of one worker with the same micro-batches bit for bit, on any
- * number of workers, with or without recomputation, on either transport; and again when repeated.
+ * Synchronous training: every schedule that flushes gives the weights of one worker with the same micro-batches bit for bit, on
+ * any number of workers, with or without recomputation, on either transport; and again when repeated.
  */
 #include "run_support.h"
 

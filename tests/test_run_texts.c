@@ -1,7 +1,7 @@
 /*
- * Training on texts: a translating network gives the bits of one worker under every schedule that flushes, wherever it is cut; it
- * learns a small language, what was trained is evaluated with the vocabulary that the run keeps, and translates as well alone as
- * in the pipeline.
+ * Training on texts: a translating network gives the bits of one worker under every schedule that flushes, wherever it is cut;
+ * it learns a small language, what was trained is evaluated with the vocabulary that the run keeps, and translates as well
+ * alone as in the pipeline.
  */
 #include "base/text.h"
 #include "data/vocabulary.h"
@@ -123,7 +123,8 @@ static void test_learning(void **state) {
     test_directory_remove(place);
 }
 
-/* What a run's pipeline translates while it trains is what its weights translate alone, sentence by sentence. Returns how well. */
+/* What a run's pipeline translates while it trains is what its weights translate alone, sentence by sentence. Returns how
+ * well. */
 static double check_bleu(struct run_case work) {
     char place[4096], run_dir[4096], data[4300];
     struct ps_run *run;

@@ -1,7 +1,7 @@
 /*
- * Heads that share the embedding's weights: under every schedule that flushes a pipeline ends with the bits of one worker, with both
- * copies equal (run_case_weights compares them), whatever the workers of its ends hold beside them; files have the parameter once; and
- * what could not keep the copies equal is refused.
+ * Heads that share the embedding's weights: under every schedule that flushes a pipeline ends with the bits of one worker, with
+ * both copies equal (run_case_weights compares them), whatever the workers of its ends hold beside them; files have the
+ * parameter once; and what could not keep the copies equal is refused.
  */
 #include "base/random.h"
 #include "run_support.h"
@@ -102,8 +102,8 @@ static void test_clipped(void **state) {
 
 static bool holds(const struct weight_files *weights, const char *tensor) { return weight_files_find(weights, tensor) != NULL; }
 
-/* The parameter stands in files once, under the embedding's name; one worker that reads them finds what the pipeline did, and a run that
- * is taken up again goes on with both copies. */
+/* The parameter stands in files once, under the embedding's name; one worker that reads them finds what the pipeline did, and a
+ * run that is taken up again goes on with both copies. */
 static void test_files(void **state) {
     (void)state;
     char directory[4096], out[4096];

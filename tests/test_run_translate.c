@@ -160,8 +160,8 @@ static bool *encoder_layers(const struct graph *graph) {
     return layers;
 }
 
-/* All rows have one source, and each reads tokens of its own; after every position the rows go one place on in a circle, state and
- * all. */
+/* All rows have one source, and each reads tokens of its own; after every position the rows go one place on in a circle, state
+ * and all. */
 static void check_state(struct network *n, bool exact) {
     struct stage *step = n->step->stages[0], *whole = n->chain->stages[0];
     struct stage_blocks *blocks = &n->step->blocks[0][0], *all = &n->chain->blocks[0][0];

@@ -1,6 +1,6 @@
 /*
- * More workers than cores: who gets the next turn, and that workers who take turns on one core or two end with the bits of workers
- * who run one after the other.
+ * More workers than cores: who gets the next turn, and that workers who take turns on one core or two end with the bits of
+ * workers who run one after the other.
  */
 #include <sched.h>
 

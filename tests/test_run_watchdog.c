@@ -1,6 +1,6 @@
 /*
- * The watchdog against real threads: one that hangs in a call is found, one that computes, reads or goes on is not, however long
- * it takes; and training through slow layers under a patience that is much shorter than they are.
+ * The watchdog against real threads: one that hangs in a call is found, one that computes, reads or goes on is not, however
+ * long it takes; and training through slow layers under a patience that is much shorter than they are.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -121,8 +121,8 @@ static double busy_in_step(struct trainer *trainer, double patience_s) {
     return trainer->crew->workers[0].busy_s - before_s;
 }
 
-/* Layers that take many times the patience of the watchdog (on most machines: it looks twenty times a second), on a device that computes them
- * in plain C. */
+/* Layers that take many times the patience of the watchdog (on most machines: it looks twenty times a second), on a device that
+ * computes them in plain C. */
 static void test_slow_layers(void **state) {
     (void)state;
     char directory[4096], plan_path[4096];

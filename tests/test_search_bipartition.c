@@ -1,6 +1,7 @@
 /*
- * Bi-Partition's plans as programs: on random networks and links every one lowers, verifies and runs; what is simulated comes close to
- * what the method promises, which 1F1B's number of micro-batches under way does not where transfers take long; memory is kept.
+ * Bi-Partition's plans as programs: on random networks and links every one lowers, verifies and runs; what is simulated comes
+ * close to what the method promises, which 1F1B's number of micro-batches under way does not where transfers take long; memory
+ * is kept.
  */
 #include "plan/plan.h"
 #include "search_support.h"

@@ -30,8 +30,8 @@ static struct ps_comparison *compare(const char *model, const char *key, int64_t
     return comparison;
 }
 
-/* The paper's shape: data parallelism stays, pipelines grow with the devices, 1F1B beyond GPipe; on one device nothing differs but what
- * a schedule holds. Of cuts that are even in time 1F1B comes within a tenth of the paper's figures. */
+/* The paper's shape: data parallelism stays, pipelines grow with the devices, 1F1B beyond GPipe; on one device nothing differs
+ * but what a schedule holds. Of cuts that are even in time 1F1B comes within a tenth of the paper's figures. */
 static void gnmt_table(void **state) {
     (void)state;
     static const int published[MACHINES] = {32, 74, 118, 158};

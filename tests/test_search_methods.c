@@ -1,7 +1,7 @@
 /*
- * What every method promises, over the table of methods: its plan carries objective, simulated period, a lower bound that neither
- * beats, gap and time; its programs are verified; its workers hold it. Where nothing fits, it names the layer or stage, what that
- * needs and the limit.
+ * What every method promises, over the table of methods: its plan carries objective, simulated period, a lower bound that
+ * neither beats, gap and time; its programs are verified; its workers hold it. Where nothing fits, it names the layer or stage,
+ * what that needs and the limit.
  */
 #include "program/lower.h"
 #include "search_support.h"

@@ -131,8 +131,8 @@ static int64_t most_memory(const struct ps_plan *plan) {
     return most;
 }
 
-/* Tightens the limit to just below what the last plan took until nothing fits: every plan keeps the limit that it was given, gets
- * no faster, and the refusal says who needs what. */
+/* Tightens the limit to just below what the last plan took until nothing fits: every plan keeps the limit that it was given,
+ * gets no faster, and the refusal says who needs what. */
 static void test_memory_limits(void **state) {
     (void)state;
     for (uint64_t round = 0; round < 20; round++) {

@@ -1,7 +1,7 @@
 /*
- * Replicas where workers must be told apart: limits of memory, several types of devices, unlike links. The plan is the best that
- * brute force finds over all numbers of replicas and all cuts, counting memory in the simulated programs; where nothing fits the
- * refusal says which stage. Without replicas the same for the partitioners on several types.
+ * Replicas where workers must be told apart: limits of memory, several types of devices, unlike links. The plan is the best
+ * that brute force finds over all numbers of replicas and all cuts, counting memory in the simulated programs; where nothing
+ * fits the refusal says which stage. Without replicas the same for the partitioners on several types.
  */
 #include <math.h>
 #include <stdio.h>
@@ -243,7 +243,8 @@ static void brute_cut(const struct instance *instance, struct ps_plan *plan, int
     }
 }
 
-/* pipedream exactly; bapipe no better than its bound, which is the optimum, and nearly always there; auto no slower than either. */
+/* pipedream exactly; bapipe no better than its bound, which is the optimum, and nearly always there; auto no slower than
+ * either. */
 static void types_by_brute_force(void **state) {
     (void)state;
     static const char *const methods[] = {"pipedream", "bapipe", "auto"};

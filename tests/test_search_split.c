@@ -23,8 +23,8 @@ static double largest_share(const struct ps_plan *plan) {
     return most_s / all_s;
 }
 
-/* The fastest of BaPipe's schedules and of the sizes of micro-batches that make up a mini-batch of 16. What is simulated is what the plan
- * says. */
+/* The fastest of BaPipe's schedules and of the sizes of micro-batches that make up a mini-batch of 16. What is simulated is
+ * what the plan says. */
 static struct ps_plan *find_plan(const struct ps_profile *profile, int workers) {
     static const char *const schedules[] = {"1f1b", "1f1b-so", "1f1b-as", "fbp-as"};
     struct ps_cluster *cluster;

@@ -38,8 +38,8 @@ static void write_cluster(const char *directory, const char *first, const char *
     test_file_write(path, text, strlen(text));
 }
 
-/* On `wide` every layer takes 1 s; on `deep` the last takes 1 s and the others 3 s. Told apart, three layers on wide and the last on
- * deep take 3 s; with the types exchanged, deep in front, one layer on deep and three on wide do. */
+/* On `wide` every layer takes 1 s; on `deep` the last takes 1 s and the others 3 s. Told apart, three layers on wide and the
+ * last on deep take 3 s; with the types exchanged, deep in front, one layer on deep and three on wide do. */
 static void each_type_has_its_costs(void **state) {
     (void)state;
     char directory[4096], paths[8600], cluster_path[4200];
@@ -165,8 +165,8 @@ static void contradictions_are_named(void **state) {
     test_directory_remove(directory);
 }
 
-/* Two layers; "fore" takes 1 s for each forward and 4 s for each backward, "back" the other way round. Cut once, whoever has a layer takes
- * 5 s for it; with the forwards on fore and the backwards on back both take 2 s. */
+/* Two layers; "fore" takes 1 s for each forward and 4 s for each backward, "back" the other way round. Cut once, whoever has a
+ * layer takes 5 s for it; with the forwards on fore and the backwards on back both take 2 s. */
 static void forwards_and_backwards_go_where_they_are_fast(void **state) {
     (void)state;
     char directory[4096], paths[8600], cluster_path[4200];

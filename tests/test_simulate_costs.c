@@ -1,6 +1,6 @@
 /*
- * What instructions cost in the simulator, down to what a profile need not say: gradients that are added up, halves of a backward that
- * run apart, predictions that were measured. One worker's makespan is then a sum.
+ * What instructions cost in the simulator, down to what a profile need not say: gradients that are added up, halves of a
+ * backward that run apart, predictions that were measured. One worker's makespan is then a sum.
  */
 #include <math.h>
 #include <string.h>

@@ -225,11 +225,83 @@ static void test_refusals(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* The instruction that does not fit, for every limit from nothing to all that is needed: never further back with more memory, and the
+ * bytes that are named are above the limit. */
+static void test_memory_limits(void **state) {
+    (void)state;
+    struct ps_profile *profile = make_profile();
+    struct ps_cluster *cluster = make_cluster(3);
+    struct ps_plan *plan = make_plan("1f1b", "sync", 4, 1, 3);
+    struct ps_simulation *simulation;
+    struct ps_programs *programs;
+    assert_ok(ps_simulate(plan, profile, cluster, 2, &simulation, &test_error));
+    assert_ok(lower_plan(plan, 2, &programs, &test_error));
+    int64_t all = ps_simulation_worker(simulation, 1).memory_bytes;
+    cluster->devices[1].memory_bytes = all;
+    assert_ok(ps_programs_check_memory(programs, plan, profile, cluster, &test_error));
+    assert_ok(ps_simulation_check_memory(simulation, plan, profile, cluster, &test_error));
+    /* Worker 1 holds two micro-batches, and a third input arrives beside them. */
+    cluster->devices[1].memory_bytes = all - 1;
+    assert_status(ps_programs_check_memory(programs, plan, profile, cluster, &test_error), PS_NO_PLAN, "worker 1: 1");
+    cluster->devices[1].memory_bytes = 8 * 2 * MIB; /* two layers' weights, gradients and momentum are 6 MiB */
+    assert_ok(ps_programs_check_memory(programs, plan, profile, cluster, &test_error));
+    int last = 0;
+    for (int64_t limit = 6 * MIB; limit < all; limit += 512) {
+        char text[128];
+        int at = 0;
+        cluster->devices[1].memory_bytes = limit;
+        struct ps_error error;
+        assert_int_equal(ps_simulation_check_memory(simulation, plan, profile, cluster, &error), PS_NO_PLAN);
+        const struct program *program = &programs->worker[1];
+        for (; at < program->count; at++) {
+            char name[96];
+            snprintf(text, sizeof text, "worker 1: %.90s ", instruction_text(&program->code[at], name));
+            if (strncmp(error.message, text, strlen(text)) == 0) break;
+        }
+        if (at == program->count) fail_msg("%s", error.message);
+        assert_in_range(at, last, program->count - 1);
+        last = at;
+    }
+    assert_true(last > 0);
+    /* With weights alone too large it is the first. */
+    cluster->devices[1].memory_bytes = MIB;
+    char first[96], wanted[128];
+    snprintf(wanted, sizeof wanted, "worker 1: %.90s ", instruction_text(&programs->worker[1].code[0], first));
+    assert_status(ps_programs_check_memory(programs, plan, profile, cluster, &test_error), PS_NO_PLAN, wanted);
+    ps_programs_destroy(programs);
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+/* What the verifier counts, as users see it: with stash worker p keeps P-p copies and is P-1-p updates behind. */
+static void test_programs_shown(void **state) {
+    (void)state;
+    struct ps_programs *programs;
+    assert_ok(lower_straight("1f1b-async", "stash", 4, 1, 12, false, &programs, &test_error));
+    char *text = ps_programs_json(programs);
+    json_t *root = json_loads(text, 0, NULL);
+    assert_true(json_is_true(json_object_get(root, "verified")));
+    for (int w = 0; w < 4; w++) {
+        const json_t *worker = json_array_get(json_object_get(root, "workers"), (size_t)w);
+        assert_int_equal(json_integer_value(json_object_get(worker, "weight_copies")), 4 - w);
+        assert_int_equal(json_integer_value(json_object_get(worker, "staleness")), 3 - w);
+    }
+    json_decref(root);
+    free(text);
+    text = ps_programs_table(programs);
+    assert_non_null(strstr(text, "largest staleness"));
+    free(text);
+    ps_programs_destroy(programs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_figures),       cmocka_unit_test(test_period_does_not_depend_on_the_length),
-        cmocka_unit_test(test_what_is_shown), cmocka_unit_test(test_long_run),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_figures),        cmocka_unit_test(test_period_does_not_depend_on_the_length),
+        cmocka_unit_test(test_what_is_shown),  cmocka_unit_test(test_long_run),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_memory_limits),
+        cmocka_unit_test(test_programs_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

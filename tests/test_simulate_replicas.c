@@ -126,8 +126,9 @@ static void test_hybrid(void **state) {
     scene_free(&scene);
 }
 
-/* Chimera (Li and Hoefler, 2021, Table 2): with M a multiple of P and a forward as long as a backward a worker is idle for P-2 of
- * 2 M + P - 2 slots; its parts hold P/2 micro-batches, those near the end of their direction fewer, which makes P/2 + 1 to P on a worker. */
+/* Chimera (Li and Hoefler, 2021, Table 2): with M a multiple of P and a forward as long as a backward a worker is idle for P-2
+ * of 2 M + P - 2 slots; its parts hold P/2 micro-batches, those near the end of their direction fewer, which makes P/2 + 1 to P
+ * on a worker. */
 static void test_chimera(void **state) {
     (void)state;
     for (int P = 2; P <= 16; P += 2)

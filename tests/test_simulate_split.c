@@ -1,6 +1,7 @@
 /*
- * Pipelines cut in different places for the two directions, in simulated time: without transfers a mini-batch takes as long as the
- * worker with the most to do, which is what Bi-Partition minimises; the paper's worked example; weights and stashes on slow links.
+ * Pipelines cut in different places for the two directions, in simulated time: without transfers a mini-batch takes as long as
+ * the worker with the most to do, which is what Bi-Partition minimises; the paper's worked example; weights and stashes on slow
+ * links.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ struct scene {
     double forward_s[SPLIT_LAYERS_MAX], backward_s[SPLIT_LAYERS_MAX];
 };
 
-/* The scene under asynchronous 1F1B: its period, and in `link` (may be NULL) the busiest link; every value that crosses has 64 bytes, weights and stashes of a layer likewise. */
+/* The scene under asynchronous 1F1B: its period, and in `link` (may be NULL) the busiest link; every value that crosses has 64
+ * bytes, weights and stashes of a layer likewise. */
 static double simulate_scene(const struct scene *scene, const char *policy, double bandwidth_bytes_per_s,
                              struct busiest_link *link) {
     struct stage_cost costs[SPLIT_LAYERS_MAX] = {0};
@@ -75,8 +77,8 @@ static void test_worked_example(void **state) {
     assert_true(fabs(period(&whole, "latest", 0) - 12) < 1e-9);
 }
 
-/* Random cuts with random times: never shorter than the largest load, and as long in nearly all of them: where one worker has much
- * of one direction far from where it has the other, 1F1B's order of its work can cost some. */
+/* Random cuts with random times: never shorter than the largest load, and as long in nearly all of them: where one worker has
+ * much of one direction far from where it has the other, 1F1B's order of its work can cost some. */
 static void test_period_is_the_largest_load(void **state) {
     (void)state;
     struct random_key key = test_key(1);
@@ -98,8 +100,8 @@ static void test_period_is_the_largest_load(void **state) {
     assert_true(equal > scenes * 9 / 10);
 }
 
-/* One layer forwards on worker 0 and backwards on worker 1: its weights (64 bytes) go back every mini-batch, stash and input come. What
- * goes one way takes 128 bytes plus the activation, so a link of 64 bytes a second is the limit. */
+/* One layer forwards on worker 0 and backwards on worker 1: its weights (64 bytes) go back every mini-batch, stash and input
+ * come. What goes one way takes 128 bytes plus the activation, so a link of 64 bytes a second is the limit. */
 static void test_slow_link(void **state) {
     (void)state;
     struct scene scene = {.split = {.layers = 3, .workers = 2, .forward = {0, 0, 1}, .backward = {0, 1, 1}},

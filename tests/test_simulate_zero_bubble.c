@@ -87,8 +87,8 @@ static void test_bubbles(void **state) {
         }
 }
 
-/* The formulas where times differ as they do in practice, I a little dearer than F and W not dearer. ZB-V, for which the paper has
- * no formula, comes out at (P-1)(I-W), never above ZB-H2. */
+/* The formulas where times differ as they do in practice, I a little dearer than F and W not dearer. ZB-V, for which the paper
+ * has no formula, comes out at (P-1)(I-W), never above ZB-H2. */
 static void test_bubbles_of_unequal_times(void **state) {
     (void)state;
     static const struct times all[] = {{1, 1.125, 0.875}, {1, 1.25, 0.75}, {1, 1.25, 1}, {0.75, 1, 0.625}};

@@ -1,10 +1,11 @@
 # All tasks in two tables, mini-batches of one micro-batch and of four: mean best validation accuracy of each policy; and what
-# PipeOptim gains over others from the same seeds.
+# pipeoptim and horizon gain over others from the same seeds.
 # Input: the results files of the sweeps (bench/learning/sweep.sh), one after the other. A run that diverged counts as such and in no mean.
 BEGIN {
     FS = "\t"
     pairs = split("pipeoptim sync pipeoptim latest pipeoptim stash pipeoptim+r sync pipeoptim+r latest pipeoptim+r stash " \
-        "pipeoptim/4 sync pipeoptim/4 sync/4 pipeoptim/4 latest/4 pipeoptim/4 stash/4", pair, " ")
+        "pipeoptim/4 sync pipeoptim/4 sync/4 pipeoptim/4 latest/4 pipeoptim/4 stash/4 horizon sync horizon pipeoptim " \
+        "horizon/4 sync/4 horizon/4 pipeoptim/4 horizon/4 latest/4 horizon/4 stash/4", pair, " ")
 }
 
 function deviation(sum, squares, n,   v) { v = n > 1 ? (squares - sum * sum / n) / (n - 1) : 0; return sqrt(v > 0 ? v : 0) }
@@ -14,7 +15,10 @@ function cell(key) { return !n[key] ? "-" : sprintf(n[key] > 1 ? "%.2f (%.2f) %d
 # Compares two policies of one line over the seeds that both have.
 function compare(line, ours, theirs,   seed, a, b, d, s, c, spread, mark) {
     a = line " " ours; b = line " " theirs
-    for (seed in seeds) if ((a SUBSEP seed) in best && (b SUBSEP seed) in best) { d = best[a, seed] - best[b, seed]; s += d; c++ }
+    for (seed in seeds) if ((a SUBSEP seed) in best && (b SUBSEP seed) in best) {
+        d = best[a, seed] - best[b, seed]; s += d; c++
+        gain[ours, theirs] += d; gains[ours, theirs] += d * d; both[ours, theirs]++
+    }
     if (!c) return
     total[ours, theirs] += s / c; compared[ours, theirs]++
     if (n[a] < 2 || n[b] < 2) return # one seed has no spread
@@ -53,15 +57,17 @@ FNR == 1 { task = FILENAME; sub(/.*\//, "", task); sub(/\.tsv$/, "", task) }
 }
 
 END {
-    table("Mini-batches of one micro-batch (2bw: of four)", "sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r")
-    table("Mini-batches of four micro-batches", "sync/4 latest/4 stash/4 spectrain/4 xpipe/4 pipeoptim/4")
+    table("Mini-batches of one micro-batch (2bw: of four)", "sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r horizon")
+    table("Mini-batches of four micro-batches", "sync/4 latest/4 stash/4 spectrain/4 xpipe/4 pipeoptim/4 horizon/4")
     for (l = 1; l <= count; l++) for (i = 1; i < pairs; i += 2) compare(lines[l], pair[i], pair[i + 1])
-    print "mean difference over the lines; lines of several seeds where it is above, within and below the spread of the two\n"
-    printf "%-28s %6s %6s %6s %7s %6s\n", "", "mean", "lines", "above", "within", "below"
+    print "mean difference over the lines, and the standard error of the mean over pairs of runs from the same seeds;"
+    print "lines of several seeds where it is above, within and below the spread of the two\n"
+    printf "%-28s %6s %6s %6s %6s %7s %6s\n", "", "mean", "error", "lines", "above", "within", "below"
     for (i = 1; i < pairs; i += 2) {
         p = pair[i]; q = pair[i + 1]
         if (compared[p, q])
-            printf "%-28s %+6.2f %6d %6d %7d %6d\n", p " over " q, total[p, q] / compared[p, q], compared[p, q], marks[p, q, "above"],
+            printf "%-28s %+6.2f %6.2f %6d %6d %7d %6d\n", p " over " q, total[p, q] / compared[p, q],
+                deviation(gain[p, q], gains[p, q], both[p, q]) / sqrt(both[p, q]), compared[p, q], marks[p, q, "above"],
                 marks[p, q, "within"], marks[p, q, "below"]
     }
 }

@@ -4,6 +4,7 @@
 #   length                          how long: options of `penstock train`
 #   sgdm adam adamw                 options of each optimizer, its learning rate last
 #   bleu                            sentence pairs to translate at the end (optional)
+#   valid_bleu                      how many pairs of `valid` to translate at each evaluation (optional)
 #
 # and then run `sweep`. Each training adds a line to $RESULTS/NAME.tsv, and one that stands there is not trained again: a sweep that
 # was stopped goes on where it was, and more seeds or policies come in beside the others. At the end a table is printed.
@@ -19,7 +20,7 @@
 # Layers are cut evenly, not by measured times: so a training is the same wherever and however often it is run.
 . bench/common.sh
 results=${RESULTS:-runs/learning} seeds=${SEEDS:-0 1 2} optimizers=${OPTIMIZERS:-sgdm adam adamw} jobs=${JOBS:-1}
-policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim pipeoptim+r pipeoptim/4}
+policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim horizon pipeoptim+r pipeoptim/4 horizon/4}
 data=${PENSTOCK_DATA:?names a directory with the data sets}
 
 # What to train, a line each: policy, optimizer, learning rate, seed. All of the first seed come before the second.
@@ -67,6 +68,12 @@ read_log() {
          END { printf "%s\t%s\t%s\t%s\t%s", best, way, loss, predicted == "" ? "-" : predicted, newest == "" ? "-" : newest }' "$1"
 }
 
+# BLEU of all evaluations, from a run's log.
+read_bleus() {
+    awk -F'"valid_bleu": ' 'NF > 1 { sub(/[,}].*/, "", $2); way = way (way == "" ? "" : ",") $2 }
+                            END { print way == "" ? "-" : way }' "$1"
+}
+
 train_one() { # POLICY OPTIMIZER RATE SEED
     run=$(mktemp -d "$work/run.XXXXXX")
     micro_batches=1 recompute="" status=0
@@ -77,18 +84,19 @@ train_one() { # POLICY OPTIMIZER RATE SEED
     esac
     eval "settings=\${$2% *}"
     "$penstock" train --profile "$results/$name.json" --model "$model" --method uniform --workers 4 --weights "${1%%[+/]*}" $recompute \
-        --batch "$batch" --micro-batches $micro_batches --data "$train" --valid "$valid" $length --optimizer "$2" $settings "$3" \
+        --batch "$batch" --micro-batches $micro_batches --data "$train" --valid "$valid" $length \
+        ${valid_bleu:+--valid-bleu $valid_bleu} --optimizer "$2" $settings "$3" \
         --threads 1 --seed "$4" --out "$run/out" --quiet >"$run/printed" 2>"$run/errors" || status=$?
     if [ $status -eq 0 ]; then
-        line=$(read_log "$run/out/log.jsonl") score=-
+        line=$(read_log "$run/out/log.jsonl") score=- bleus=$(read_bleus "$run/out/log.jsonl")
         [ -z "${bleu:-}" ] || score=$("$penstock" evaluate --run "$run/out" --data "$bleu" --json --quiet | tr ',{}' '\n\n\n' | field bleu)
     elif [ $status -eq 1 ]; then
-        line=$(printf 'diverged\t-\t-\t-\t-') score=-
+        line=$(printf 'diverged\t-\t-\t-\t-') score=- bleus=-
     else
         echo "$name $*:" && cat "$run/errors"
         return $status
     fi >&2
-    printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$line" "$score" >>"$results/$name.tsv"
+    printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$line" "$score" "$bleus" >>"$results/$name.tsv"
     rm -rf "$run"
 }
 

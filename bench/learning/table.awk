@@ -1,6 +1,11 @@
 # Tables of a learning sweep. A line of input is a training, by tabs: policy, optimizer, learning rate, seed, best validation accuracy
-# (or "diverged"), the accuracies of all evaluations, last validation loss, errors of predicted and of newest weights, BLEU.
-BEGIN { FS = "\t"; order = "sync sync/4 latest stash 2bw spectrain xpipe pipeoptim latest+r spectrain+r xpipe+r pipeoptim+r pipeoptim/4" }
+# (or "diverged"), the accuracies of all evaluations, last validation loss, errors of predicted and of newest weights, BLEU at the end, BLEU
+# of all evaluations.
+BEGIN {
+    FS = "\t"
+    order = "sync latest stash 2bw spectrain xpipe pipeoptim horizon latest+r spectrain+r xpipe+r pipeoptim+r " \
+        "sync/4 latest/4 stash/4 spectrain/4 xpipe/4 pipeoptim/4 horizon/4"
+}
 
 function spread(sum, squares, n) { return n > 1 ? sprintf("%.2f", deviation(sum, squares, n)) : "-" }
 function deviation(sum, squares, n,   v) { v = n > 1 ? (squares - sum * sum / n) / (n - 1) : 0; return sqrt(v > 0 ? v : 0) }
@@ -17,9 +22,19 @@ NF >= 5 {
     best[key, $4] = value; seeds[$4]
     if ($8 != "-" && $9 > 0) { ratio[key] += $8 / $9; ratios[key]++ }
     if ($10 != "-" && $10 != "") { bleu[key] += $10; bleus[key] += $10 * $10; translated[key]++ }
+    for (e = $11 != "-" ? split($11, bleu_at, ",") : 0; e > 0; e--) { way[key, e] += bleu_at[e]; ways[key, e]++ }
 }
 
-# PipeOptim's advantage over another policy: mean and deviation of the differences between runs from the same seed.
+# BLEU after each evaluation, the mean over the seeds; nothing where none was counted.
+function by_evaluation(group, policy,   key, e) {
+    key = group " " policy
+    if (!((key, 1) in way)) return
+    printf "%s: BLEU of validation sentences by evaluation", policy
+    for (e = 1; (key, e) in way; e++) printf " %.2f", way[key, e] / ways[key, e]
+    print ""
+}
+
+# A policy's advantage over another: mean and deviation of the differences between runs from the same seed.
 function advantage(group, policy, other,   seed, d, s, q, c) {
     for (seed in seeds)
         if ((group " " policy SUBSEP seed) in best && (group " " other SUBSEP seed) in best) {
@@ -46,10 +61,12 @@ END {
             if (translated[key]) printf " %6.2f (%s)", bleu[key] / translated[key], spread(bleu[key], bleus[key], translated[key])
             print note
         }
+        for (i = 1; i <= policies; i++) by_evaluation(group, policy[i])
         for (i = 1; i <= policies; i++) {
-            if (policy[i] !~ /^pipeoptim/ || !n[group " " policy[i]]) continue
+            if (policy[i] !~ /^(pipeoptim|horizon)/ || !n[group " " policy[i]]) continue
             printf "%s over", policy[i]
-            advantage(group, policy[i], "sync"); advantage(group, policy[i], "latest"); advantage(group, policy[i], "stash")
+            cut = policy[i] ~ /\/4$/ ? "/4" : "" # beside those with as many micro-batches, and sync with one
+            advantage(group, policy[i], "sync"); advantage(group, policy[i], "latest" cut); advantage(group, policy[i], "stash" cut)
             print ""
         }
     }

@@ -138,6 +138,12 @@ char *json_text(json_t *root) {
     return text_take(&out);
 }
 
+json_t *json_whole(json_t *array, int count) {
+    if (json_array_size(array) == (size_t)count) return array;
+    json_decref(array);
+    return NULL;
+}
+
 enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error) {
     char *text = json_text(root);
     if (text == NULL) return error_set(error, PS_FAILED, "%s: out of memory, or a number in it is not finite", path);

@@ -19,12 +19,16 @@ enum ps_status json_read_file(const char *path, const char *format, json_t **roo
 enum ps_status json_parse(const char *text, size_t size, const char *name, const char *format, json_t **root,
                           struct ps_error *error);
 /* Adds the line of the field that a PS_BAD_INPUT message names, "FILE: stages[2].layers: ...", or of what should have it: "...
- * (line 12)". The first looks it up in the text, which ends with a zero; the second reads the file again, and passes on `status`. */
+ * (line 12)". The first looks it up in the text, which ends with a zero; the second reads the file again, and passes on
+ * `status`. */
 void json_add_line(const char *text, struct ps_error *error);
 enum ps_status json_tell_line(const char *path, enum ps_status status, struct ps_error *error);
 /* Two-space indented text with a final newline (free()); takes the reference `root`. Numbers are written so that reading them
  * back gives the same double. */
 char *json_text(json_t *root);
+/* Takes `array` and returns it if all of its `count` items could be made; else NULL, which json_pack passes on: no file is
+ * written rather than half of it. */
+json_t *json_whole(json_t *array, int count);
 /* As json_text, into a file by file_write. Takes `root`. */
 enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error);
 

@@ -1,6 +1,7 @@
 /*
  * The line of a field in a JSON file that parses but says something wrong. jansson keeps no places, so the text is looked
- * through again, along the field that the message names: "plan.json: stages[2].layers: ..." Only where there is an error to tell.
+ * through again, along the field that the message names: "plan.json: stages[2].layers: ..." Only where there is an error to
+ * tell.
  */
 #include <ctype.h>
 #include <stdio.h>

@@ -18,7 +18,8 @@ struct options {
 
 /* `what` names the thing in messages ("--model"). Empty names, repeated keys and pairs without '=' are PS_USAGE. */
 enum ps_status options_parse(const char *spec, const char *what, struct options *options, struct ps_error *error);
-/* Value of a key as an integer or number in [low, high]; the output is left as it is where the key is missing. Marks it used. */
+/* Value of a key as an integer or number in [low, high]; the output is left as it is where the key is missing. Marks it
+ * used. */
 enum ps_status options_int(struct options *options, const char *key, int low, int high, int *out, struct ps_error *error);
 enum ps_status options_number(struct options *options, const char *key, double low, double high, double *out,
                               struct ps_error *error);

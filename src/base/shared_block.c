@@ -1,7 +1,7 @@
 /*
- * Files of memory (memfd_create) have no name that could be left behind, and no file system's limit: a container's /dev/shm is often
- * smaller than what is needed, and says so by a signal in the middle of a write. Other processes open them below /proc, which the
- * kernel allows to those of the same user.
+ * Files of memory (memfd_create) have no name that could be left behind, and no file system's limit: a container's /dev/shm is
+ * often smaller than what is needed, and says so by a signal in the middle of a write. Other processes open them below /proc,
+ * which the kernel allows to those of the same user.
  */
 #include "base/shared_block.h"
 

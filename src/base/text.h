@@ -23,8 +23,8 @@ const char *text_seconds(double seconds, char out[32]);
 /* A table for people: cells separated by '\t', rows by '\n' in `source`; the first row is the heading. Columns in which every
  * cell is a number, with or without a unit, are right-aligned. NULL when memory ran out. */
 char *text_table(const char *source);
-/* The rows gathered in `rows` as such a table, and `rows` left empty: as a string (free()), NULL when memory ran out; at the end of
- * `out`. */
+/* The rows gathered in `rows` as such a table, and `rows` left empty: as a string (free()), NULL when memory ran out; at the
+ * end of `out`. */
 char *text_take_table(struct text *rows);
 void text_add_table(struct text *out, struct text *rows);
 

@@ -1,8 +1,8 @@
 /*
  * Elementwise loops over flat blocks of floats, and how such loops are compiled.
  *
- * A function marked VECTOR_CLONES is compiled for several CPUs, and the loader picks the right one. All of them compute the same
- * bits: the loops are elementwise, and multiplication and addition are never contracted (-ffp-contract=off).
+ * A function marked VECTOR_CLONES is compiled for several CPUs, and the loader picks the right one. All of them compute the
+ * same bits: the loops are elementwise, and multiplication and addition are never contracted (-ffp-contract=off).
  */
 #ifndef PENSTOCK_BASE_VECTOR_H
 #define PENSTOCK_BASE_VECTOR_H

@@ -4,6 +4,7 @@
  */
 #include "cli/arguments.h"
 
+#include <assert.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 #include "cli/message.h"
 
-enum { ROWS_MAX = 64, LONG_VALUE = 256 }; /* getopt_long returns LONG_VALUE + row for a long name, the letter for a letter */
+enum { ROWS_MAX = 96, LONG_VALUE = 256 }; /* getopt_long returns LONG_VALUE + row for a long name, the letter for a letter */
 
 struct reading {
     const struct argument *row[ROWS_MAX];
@@ -22,7 +23,8 @@ struct reading {
 
 static void collect(struct reading *reading, const struct argument_place *groups, void *values) {
     for (const struct argument_place *place = groups; place->group != NULL; place++) {
-        for (size_t i = 0; i < place->group->count && reading->count < ROWS_MAX; i++) {
+        for (size_t i = 0; i < place->group->count; i++) {
+            assert(reading->count < ROWS_MAX);
             reading->row[reading->count] = &place->group->rows[i];
             reading->values[reading->count++] = (char *)values + place->offset;
         }

@@ -5,14 +5,14 @@
 #include "cli/arguments.h"
 #include "cli/message.h"
 
-enum { COMMAND_GROUPS_MAX = 10 };
+enum { COMMAND_GROUPS_MAX = 10, COMMAND_PARAGRAPHS_MAX = 3 };
 
 struct command {
     const char *name, *summary;
-    const char *usage;       /* what follows "penstock NAME" in the first line of the help */
-    const char *description; /* paragraphs, already broken into lines */
-    const char *example;     /* lines to type, and what they do */
-    size_t size;             /* of the struct that holds its arguments */
+    const char *usage;                               /* what follows "penstock NAME" in the first line of the help */
+    const char *description[COMMAND_PARAGRAPHS_MAX]; /* paragraphs; the help breaks them into lines */
+    const char *example;                             /* lines to type */
+    size_t size;                                     /* of the struct that holds its arguments */
     /* The groups of options it takes and where in that struct each group's own struct lies. */
     struct argument_place groups[COMMAND_GROUPS_MAX];
     void (*defaults)(void *arguments); /* the struct is all zeros before; NULL: it stays so */

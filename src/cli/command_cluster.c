@@ -41,9 +41,9 @@ const struct command command_cluster = {
     .name = "cluster",
     .summary = "measures the machines it is started on",
     .usage = "[-o FILE]",
-    .description = "Started by mpirun, as many processes as there will be workers find out what each of them has: host,\n"
-                   "memory, the speed of its device beside rank 0's, and latency and bandwidth between hosts. The file is\n"
-                   "what --cluster takes.",
+    .description = {"Started by mpirun, as many processes as there will be workers find out what each of them has: "
+                    "host, memory, the speed of its device beside rank 0's, and latency and bandwidth between hosts. "
+                    "The file is what --cluster takes."},
     .example = "  mpirun -n 4 --hostfile hosts penstock cluster -o cluster.json",
     .size = sizeof(struct cluster_command_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},

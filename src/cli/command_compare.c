@@ -182,12 +182,12 @@ const struct command command_compare = {
     .summary = "runs several methods on the same work and tabulates them",
     .usage = "(--profile FILE | --train --model NAME --data SPEC | --largest KEY --model NAME)\n"
              "       (--workers P[,P...] | --cluster FILE) [options]",
-    .description =
-        "Plans and simulates every combination of methods, schedules, weights, workers, memory and bandwidth, and\n"
-        "puts them side by side. Combinations without a plan are rows too, with the reason. With --train they are\n"
-        "trained instead, from the same seed: loss, accuracy (of translations BLEU, of running text perplexity) by epoch,\n"
-        "the time to a target, speed and memory as measured. With --largest the\n"
-        "rows say how large the network can be: GNMT-L's layers, as in BaPipe's Table IV.",
+    .description = {"Plans and simulates every combination of methods, schedules, weights, workers, memory and "
+                    "bandwidth, and puts them side by side. Combinations without a plan are rows too, with the "
+                    "reason. With --train they are trained instead, from the same seed: loss, accuracy (of "
+                    "translations BLEU, of running text perplexity) by epoch, the time to a target, speed and memory "
+                    "as measured. With --largest the rows say how large the network can be: GNMT-L's layers, as in "
+                    "BaPipe's Table IV."},
     .example =
         "  penstock compare --profile vgg16.json --methods uniform,pipedream --schedules gpipe,1f1b \\\n"
         "      --workers 2,4,8 --memory 512MiB,2GiB --bandwidth 100Mbit/s,1GB/s\n"

@@ -35,14 +35,14 @@ static const struct argument rows[] = {
     {.name = "data",
      .letter = 'd',
      .value = "SPEC",
-     .help = "data; of a format with two parts the test part",
+     .help = "what to evaluate on; of a format with two parts the test part",
      .offset = OF(data),
      .read = argument_read_text,
      .required = true},
     {.name = "batch",
      .letter = 'b',
      .value = "N",
-     .help = "samples that are computed together",
+     .help = "samples that are computed together; 64 where nothing is said",
      .offset = OF(batch),
      .read = argument_read_integer,
      .low = 1,
@@ -59,19 +59,8 @@ static const struct argument rows[] = {
      .help = "of translations: gets them, a line each",
      .offset = OF(translations),
      .read = argument_read_text},
-    {.name = "device",
-     .value = "NAME",
-     .help = "what computes",
-     .offset = OF(device),
-     .read = argument_read_name,
-     .table = PS_TABLE_DEVICES},
-    {.name = "threads",
-     .value = "N",
-     .help = "threads",
-     .offset = OF(threads),
-     .read = argument_read_integer,
-     .low = 1,
-     .high = 1024},
+    ARGUMENT_DEVICE(OF(device)),
+    ARGUMENT_THREADS(OF(threads), "threads of the device"),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
@@ -111,9 +100,9 @@ const struct command command_evaluate = {
     .name = "evaluate",
     .summary = "loss and accuracy of a trained network",
     .usage = "(--run RUN_DIR | --weights FILE --model NAME) --data SPEC",
-    .description =
-        "Evaluates the weights of a run, or of a safetensors file, on data. Pairs of sentences are also translated, and the\n"
-        "translations held against the pairs' (BLEU as sacrebleu counts it, tokens 13a).",
+    .description = {"Evaluates the weights of a run, or of a safetensors file, on data. Pairs of sentences are also "
+                    "translated, and the translations held against the pairs' (BLEU as sacrebleu counts it, tokens "
+                    "13a)."},
     .example = "  penstock evaluate --run runs/lenet5 --data idx:data/fashion_mnist",
     .size = sizeof(struct evaluate_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},

@@ -56,7 +56,8 @@ const struct command command_export = {
     .name = "export",
     .summary = "writes trained weights for others",
     .usage = "--run RUN_DIR -o FILE",
-    .description = "Writes the trained weights of a run as one file, with PyTorch's names, shapes and order of elements.",
+    .description = {"Writes the trained weights of a run as one file, with PyTorch's names, shapes and order of "
+                    "elements."},
     .example = "  penstock export --run runs/lenet5 --format safetensors -o lenet5.safetensors",
     .size = sizeof(struct export_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},

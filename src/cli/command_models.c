@@ -6,6 +6,8 @@
 #include "cli/command.h"
 #include "cli/output.h"
 
+enum { NAME_WIDTH = 14 };
+
 struct models_arguments {
     struct common_arguments common;
     const char *model;
@@ -72,7 +74,7 @@ static void put_layers(const struct ps_model *model) {
     format_shape(info.input_shape, 3, shape);
     printf("%s: %d layers, %" PRId64 " parameters, input %s, %d classes, %.4g million operations a sample\n\n", info.name,
            info.layers, info.parameters, shape, info.classes, 1e-6 * info.forward_flops);
-    printf("%5s  %-24s %-14s %12s  %-16s %9s\n", "layer", "name", "kind", "parameters", "output", "Mflop");
+    printf("%5s  %-28s %-18s %12s  %-16s %9s\n", "layer", "name", "kind", "parameters", "output", "Mflop");
     for (int i = 0; i < info.layers; i++) {
         struct ps_layer_info layer = ps_model_layer(model, i);
         format_shape(layer.output_shape, layer.output_rank, shape);
@@ -94,8 +96,8 @@ static enum ps_status put_entry(size_t index, bool json, struct ps_error *error)
         struct ps_model_info info = ps_model_info(model);
         char shape[96];
         format_shape(info.input_shape, 3, shape);
-        printf("%-10s %6d %12" PRId64 "  %-14s %7d  %s\n", entry.name, info.layers, info.parameters, shape, info.classes,
-               entry.summary);
+        printf("%-*s %6d %12" PRId64 "  %-14s %7d  %s\n", NAME_WIDTH, entry.name, info.layers, info.parameters, shape,
+               info.classes, entry.summary);
     }
     ps_model_destroy(model);
     return PS_OK;
@@ -113,7 +115,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         return PS_OK;
     }
     if (json) printf("{\"models\": [\n");
-    if (!json) printf("%-10s %6s %12s  %-14s %7s\n", "name", "layers", "parameters", "input", "classes");
+    if (!json) printf("%-*s %6s %12s  %-14s %7s\n", NAME_WIDTH, "name", "layers", "parameters", "input", "classes");
     for (size_t i = 0; i < ps_table_count(PS_TABLE_MODELS); i++) CHECK(put_entry(i, json, error));
     if (json) printf("]}\n");
     return PS_OK;
@@ -123,8 +125,8 @@ const struct command command_models = {
     .name = "models",
     .summary = "lists the built-in networks",
     .usage = "[--model NAME]",
-    .description = "Lists the built-in networks with their layers, parameters and input shape; with --model, the\n"
-                   "layers of one. A pipeline is cut between layers.",
+    .description = {"Lists the built-in networks with their layers, parameters and input shape; with --model, the "
+                    "layers of one. A pipeline is cut between layers."},
     .example = "  penstock models --model vgg16,input=32,classes=100",
     .size = sizeof(struct models_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},

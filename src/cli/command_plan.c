@@ -62,9 +62,9 @@ const struct command command_plan = {
     .name = "plan",
     .summary = "finds the best partition and schedule",
     .usage = "--profile FILE (--workers P | --cluster FILE) [options]",
-    .description = "Cuts a profiled network into stages, one per worker, and chooses the schedule and the weight policy.\n"
-                   "The plan comes with its predicted speed and with the memory that each worker will take. Where no\n"
-                   "plan fits the memory, the exit status is 4.",
+    .description = {"Cuts a profiled network into stages, one per worker, and chooses the schedule and the weight "
+                    "policy. The plan comes with its predicted speed and with the memory that each worker will take. "
+                    "Where no plan fits the memory, the exit status is 4."},
     .example = "  penstock plan --profile vgg16.json --workers 4 --memory 512MiB --bandwidth 1GB/s \\\n"
                "      --schedule 1f1b-async --weights pipeoptim --optimizer adam -o plan.json",
     .size = sizeof(struct plan_arguments),

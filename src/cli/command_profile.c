@@ -99,11 +99,10 @@ const struct command command_profile = {
     .name = "profile",
     .summary = "measures the costs of a network's layers",
     .usage = "--model NAME [--micro-batch N[,N...]] [-o FILE]",
-    .description = "Measures the forward, both halves of the backward and the update of every layer on this machine, and\n"
-                   "counts the bytes of parameters, of what crosses the cut after the layer and of what the backward\n"
-                   "needs. For a board (fpga:...) or a GPU (gpu:v100) the times are worked out from the arithmetic instead. "
-                   "The profile is\n"
-                   "what plans are made from.",
+    .description = {"Measures the forward, both halves of the backward and the update of every layer on this "
+                    "machine, and counts the bytes of parameters, of what crosses the cut after the layer and of "
+                    "what the backward needs. For a board (fpga:...) or a GPU (gpu:v100) the times are worked out "
+                    "from the arithmetic instead. The profile is what plans are made from."},
     .example = "  penstock profile --model vgg16,input=32 --micro-batch 8,16 -o vgg16.json",
     .size = sizeof(struct profile_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
 #include "cli/output.h"
+#include "cli/planning.h"
 
 struct program_arguments {
     struct common_arguments common;
+    struct cluster_arguments cluster;
     const char *plan, *profile, *check;
     int batches;
 };
@@ -35,7 +36,7 @@ static const struct argument rows[] = {
     {.name = "profile",
      .letter = 'P',
      .value = "FILE",
-     .help = "with it the memory is checked too",
+     .help = "costs of its layers: with them the memory is held against --memory or --cluster",
      .offset = OF(profile),
      .read = argument_read_text,
      .excludes = "check"},
@@ -49,6 +50,20 @@ static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
 static void defaults(void *values) { ((struct program_arguments *)values)->batches = 4; }
 
+static bool has_limits(const struct program_arguments *arguments) {
+    return arguments->cluster.path != NULL || arguments->cluster.options.memory_bytes > 0;
+}
+
+static enum ps_status check_memory(const struct program_arguments *arguments, const struct ps_plan *plan,
+                                   const struct ps_profile *profile, const struct ps_programs *programs,
+                                   struct ps_error *error) {
+    struct ps_cluster *cluster;
+    CHECK(cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, &cluster, error));
+    enum ps_status status = ps_programs_check_memory(programs, plan, profile, cluster, error);
+    ps_cluster_destroy(cluster);
+    return status;
+}
+
 static enum ps_status lower(const struct program_arguments *arguments, struct ps_programs **programs, struct ps_error *error) {
     struct ps_plan *plan = NULL;
     struct ps_profile *profile = NULL;
@@ -56,6 +71,10 @@ static enum ps_status lower(const struct program_arguments *arguments, struct ps
     enum ps_status status = PS_OK;
     if (arguments->profile != NULL) status = ps_profile_read(arguments->profile, &profile, error);
     if (status == PS_OK) status = ps_programs_lower(plan, profile, arguments->batches, programs, error);
+    if (status == PS_OK && has_limits(arguments)) {
+        status = check_memory(arguments, plan, profile, *programs, error);
+        if (status != PS_OK) ps_programs_destroy(*programs);
+    }
     ps_profile_destroy(profile);
     ps_plan_destroy(plan);
     return status;
@@ -114,35 +133,37 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     if (arguments->plan == NULL && arguments->check == NULL) {
         return message_set(error, PS_USAGE, "--plan is missing; give --plan FILE, or --check FILE");
     }
+    if (has_limits(arguments) && (arguments->plan == NULL || arguments->profile == NULL))
+        return message_set(error, PS_USAGE, "%s: memory is counted with --plan FILE and --profile FILE only",
+                           arguments->cluster.path != NULL ? "--cluster" : "--memory");
     struct ps_programs *programs;
+    enum ps_status status = PS_OK;
     CHECK(arguments->plan != NULL ? lower(arguments, &programs, error) : parse(arguments->check, &programs, error));
-    char *listing = ps_programs_print(programs);
-    ps_programs_destroy(programs);
-    if (listing == NULL) return message_set(error, PS_FAILED, "out of memory for the listing");
     if (arguments->common.json) {
-        printf("{\"verified\": true, \"listing\": ");
-        output_json_string(listing);
-        printf("}\n");
-    } else if (arguments->check != NULL) {
-        printf("%s: verified: order, no deadlock, weight versions and use of blocks\n", arguments->check);
+        status = output_text(ps_programs_json(programs), error);
+    } else if (arguments->check == NULL) {
+        status = output_text(ps_programs_print(programs), error);
     } else {
-        fputs(listing, stdout);
+        printf("%s: verified: order, no deadlock, weight versions and use of blocks\n\n", arguments->check);
+        status = output_text(ps_programs_table(programs), error);
     }
-    free(listing);
-    return PS_OK;
+    ps_programs_destroy(programs);
+    return status;
 }
 
 const struct command command_program = {
     .name = "program",
     .summary = "prints the lowered programs of a plan, or verifies a listing",
-    .usage = "(--plan FILE [--batches N] | --check FILE)",
-    .description = "Prints the instructions of every worker, one line each. What is printed is proved first: the order of\n"
-                   "computations, that no worker can wait for ever, which version of the weights each computation\n"
-                   "reads, and that no block is used twice. --check proves the same of a listing from a file.",
+    .usage = "(--plan FILE [--batches N] [--profile FILE --memory SIZE] | --check FILE)",
+    .description = {"Prints the instructions of every worker, one line each. What is printed is proved first: the "
+                    "order of computations, that no worker can wait for ever, which version of the weights each "
+                    "computation reads, and that no block is used twice. --check proves the same of a listing from a "
+                    "file, and says how many copies of the weights each worker keeps and how many updates fall between "
+                    "a forward and its backward."},
     .example = "  penstock program --plan plan.json --batches 3 > program.txt\n"
                "  penstock program --check program.txt",
     .size = sizeof(struct program_arguments),
-    .groups = {{&group, 0}, {&common_group, 0}},
+    .groups = {{&group, 0}, {&memory_group, OF(cluster)}, {&common_group, 0}},
     .defaults = defaults,
     .run = run,
 };

@@ -52,21 +52,6 @@ static const struct argument rows[] = {
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
-static enum ps_status simulate(const struct simulate_arguments *arguments, const struct ps_plan *plan,
-                               struct ps_simulation **simulation, struct ps_error *error) {
-    struct ps_profile *profile = NULL;
-    struct ps_cluster *cluster = NULL;
-    CHECK(ps_profile_read(arguments->profile, &profile, error));
-    enum ps_status status = cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, &cluster, error);
-    if (status == PS_OK && arguments->against != NULL)
-        status = ps_simulate_against(plan, profile, cluster, arguments->batches, arguments->against, simulation, error);
-    else if (status == PS_OK)
-        status = ps_simulate(plan, profile, cluster, arguments->batches, simulation, error);
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    return status;
-}
-
 static enum ps_status put_simulation(const struct simulate_arguments *arguments, const struct ps_simulation *simulation,
                                      struct ps_error *error) {
     if (arguments->svg != NULL && arguments->arrows)
@@ -80,16 +65,32 @@ static enum ps_status put_simulation(const struct simulate_arguments *arguments,
     return output_text(ps_simulation_timeline(simulation, output_columns(), output_colour()), error);
 }
 
+/* What does not fit is shown all the same, and then refused. */
+static enum ps_status simulate(const struct simulate_arguments *arguments, const struct ps_plan *plan,
+                               const struct ps_profile *profile, const struct ps_cluster *cluster, struct ps_error *error) {
+    struct ps_simulation *simulation;
+    if (arguments->against != NULL)
+        CHECK(ps_simulate_against(plan, profile, cluster, arguments->batches, arguments->against, &simulation, error));
+    else
+        CHECK(ps_simulate(plan, profile, cluster, arguments->batches, &simulation, error));
+    enum ps_status status = put_simulation(arguments, simulation, error);
+    if (status == PS_OK) status = ps_simulation_check_memory(simulation, plan, profile, cluster, error);
+    ps_simulation_destroy(simulation);
+    return status;
+}
+
 static enum ps_status run(const void *values, struct ps_error *error) {
     const struct simulate_arguments *arguments = values;
     struct ps_plan *plan;
+    struct ps_profile *profile = NULL;
+    struct ps_cluster *cluster = NULL;
     CHECK(ps_plan_read(arguments->plan, &plan, error));
-    struct ps_simulation *simulation;
-    enum ps_status status = simulate(arguments, plan, &simulation, error);
+    enum ps_status status = ps_profile_read(arguments->profile, &profile, error);
+    if (status == PS_OK) status = cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, &cluster, error);
+    if (status == PS_OK) status = simulate(arguments, plan, profile, cluster, error);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
     ps_plan_destroy(plan);
-    if (status != PS_OK) return status;
-    status = put_simulation(arguments, simulation, error);
-    ps_simulation_destroy(simulation);
     return status;
 }
 
@@ -97,8 +98,9 @@ const struct command command_simulate = {
     .name = "simulate",
     .summary = "predicts a run of a plan",
     .usage = "--plan FILE --profile FILE [options]",
-    .description = "Runs the programs of a plan with a clock instead of arithmetic: when everything would happen, how\n"
-                   "long a mini-batch takes, where workers stand idle and why, and how much memory each one needs.",
+    .description = {"Runs the programs of a plan with a clock instead of arithmetic: when everything would happen, "
+                    "how long a mini-batch takes, where workers stand idle and why, and how much memory each one "
+                    "needs. Where that is more than --memory or the cluster's devices have, the exit status is 4."},
     .example = "  penstock simulate --plan plan.json --profile vgg16.json --bandwidth 1GB/s --svg timeline.svg",
     .size = sizeof(struct simulate_arguments),
     .groups = {{&group, 0}, {&cluster_group, offsetof(struct simulate_arguments, cluster)}, {&common_group, 0}},

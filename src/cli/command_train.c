@@ -38,8 +38,8 @@ static const struct argument data_rows[] = {
     {.name = "data",
      .letter = 'd',
      .value = "SPEC",
-     .help = "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR or synthetic:images; a suffix @A-B takes samples A "
-             "to B-1",
+     .help = "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR, reviews:FILE, text:FILE, pairs:PREFIX:SRC:TGT or "
+             "synthetic:KIND; a suffix @A-B takes samples A to B-1",
      .offset = OF(options.data),
      .read = argument_read_text},
     {.name = "valid",
@@ -197,7 +197,7 @@ static const struct argument where_rows[] = {
      .offset = OF(options.trace)},
 };
 static const struct argument_group where_group = ARGUMENT_GROUP("Where", where_rows);
-const struct argument_group training_where_group = {NULL, where_rows, 5}; /* without what a run directory holds */
+const struct argument_group training_where_group = {"Where", where_rows, 5}; /* without what a run directory holds */
 
 static const struct argument lasting_rows[] = {
     {.name = "checkpoint-every",
@@ -220,8 +220,7 @@ static const struct argument lasting_rows[] = {
      .offset = OF(options.resume),
      .read = argument_read_text,
      .excludes = "model batch epochs steps evaluate-every valid-bleu checkpoint-every optimizer lr momentum dampening "
-                 "weight-decay betas eps "
-                 "lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"},
+                 "weight-decay betas eps lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"},
     {.name = "restarts",
      .value = "N",
      .help = "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; "
@@ -282,22 +281,21 @@ const struct command command_train = {
     .name = "train",
     .summary = "trains a network by a plan",
     .usage = "(--plan FILE | --model NAME --workers P) --data SPEC [options] | --resume RUN_DIR [options]",
-    .description =
-        "Trains by a plan, or profiles a network and plans for it first. At the end it prints loss and accuracy,\n"
-        "and speed and memory as predicted and as measured.\n\n"
-        "SIGTERM, SIGINT and SIGHUP end it within seconds with status 75; what was trained since the last checkpoint\n"
-        "is lost. A second signal ends it at once. --resume then goes on, and ends with the same weights, bit for bit,\n"
-        "as if it had never stopped.",
+    .description = {"Trains by a plan, or profiles a network and plans for it first. At the end it prints loss and "
+                    "accuracy, and speed and memory as predicted and as measured.",
+                    "SIGTERM, SIGINT and SIGHUP end it within seconds with status 75; what was trained since the "
+                    "last checkpoint is lost. A second signal ends it at once. --resume then goes on, and ends with "
+                    "the same weights, bit for bit, as if it had never stopped."},
     .example = "  penstock train --model lenet5 --workers 4 --schedule 1f1b-async --weights pipeoptim \\\n"
                "      --data idx:data/fashion_mnist --valid idx:data/fashion_mnist --batch 64 --micro-batch 16 \\\n"
                "      --optimizer adam --lr 1e-3 --epochs 1 --out runs/lenet5",
     .size = sizeof(struct train_arguments),
     .groups = {{&what_group, 0},
+               {&workers_group, offsetof(struct train_arguments, cluster)},
                {&data_group, 0},
                {&training_rate_group, 0},
                {&where_group, 0},
                {&lasting_group, 0},
-               {&workers_group, offsetof(struct train_arguments, cluster)},
                {&cluster_group, offsetof(struct train_arguments, cluster)},
                {&plan_group, offsetof(struct train_arguments, plan)},
                {&common_group, 0}},

@@ -1,6 +1,6 @@
 /*
- * Launchers kill all processes of a run as soon as one of them dies, each with a status of its own choice, and MPICH's so fast that
- * nobody gets to say who it was. So what the launcher sees is a small process that does not die: the guard; see guard.h.
+ * Launchers kill all processes of a run as soon as one of them dies, each with a status of its own choice, and MPICH's so fast
+ * that nobody gets to say who it was. So what the launcher sees is a small process that does not die: the guard; see guard.h.
  */
 #include "cli/guard.h"
 

@@ -27,14 +27,14 @@ static const struct argument common_rows[] = {
 };
 const struct argument_group common_group = ARGUMENT_GROUP("Common", common_rows);
 
-/* Text that goes on at `column` and is broken into lines indented by HELP_INDENT. */
-static void put_wrapped(const char *text, size_t *column) {
+/* Text that goes on at `column` and is broken into lines indented by `indent`. */
+static void put_wrapped(const char *text, size_t indent, size_t *column) {
     while (*text != '\0') {
         size_t length = strcspn(text, " ");
-        if (*column > HELP_INDENT && *column + 1 + length > HELP_WIDTH) {
-            printf("\n%*s", HELP_INDENT, "");
-            *column = HELP_INDENT;
-        } else if (*column > HELP_INDENT) {
+        if (*column > indent && *column + 1 + length > HELP_WIDTH) {
+            printf("\n%*s", (int)indent, "");
+            *column = indent;
+        } else if (*column > indent) {
             putchar(' ');
             ++*column;
         }
@@ -52,7 +52,7 @@ static void put_names(const struct argument *row, size_t *column) {
     for (size_t i = 0; i < count; i++) {
         char word[80];
         snprintf(word, sizeof word, "%s%s%s", i == 0 ? "(" : "", names[i], i + 1 < count ? "," : ")");
-        put_wrapped(word, column);
+        put_wrapped(word, HELP_INDENT, column);
     }
 }
 
@@ -61,24 +61,29 @@ static void put_row(const struct argument *row) {
     if (row->letter != 0) snprintf(letter, sizeof letter, "-%c, ", row->letter);
     snprintf(head, sizeof head, "  %s--%s%s%s", letter, row->name, row->value != NULL ? " " : "",
              row->value != NULL ? row->value : "");
-    size_t column = (size_t)printf("%-*s", HELP_INDENT, head);
-    if (column > HELP_INDENT) {
+    size_t column = HELP_INDENT;
+    if (printf("%-*s", HELP_INDENT - 1, head) < HELP_INDENT)
+        putchar(' ');
+    else
         printf("\n%*s", HELP_INDENT, "");
-        column = HELP_INDENT;
-    }
-    put_wrapped(row->help, &column);
+    put_wrapped(row->help, HELP_INDENT, &column);
     put_names(row, &column);
     if ((row->read == argument_read_integer || row->read == argument_read_integers) && row->high <= RANGE_WORTH_TELLING) {
         char range[64];
         snprintf(range, sizeof range, "(%.12g to %.12g)", row->low, row->high);
-        put_wrapped(range, &column);
+        put_wrapped(range, HELP_INDENT, &column);
     }
     putchar('\n');
 }
 
 void command_print_help(const struct command *command) {
-    printf("penstock %s: %s\n\nUsage: penstock %s %s\n\n%s\n", command->name, command->summary, command->name, command->usage,
-           command->description);
+    size_t column = 0;
+    printf("penstock %s: %s\n\nUsage: penstock %s %s\n", command->name, command->summary, command->name, command->usage);
+    for (size_t i = 0; i < COMMAND_PARAGRAPHS_MAX && command->description[i] != NULL; i++, column = 0) {
+        printf("\n");
+        put_wrapped(command->description[i], 0, &column);
+        printf("\n");
+    }
     for (const struct argument_place *place = command->groups; place->group != NULL; place++) {
         if (place->group->title != NULL) printf("\n%s:\n", place->group->title);
         for (size_t i = 0; i < place->group->count; i++) put_row(&place->group->rows[i]);

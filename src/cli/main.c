@@ -102,8 +102,8 @@ static enum ps_status run(int argc, char **argv, struct ps_error *error) {
 }
 
 /*
- * Launchers end all processes as soon as one ends badly, and do not always pass on what it said last: so it stays until the launcher
- * has read that, and a moment longer.
+ * Launchers end all processes as soon as one ends badly, and do not always pass on what it said last: so it stays until the
+ * launcher has read that, and a moment longer.
  */
 static void wait_for_launcher(void) {
     const struct timespec moment = {.tv_nsec = 20000000};

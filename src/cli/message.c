@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "cli/seconds.h"
 
 enum ps_status message_set(struct ps_error *error, enum ps_status status, const char *format, ...) {
     va_list arguments;
@@ -36,12 +37,6 @@ void message_print(const struct ps_error *error) {
     if (length > 0) fprintf(stderr, "%s%s", error->hint, error->hint[length - 1] == '\n' ? "" : "\n");
 }
 
-static double now_s(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void close_line(struct reporter *reporter) {
     if (reporter->line_open) fputs("\r\033[K", stderr);
     reporter->line_open = false;
@@ -66,7 +61,7 @@ static void show_line(void *context, enum ps_log_level level, const char *text) 
 static void show_progress(void *context, const char *what, double done, double total, const char *detail) {
     enum { WIDTH = 100 };
     struct reporter *reporter = context;
-    double now = now_s();
+    double now = seconds_now();
     if (done >= total && total > 0) {
         close_line(reporter);
         return;

@@ -20,6 +20,11 @@ static const struct argument workers_rows[] = {
 const struct argument_group workers_group = ARGUMENT_GROUP(NULL, workers_rows);
 
 static const struct argument cluster_rows[] = {
+    {.name = "cluster",
+     .value = "FILE",
+     .help = "workers and links from a cluster file",
+     .offset = OF(path),
+     .read = argument_read_text},
     {.name = "memory",
      .value = "SIZE",
      .help = "memory of each worker, a hard cap, as in 512MiB; without it there is no limit",
@@ -52,15 +57,11 @@ static const struct argument cluster_rows[] = {
      .low = 1,
      .high = 1024,
      .excludes = "cluster"},
-    {.name = "cluster",
-     .value = "FILE",
-     .help = "workers and links from a cluster file",
-     .offset = OF(path),
-     .read = argument_read_text},
 };
 const struct argument_group cluster_group = ARGUMENT_GROUP("Cluster", cluster_rows);
+const struct argument_group memory_group = {"Cluster", cluster_rows, 2};
 /* Without those that a comparison has lists of, and without the file. */
-const struct argument_group links_group = {"Cluster", cluster_rows + 2, sizeof cluster_rows / sizeof cluster_rows[0] - 3};
+const struct argument_group links_group = {"Cluster", cluster_rows + 3, sizeof cluster_rows / sizeof cluster_rows[0] - 3};
 
 #undef OF
 #define OF(member) offsetof(struct ps_plan_options, member)

@@ -13,11 +13,13 @@
 #include <unistd.h>
 
 #include "cli/process_state.h"
+#include "cli/seconds.h"
 #include "cli/signals.h"
 
 enum { WORDS_MAX = 256, LOOK_EVERY_MS = 20 };
 #define STOPPED_WITHIN_S 10.0
-/* Ranks find out themselves when one of them is stopped, and say so. Only when they have nothing more to say to each other nobody would. */
+/* Ranks find out themselves when one of them is stopped, and say so. Only when they have nothing more to say to each other
+ * nobody would. */
 #define STOPPED_BELOW_S 20.0
 #define LOOK_BELOW_EVERY_S 1.0
 #define SWEPT_WITHIN_S 10.0
@@ -168,35 +170,30 @@ static enum ps_status start(struct supervisor *supervisor, pid_t *child, struct 
 
 /* -------------------------------------------------------------------------- waiting */
 
-static double now_s(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-/* Waits for the child's end, passes on what stops us, and ends it when somebody has stopped it, or a process below it, for too long. */
+/* Waits for the child's end, passes on what stops us, and ends it when somebody has stopped it, or a process below it, for too
+ * long. */
 static int wait_for(pid_t child, const volatile int *stop) {
     const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
-    double halted_s = 0, told_s = 0, looked_s = now_s(), halted_below_s = 0;
+    double halted_s = 0, told_s = 0, looked_s = seconds_now(), halted_below_s = 0;
     for (;;) {
         int status = 0;
         pid_t changed = waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED);
         if (changed == child && (WIFEXITED(status) || WIFSIGNALED(status))) return status;
-        if (changed == child) halted_s = WIFSTOPPED(status) ? now_s() : 0;
+        if (changed == child) halted_s = WIFSTOPPED(status) ? seconds_now() : 0;
         if (*stop && told_s == 0) {
-            told_s = now_s();
+            told_s = seconds_now();
             kill(child, SIGTERM);
             kill(child, SIGCONT);
         }
-        if (now_s() - looked_s > LOOK_BELOW_EVERY_S) {
-            looked_s = now_s();
+        if (seconds_now() - looked_s > LOOK_BELOW_EVERY_S) {
+            looked_s = seconds_now();
             bool below = process_stopped_below(child);
             halted_below_s = !below ? 0 : halted_below_s > 0 ? halted_below_s : looked_s;
         }
-        bool halted = halted_s > 0 && now_s() - halted_s > STOPPED_WITHIN_S;
-        halted |= halted_below_s > 0 && now_s() - halted_below_s > STOPPED_BELOW_S;
+        bool halted = halted_s > 0 && seconds_now() - halted_s > STOPPED_WITHIN_S;
+        halted |= halted_below_s > 0 && seconds_now() - halted_below_s > STOPPED_BELOW_S;
         /* A launcher may hang when its processes are gone. */
-        bool deaf = told_s > 0 && now_s() - told_s > STOPPED_WITHIN_S;
+        bool deaf = told_s > 0 && seconds_now() - told_s > STOPPED_WITHIN_S;
         if (halted || deaf) kill(-child, SIGKILL);
         nanosleep(&moment, NULL);
     }
@@ -206,10 +203,10 @@ static int wait_for(pid_t child, const volatile int *stop) {
  * directory. */
 static void sweep(void) {
     const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
-    double until = now_s() + SWEPT_WITHIN_S;
+    double until = seconds_now() + SWEPT_WITHIN_S;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    while (now_s() < until) {
+    while (seconds_now() < until) {
         FILE *children = fopen(path, "re");
         int child;
         while (children != NULL && fscanf(children, "%d", &child) == 1) kill(child, SIGKILL);

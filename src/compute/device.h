@@ -27,9 +27,9 @@ struct device_class {
                    const struct optimizer_call *call, bool predict_only, double seconds);
     /* Returns when all that was started on the device is done. NULL: calls are finished when they return. */
     void (*finish)(struct device *device);
-    /* What the next work reads was there at `time` (as clock_now counts). A device that keeps its own time starts the work then,
-     * or at the end of the work before it, however late the thread woke up to ask for it. NULL: work starts when it is asked
-     * for. */
+    /* What the next work reads was there at `time` (as clock_now counts). A device that keeps its own time starts the work
+     * then, or at the end of the work before it, however late the thread woke up to ask for it. NULL: work starts when it is
+     * asked for. */
     void (*not_before)(struct device *device, double time);
     /* When the work asked for so far is done, by the time that the device keeps. NULL: it keeps none, now is the time. */
     double (*done_at)(struct device *device);

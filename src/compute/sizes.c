@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+#include "base/number.h"
 
 struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int layer_count, int64_t input_bytes, int first,
                                        int last) {
@@ -21,11 +21,11 @@ struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int lay
         stage.statistics_bytes += layers[l].statistics_bytes;
         stage.delta_bytes += layers[l].delta_bytes;
         stash += layers[l].stash_bytes;
-        workspace = larger(workspace, layers[l].workspace_bytes);
-        if (l < last) inner_cut = larger(inner_cut, layers[l].output_bytes);
+        workspace = number_larger(workspace, layers[l].workspace_bytes);
+        if (l < last) inner_cut = number_larger(inner_cut, layers[l].output_bytes);
     }
     int gradient_blocks = last - first < 2 ? last - first : 2;
-    stage.stash_bytes = larger(stash, 0);
+    stage.stash_bytes = number_larger(stash, 0);
     stage.workspace_bytes = workspace + gradient_blocks * inner_cut;
     return stage;
 }

@@ -46,8 +46,8 @@ struct stage_step {
     bool update_statistics;
     bool accumulate; /* backward_weight adds to the gradients instead of writing them */
     int samples;     /* that count in loss and hits (the last evaluation batch may be short); 0: all */
-    /* Called with its context behind each operator of a layer (of the network), for what must not wait for the whole stage; NULL:
-     * nothing. */
+    /* Called with its context behind each operator of a layer (of the network), for what must not wait for the whole stage;
+     * NULL: nothing. */
     void (*between)(void *context, int layer);
     void *between_context;
 };
@@ -77,8 +77,8 @@ int64_t stage_copied_bytes(const struct graph *graph, int samples, int layer);
 enum ps_status stage_layer_sizes(struct device *device, const struct graph *graph, int samples, struct layer_sizes *sizes,
                                  int64_t *input_bytes, struct ps_error *error);
 
-/* Writes the stash and the output block, in a recomputation too (which only leaves the statistics alone). `result` (may be NULL)
- * is 0 but for the network's last stage. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
+/* Writes the stash and the output block, in a recomputation too (which only leaves the statistics alone). `result` (may be
+ * NULL) is 0 but for the network's last stage. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error);
 /* The same once more on the same blocks, where only a part of the input has changed since: layers that `kept` marks (by number
@@ -117,7 +117,8 @@ const struct parameter *stage_parameter(const struct stage *stage, int parameter
 const struct operator* stage_parameter_operator(const struct stage *stage, int parameter);
 int64_t stage_parameter_offset(const struct stage *stage, int parameter);
 /* The parameter that the network's first and last layer share (graph_tie): where it lies among the weights, in floats, as the
- * first layer's and as the last layer's (-1: the stage does not have that layer); count 0: neither. Both lie in canonical order. */
+ * first layer's and as the last layer's (-1: the stage does not have that layer); count 0: neither. Both lie in canonical
+ * order. */
 struct stage_tie {
     int64_t owner, use, count;
 };

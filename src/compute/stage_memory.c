@@ -10,9 +10,8 @@
  * values, and in a backward, gradients and temporary ones (stage_plan.c).
  */
 #include "base/memory.h"
+#include "base/number.h"
 #include "compute/stage_plan.h"
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 int64_t stage_value_bytes(const struct graph *graph, int samples, int root) {
     return (int64_t)memory_align((size_t)(samples * graph_value_bytes(graph, root)));
@@ -105,7 +104,7 @@ static int64_t place_layer(struct stage *stage, int number, struct place *values
     struct stage_node *nodes = stage->nodes + (layer->node_first - stage->node_first);
     int64_t kernels = 0, start = stage_kernel_workspace(stage);
     for (int i = 0; i < layer->node_count; i++) {
-        if (nodes[i].kernel != NULL) kernels = larger(kernels, nodes[i].kernel->workspace_bytes);
+        if (nodes[i].kernel != NULL) kernels = number_larger(kernels, nodes[i].kernel->workspace_bytes);
     }
     int64_t scratch = start + (int64_t)memory_align((size_t)kernels), end = scratch;
     for (int i = 0; i < layer->node_count; i++) {
@@ -116,7 +115,7 @@ static int64_t place_layer(struct stage *stage, int number, struct place *values
             node->inner = place_carve(PLACE_STASH, &stage->sizes.stash_bytes, node->kernel->inner_bytes);
         }
     }
-    stage->sizes.workspace_bytes = larger(stage->sizes.workspace_bytes, end);
+    stage->sizes.workspace_bytes = number_larger(stage->sizes.workspace_bytes, end);
     return scratch;
 }
 
@@ -125,7 +124,7 @@ void stage_place(struct stage *stage, struct place *values, int64_t *scratch) {
     int inner_cuts = stage->last - stage->first;
     stage->gradient_blocks = inner_cuts < 2 ? inner_cuts : 2;
     for (int cut = stage->first + 1; cut <= stage->last; cut++) {
-        stage->gradient_block_bytes = larger(stage->gradient_block_bytes, stage_cut_bytes(graph, stage->samples, cut));
+        stage->gradient_block_bytes = number_larger(stage->gradient_block_bytes, stage_cut_bytes(graph, stage->samples, cut));
     }
     stage->sizes.input_bytes = stage_cut_bytes(graph, stage->samples, stage->first);
     stage->sizes.output_bytes = stage_cut_bytes(graph, stage->samples, stage->last + 1);

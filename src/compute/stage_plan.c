@@ -8,12 +8,12 @@
  *   - A value inside a layer has it in the layer's part of the workspace.
  *   - The first reader to come (the last in order) writes the gradient; the others write into temporary memory, and it is
  *     added. So the order of additions is that of the nodes, wherever the cuts are.
- *   - An in-place node turns its output's gradient into its input's where it lies, in the block that arrived as elsewhere: nobody
- *     reads what arrived again.
+ *   - An in-place node turns its output's gradient into its input's where it lies, in the block that arrived as elsewhere:
+ *     nobody reads what arrived again.
  *
- * Where the backward of the weights comes later, each node's output gradient is copied to the delta block at the moment when the
- * weight kernel would have read it: gradients lie in memory that is used again and that in-place nodes turn over. The weight
- * kernels then read the same bits.
+ * Where the backward of the weights comes later, each node's output gradient is copied to the delta block at the moment when
+ * the weight kernel would have read it: gradients lie in memory that is used again and that in-place nodes turn over. The
+ * weight kernels then read the same bits.
  */
 #include <assert.h>
 #include <stdlib.h>

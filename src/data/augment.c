@@ -29,8 +29,8 @@ enum ps_status augment_parse(struct options *options, struct augmentation *augme
 }
 
 int64_t augment_offset(const struct random_key *key, enum augment_draw draw, int64_t size, int64_t side, int pad) {
-    const int64_t room = size - side;
-    if (!key || room + 2 * pad < 0) return room / 2;
+    const int64_t room = size - side, half = room / 2;
+    if (!key || room + 2 * pad < 0) return half + (room % 2 != 0 && half % 2 != 0); /* half a pixel: to the even one */
     return (int64_t)random_below(*key, draw, (uint64_t)(room + 2 * pad) + 1) - pad;
 }
 

@@ -107,6 +107,8 @@ static enum ps_status check_fit(const char *spec, const struct dataset_shape *ha
         }
         return PS_USAGE;
     }
+    if (has->classes < 2)
+        return error_set(error, PS_USAGE, "data '%s' has one class only; a network tells two apart or more", spec);
     if (has->classes != wanted->classes) {
         error_set(error, PS_USAGE, "data '%s' has %d classes, but the network has %d", spec, has->classes, wanted->classes);
         error_hint(error, "give the network the option classes=%d", has->classes);

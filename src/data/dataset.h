@@ -13,16 +13,16 @@ struct vocabulary;
 
 enum dataset_part { DATASET_TRAIN, DATASET_TEST };
 
-/* A sample is an image, or a sequence of tokens: then an "image" of one channel, as high as the sequence is long and 1 wide, whose
- * elements are tokens' numbers. */
+/* A sample is an image, or a sequence of tokens: then an "image" of one channel, as high as the sequence is long and 1 wide,
+ * whose elements are tokens' numbers. */
 struct dataset_shape {
     int64_t channels, height, width; /* of a sample */
     int classes;                     /* labels are 0 to classes - 1; -1: not counted */
     int labels;                      /* of a sample: for sequences there may be one a position; 0 counts as 1 */
     int vocabulary;                  /* tokens are 0 to vocabulary - 1; 0: images */
     bool masked;                     /* labels are tokens that were hidden (data/masking.h), not the next ones */
-    /* By which a text's words are numbered (of a translation also the target's). Of a dataset: its own, while it is open. Of what
-     * is wanted: those to take; NULL: it makes its own. */
+    /* By which a text's words are numbered (of a translation also the target's). Of a dataset: its own, while it is open. Of
+     * what is wanted: those to take; NULL: it makes its own. */
     const struct vocabulary *words[2];
 };
 
@@ -64,8 +64,8 @@ struct samples {
 };
 
 /* Opens `spec`; `part` is used where the spec does not say it. Fails (PS_USAGE) where the spec is wrong or the data's channels,
- * size, classes, labels or vocabulary are not those `wanted`, naming both; PS_BAD_INPUT for a missing or damaged file and for a label outside the
- * classes. */
+ * size, classes, labels or vocabulary are not those `wanted`, naming both; PS_BAD_INPUT for a missing or damaged file and for a
+ * label outside the classes. */
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *wanted,
                             struct samples *samples, struct ps_error *error);
 void samples_close(struct samples *samples);

@@ -4,7 +4,8 @@
  * names. Files are JPEG or PNG, found by their endings and read when they are asked for.
  *
  * An image is scaled so that its shorter side has `resize` pixels (without it as many as the network takes), and the square
- * that the network takes is cut from the middle. Training may cut it elsewhere and mirror it (data/augment.h).
+ * that the network takes is cut from the middle. Training may cut it elsewhere and mirror it (data/augment.h). Where the longer
+ * side or the middle is no whole number of pixels, they are torchvision's (Resize rounds down, CenterCrop to the even one).
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -181,8 +182,7 @@ static struct picture_window choose_window(const struct images *images, const st
                                            const struct random_key *key) {
     const int64_t side = images->dataset.shape.height,
                   shorter = picture->height < picture->width ? picture->height : picture->width;
-    const double scale = (double)shorter / (double)images->resize;
-    const int64_t height = llround((double)picture->height / scale), width = llround((double)picture->width / scale);
+    const int64_t height = images->resize * picture->height / shorter, width = images->resize * picture->width / shorter;
     const struct random_key *crop_key = images->augmentation.crop == CROP_RANDOM ? key : NULL;
     const int64_t top = augment_offset(crop_key, DRAW_TOP, height, side, images->augmentation.pad);
     const int64_t left = augment_offset(crop_key, DRAW_LEFT, width, side, images->augmentation.pad);

@@ -1,7 +1,7 @@
 /*
  * The loader: a ring of `ahead` mini-batches between reading threads and one caller. Mini-batch `number` lives in slot
- * number % ahead (with a stride number / stride % ahead, and the counters move by strides). Three counters say it all, released <=
- * asked <= read (next to be given back, asked for, read):
+ * `number % ahead` (with a stride `number / stride % ahead`, and the counters move by strides). Three counters say it all, the
+ * next mini-batch to be given back, asked for and read; released <= asked <= read:
  *
  *     released .. asked-1   held by the caller
  *     asked    .. read-1    ready

@@ -18,13 +18,12 @@ struct loader_options {
     uint64_t seed;
     /* For one of several workers that share the data: */
     int stride; /* only every stride-th mini-batch is asked for (0: every one) */
-    int chunk, replica,
-        replicas; /* of every `replicas` chunks of so many samples in a mini-batch only the images of number `replica`
-                                     are wanted: the others are not read, their place has no meaning (replicas 0: all; labels are
-                                     all read, since all are counted) */
-    int ahead;    /* mini-batches read ahead, those held by the caller included; at least 1 */
-    bool serial;  /* no thread: read when asked (the one-thread environment) */
-    int threads;  /* that read; 0: one, or where reading is work (several_readers) as many as there are cores, at most 4 */
+    /* Of every `replicas` chunks of `chunk` samples in a mini-batch only the images of chunk number `replica` are wanted: the
+     * others are not read, and their place has no meaning. Labels are all read, since all are counted. 0: all chunks. */
+    int chunk, replica, replicas;
+    int ahead;   /* mini-batches read ahead, those held by the caller included; at least 1 */
+    bool serial; /* no thread: read when asked (the one-thread environment) */
+    int threads; /* that read; 0: one, or where reading is work (several_readers) as many as there are cores, at most 4 */
 };
 
 struct loaded_batch {
@@ -42,15 +41,15 @@ void loader_destroy(struct loader *loader);
 int64_t loader_bytes(const struct loader *loader);
 /* Mini-batches in an epoch. */
 int64_t loader_batches(const struct loader *loader);
-/* Waits for mini-batch `number` (counted over all epochs from 0; each must be asked for in increasing order without gaps,
- * but those that the stride leaves out, starting at the number given to loader_seek, or 0). The pointers stay valid until loader_release(number). At most `ahead`
- * mini-batches may be held. An error of reading is returned for the mini-batch that it belongs to, and for every later call
- * until loader_seek. */
+/* Waits for mini-batch `number` (counted over all epochs from 0; each must be asked for in increasing order without gaps, but
+ * those that the stride leaves out, starting at the number given to loader_seek, or 0). The pointers stay valid until
+ * loader_release(number). At most `ahead` mini-batches may be held. An error of reading is returned for the mini-batch that it
+ * belongs to, and for every later call until loader_seek. */
 enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_batch *batch, struct ps_error *error);
 /* Gives back all mini-batches up to and including `number`. */
 void loader_release(struct loader *loader, int64_t number);
-/* Gives back what is held and starts anew at mini-batch `number`; PS_USAGE for a negative one. Where nothing is held and that mini-batch
- * comes next anyway, what was read ahead stays. */
+/* Gives back what is held and starts anew at mini-batch `number`; PS_USAGE for a negative one. Where nothing is held and that
+ * mini-batch comes next anyway, what was read ahead stays. */
 enum ps_status loader_seek(struct loader *loader, int64_t number, struct ps_error *error);
 
 #endif

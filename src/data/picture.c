@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <jpeglib.h>
 
@@ -47,8 +48,8 @@ static void fail_jpeg(j_common_ptr file) {
     longjmp(jpeg->failed, 1);
 }
 
-/* Warnings mostly mean nothing; those of a file that ends early or has codes that are none do, since pixels would be made up for
- * the rest. */
+/* Warnings mostly mean nothing; those of a file that ends early or has codes that are none do, since pixels would be made up
+ * for the rest. */
 static void warn_jpeg(j_common_ptr file, int level) {
     static const int damage[] = {JWRN_HIT_MARKER, JWRN_JPEG_EOF, JWRN_HUFF_BAD_CODE, JWRN_ARITH_BAD_CODE, JWRN_MUST_RESYNC};
     const int code = file->err->msg_code;
@@ -143,6 +144,11 @@ enum ps_status picture_read(const char *path, int channels, struct picture *out,
     struct picture picture = {.channels = channels};
     char *data;
     size_t size;
+    struct stat found;
+    /* A pipe that was found among the images would be waited for without end. */
+    if (stat(path, &found) == 0 && !S_ISREG(found.st_mode))
+        return error_set(error, PS_BAD_INPUT, "%s: not a regular file, but a %s", path,
+                         S_ISDIR(found.st_mode) ? "directory" : "pipe or a device");
     TRY(file_read(path, FILE_LIMIT, &data, &size, error));
     enum ps_status status;
     if (begins_with(data, size, "\xff\xd8", 2)) {

@@ -1,10 +1,10 @@
 /*
  * Sequences made on the fly: "tokens[,samples=N,noise=X,seed=S]", as long and of as many tokens as the network takes.
  *
- * Tokens follow each other by a rule: each has one successor (a random permutation), which comes with the probability 1 - noise,
- * and any token otherwise. What a sample's labels are follows from the network: of one label a sample the number of the rule
- * that made it, there being one for each class; of one a position the next token, or the hidden ones; and where a sample holds
- * two sequences, the second is the first translated token by token, <s> before it, and its labels end in </s>.
+ * Tokens follow each other by a rule: each has one successor (a random permutation), which comes with the probability 1 -
+ * noise, and any token otherwise. What a sample's labels are follows from the network: of one label a sample the number of the
+ * rule that made it, there being one for each class; of one a position the next token, or the hidden ones; and where a sample
+ * holds two sequences, the second is the first translated token by token, <s> before it, and its labels end in </s>.
  */
 #include <stdlib.h>
 

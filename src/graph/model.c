@@ -50,6 +50,29 @@ static void note_interface(struct ps_model *model) {
     model->vocabulary = graph_vocabulary(graph);
 }
 
+enum { INPUT_SEARCHED = 512 };
+
+/* The least size of images above that in `sizes` with which the network can be built; 0: there is none near. */
+static int least_input(const struct model *entry, struct model_options sizes, struct options *options) {
+    bool built = false;
+    while (!built && sizes.input < INPUT_SEARCHED) {
+        sizes.input++;
+        struct graph *graph = graph_create();
+        if (graph == NULL) return 0;
+        built = entry->build(graph, &sizes, options, NULL) == PS_OK && graph_finish(graph, NULL) == PS_OK;
+        graph_destroy(graph);
+    }
+    return built ? sizes.input : 0;
+}
+
+/* The graph could not be built, and why stands in `error`: which size of images it could be built for. */
+static void name_least_input(const struct model *entry, const char *spec, const struct model_options *sizes,
+                             struct options *options, struct ps_error *error) {
+    error_prefix(error, "%s", spec);
+    int least = error == NULL || reads_tokens(entry) ? 0 : least_input(entry, *sizes, options);
+    if (least > 0) error_set(error, error->status, "%s; images from %d pixels a side on are taken", error->message, least);
+}
+
 static enum ps_status build_model(struct ps_model *model, const char *spec, bool stepping, struct ps_error *error) {
     struct options options;
     TRY(options_parse(spec, "model", &options, error));
@@ -67,7 +90,7 @@ static enum ps_status build_model(struct ps_model *model, const char *spec, bool
     enum ps_status status = entry->build(model->graph, &sizes, &options, error);
     if (status == PS_OK) status = check_options(entry, &options, error);
     if (status == PS_OK) status = graph_finish(model->graph, error);
-    if (model->graph->status != PS_OK) error_prefix(error, "%s", spec);
+    if (model->graph->status != PS_OK) name_least_input(entry, spec, &sizes, &options, error);
     if (status != PS_OK) return status;
     note_interface(model);
     model->masked = entry->masked;

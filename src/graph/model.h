@@ -34,8 +34,8 @@ struct model {
 
 extern const struct model *const model_table[]; /* NULL-terminated */
 
-/* The network of a spec for a single position of the target: the same parameters, for decoding one word at a time. PS_USAGE for a
- * network that has no `target`. */
+/* The network of a spec for a single position of the target: the same parameters, for decoding one word at a time. PS_USAGE for
+ * a network that has no `target`. */
 enum ps_status model_create_stepping(const char *spec, struct ps_model **model, struct ps_error *error);
 
 /* The key `form` of networks that have one for small images and one for large ones: "cifar" or "imagenet"; where it is missing,

@@ -11,25 +11,25 @@
  * dropout because its random numbers belong to places in the whole value. A cut between the parts carries x and the first
  * part; nothing else needs to know.
  *
- * The split network computes what the whole one does, up to the order of sums in the gradient of x. The parameters of a part are
- * rows of the whole layer's: `conv1[32:96].weight` holds rows 32 to 95 of `conv1.weight` (parameter.slice). They have the whole
- * one's initial values there; in files they stand under their own names, and since rows lie one after the other in canonical
- * order, a whole parameter is its slices put end to end by their `first`.
+ * The split network computes what the whole one does, up to the order of sums in the gradient of x. The parameters of a part
+ * are rows of the whole layer's: `conv1[32:96].weight` holds rows 32 to 95 of `conv1.weight` (parameter.slice). They have the
+ * whole one's initial values there; in files they stand under their own names, and since rows lie one after the other in
+ * canonical order, a whole parameter is its slices put end to end by their `first`.
  */
 #ifndef PENSTOCK_GRAPH_SPLIT_H
 #define PENSTOCK_GRAPH_SPLIT_H
 
 #include "graph/graph.h"
 
-/* A finished graph like `graph` in which the layer's first part makes the output channels (features) 0..channels-1 and the second
- * the others. A part may be split again. PS_USAGE: a layer of another kind, with groups, or with no so many channels. */
+/* A finished graph like `graph` in which the layer's first part makes the output channels (features) 0..channels-1 and the
+ * second the others. A part may be split again. PS_USAGE: a layer of another kind, with groups, or with no so many channels. */
 enum ps_status graph_split(const struct graph *graph, int layer, int channels, struct graph **split, struct ps_error *error);
 
 /* Splits as "LAYER:CHANNELS" says, several of them joined by '+'; takes `*graph`, which is replaced on success. */
 enum ps_status graph_split_all(struct graph **graph, const char *splits, struct ps_error *error);
 
-/* Of the parameter that a slice belongs to: its name and shape, and at which element of it the slice begins. A parameter that is
- * no slice is itself the whole, from 0. */
+/* Of the parameter that a slice belongs to: its name and shape, and at which element of it the slice begins. A parameter that
+ * is no slice is itself the whole, from 0. */
 const char *split_whole_name(const struct parameter *parameter);
 struct shape split_whole_shape(const struct parameter *parameter);
 int64_t split_offset(const struct parameter *parameter);

@@ -1,7 +1,7 @@
 /*
- * BaPipe's closed formulas for its four pipelines within a mini-batch (Zhao et al., 2020, Tables I and II), for balanced stages:
- * N stages, M micro-batches, F and B the times of a stage for one micro-batch, SR the time to send (or to receive) what crosses
- * a cut, a the bytes of a stage's features, w those of its weights.
+ * BaPipe's closed formulas for its four pipelines within a mini-batch (Zhao et al., 2020, Tables I and II), for balanced
+ * stages: N stages, M micro-batches, F and B the times of a stage for one micro-batch, SR the time to send (or to receive) what
+ * crosses a cut, a the bytes of a stage's features, w those of its weights.
  *
  *   1F1B-AS   asynchronous: a transfer starts with the first part of a result and hides behind the computation
  *   FBP-AS    asynchronous, and a device runs a forward and a backward at the same time

@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "plan/partitioner.h"
 
-/* Appends the value of a model's option `split`, as in "conv2:8+fc1:60"; nothing where no split helps: a boundary within 1/16 of
- * a layer's end stays there, and none is set where what crosses it would take longer than T. `graph` is the network of the
+/* Appends the value of a model's option `split`, as in "conv2:8+fc1:60"; nothing where no split helps: a boundary within 1/16
+ * of a layer's end stays there, and none is set where what crosses it would take longer than T. `graph` is the network of the
  * costs. PS_USAGE where it has other layers. */
 enum ps_status bapipe_splits(const struct partition_problem *problem, const struct graph *graph, struct text *splits,
                              struct ps_error *error);

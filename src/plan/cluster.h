@@ -38,8 +38,8 @@ const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster
  * is half duplex; and all whose links name the same medium. */
 bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to);
 
-/* Seconds that the workers first .. first + count - 1 take to add up `bytes` that each has, around a ring: 2 (count - 1) steps, in each of
- * which everyone sends its neighbour a count-th; pairs that share a link take turns. */
+/* Seconds that the workers first .. first + count - 1 take to add up `bytes` that each has, around a ring: 2 (count - 1) steps,
+ * in each of which everyone sends its neighbour a count-th; pairs that share a link take turns. */
 double cluster_ring_s(const struct ps_cluster *cluster, int first, int count, int64_t bytes);
 
 /* Seconds that `bytes` take from one worker to another; 0 within a worker. */

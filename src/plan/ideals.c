@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/random.h"
 #include "plan/network.h"
 
@@ -42,8 +43,6 @@ void ideals_destroy(struct ideals *ideals) {
     free(ideals->members);
     free(ideals);
 }
-
-static int64_t nanoseconds(double seconds) { return llround(seconds * 1e9); }
 
 /* ------------------------------------------------------------- enumeration */
 
@@ -335,8 +334,8 @@ enum ps_status ideals_of_chain(const struct cost_table *table, struct ideals **i
         memcpy(set, set - made->words, (size_t)made->words * sizeof *set);
         set[l / 64] |= (uint64_t)1 << (l % 64);
         made->nodes[l] = l;
-        made->time_ns[l + 1] = made->time_ns[l] + nanoseconds(layer->time.forward_s) +
-                               nanoseconds(layer->time.backward_input_s + layer->time.backward_weight_s);
+        made->time_ns[l + 1] = made->time_ns[l] + number_nanoseconds(layer->time.forward_s) +
+                               number_nanoseconds(layer->time.backward_input_s + layer->time.backward_weight_s);
         made->weight_bytes[l + 1] = made->weight_bytes[l] + layer->size.parameter_bytes;
         made->cut_bytes[l + 1] = l + 1 < layers ? layer->size.output_bytes : 0;
         made->covers[l] = l;

@@ -2,14 +2,16 @@
  * A graph of costs as a network of the nodes that count, and its nodes in groups.
  *
  * Groups are pieces of one topological order, so that what lies between them has no cycle. The order goes into the depth, which
- * keeps the nodes of a branch together: at first a group ends where a branch does, and has at most two nodes of it, then four, and
- * so on; when all branches are whole, neighbours are joined.
+ * keeps the nodes of a branch together: at first a group ends where a branch does, and has at most two nodes of it, then four,
+ * and so on; when all branches are whole, neighbours are joined.
  */
 #include "plan/network.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/number.h"
 
 void network_free(struct network *network) {
     free(network->time_ns);
@@ -23,8 +25,6 @@ void network_free(struct network *network) {
     free(network->group);
     free(network->group_first);
 }
-
-static int64_t nanoseconds(double seconds) { return llround(seconds * 1e9); }
 
 /* Which nodes count: place[n] is a node's number among them, -1 for inputs and for ends without cost. */
 static int choose_nodes(const struct costgraph *graph, int *place) {
@@ -44,7 +44,8 @@ static void fill_network(struct network *network, const struct costgraph *graph,
     for (int n = 0; n < graph->node_count; n++) {
         if (place[n] < 0) continue;
         nodes[place[n]] = n;
-        network->time_ns[place[n]] = nanoseconds(graph->nodes[n].forward_s) + nanoseconds(graph->nodes[n].backward_s);
+        network->time_ns[place[n]] =
+            number_nanoseconds(graph->nodes[n].forward_s) + number_nanoseconds(graph->nodes[n].backward_s);
         network->weight_bytes[place[n]] = graph->nodes[n].parameter_bytes;
         network->value_bytes[place[n]] = graph->nodes[n].activation_bytes;
     }

@@ -15,8 +15,8 @@ struct network {
     int *group;                                                           /* of each node */
 };
 
-/* Each node in a group of its own; nodes[n] are their numbers in the graph (freed by the caller). Nodes at the end of the graph that cost
- * neither time nor memory are left out. On failure, too, network_free and free(nodes). */
+/* Each node in a group of its own; nodes[n] are their numbers in the graph (freed by the caller). Nodes at the end of the graph
+ * that cost neither time nor memory are left out. On failure, too, network_free and free(nodes). */
 enum ps_status network_make(const struct costgraph *graph, struct network *network, int **nodes, struct ps_error *error);
 void network_free(struct network *network);
 

@@ -55,7 +55,7 @@ double partition_stage_s(const struct partition_problem *problem, int stage, int
 double partition_objective_s(const struct partition_problem *problem, const int *last) {
     double objective_s = 0;
     for (int s = 0; s < problem->stages; s++) {
-        double stage_s = partition_stage_s(problem, s, s > 0 ? last[s - 1] + 1 : 0, last[s]);
+        double stage_s = partition_stage_s(problem, s, partition_first(last, s), last[s]);
         if (stage_s > objective_s) objective_s = stage_s;
     }
     return objective_s;
@@ -73,7 +73,7 @@ static void hint_table(const struct partition_problem *problem, const int *last,
     char text[8][32];
     text_add(&rows, "worker\tlayers\tneeds\tlimit\tweights\tgradients\toptimizer\tstash\tbuffers\tworkspace\n");
     for (int s = 0; s < problem->stages; s++) {
-        int first = s > 0 ? last[s - 1] + 1 : 0;
+        int first = partition_first(last, s);
         int64_t limit = partition_memory_limit(problem, s);
         struct worker_memory memory = partition_memory(problem, s, first, last[s]);
         text_add(&rows, "%d\t%d-%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", partition_worker(problem, s), first + 1, last[s] + 1,
@@ -92,7 +92,7 @@ enum ps_status partition_check_memory(const struct partition_problem *problem, c
     double worst_share = 1;
     int64_t worst_bytes = 0;
     for (int s = 0; problem->slots && s < problem->stages; s++) {
-        int first = s > 0 ? last[s - 1] + 1 : 0;
+        int first = partition_first(last, s);
         int64_t limit = partition_memory_limit(problem, s);
         struct worker_memory memory = partition_memory(problem, s, first, last[s]);
         int64_t needed = worker_memory_total(&memory);

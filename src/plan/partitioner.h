@@ -40,6 +40,8 @@ enum ps_status partition_check_layers(const struct partition_problem *problem, s
 /* PS_NO_PLAN where a stage does not fit its worker: names the worst one; the hint is a table of what each needs. */
 enum ps_status partition_check_memory(const struct partition_problem *problem, const int *last, struct ps_error *error);
 
+/* The first layer of a stage, by the last ones of all. */
+static inline int partition_first(const int *last, int stage) { return stage > 0 ? last[stage - 1] + 1 : 0; }
 static inline int partition_worker(const struct partition_problem *problem, int stage) {
     return problem->worker ? problem->worker[stage] : stage;
 }

@@ -200,6 +200,18 @@ bool plan_has_replicas(const struct ps_plan *plan) {
     return false;
 }
 
+bool plan_stage_forwards_on(const struct plan_stage *stage, int worker) {
+    for (int r = 0; r < stage->forward_count; r++)
+        if (stage->forward[r] == worker) return true;
+    return false;
+}
+
+bool plan_stage_is_on(const struct plan_stage *stage, int worker) {
+    for (int r = 0; r < stage->backward_count; r++)
+        if (stage->backward[r] == worker) return true;
+    return plan_stage_forwards_on(stage, worker);
+}
+
 bool plan_is_split(const struct ps_plan *plan) {
     for (int s = 0; s < plan->stage_count; s++)
         if (plan->stages[s].forward_count == 1 && plan->stages[s].backward_count == 1 &&

@@ -72,6 +72,9 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
 bool plan_has_replicas(const struct ps_plan *plan);
 /* Does some stage run its two directions on different workers? */
 bool plan_is_split(const struct ps_plan *plan);
+/* Does a worker run forwards of the stage? Forwards or backwards? */
+bool plan_stage_forwards_on(const struct plan_stage *stage, int worker);
+bool plan_stage_is_on(const struct plan_stage *stage, int worker);
 /* A plan from the text of its file, as another process sends it. */
 enum ps_status plan_parse(const char *text, size_t size, struct ps_plan **plan, struct ps_error *error);
 /* PS_USAGE where the plan cuts the graph along another order than the table's layers: such plans can be simulated with

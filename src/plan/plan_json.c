@@ -265,18 +265,11 @@ enum ps_status plan_parse(const char *text, size_t size, struct ps_plan **plan, 
 
 /* ----------------------------------------------------------------- writing */
 
-/* The array if all of its items could be made, else NULL, which json_pack passes on. */
-static json_t *whole(json_t *array, int count) {
-    if (json_array_size(array) == (size_t)count) return array;
-    json_decref(array);
-    return NULL;
-}
-
 static json_t *workers_json(const int *list, int count) {
     if (count == 1) return json_integer(list[0]);
     json_t *array = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(array, json_integer(list[i]));
-    return whole(array, count);
+    return json_whole(array, count);
 }
 
 static json_t *stages_json(const struct ps_plan *plan) {
@@ -289,7 +282,7 @@ static json_t *stages_json(const struct ps_plan *plan) {
                                                (int)stage->recompute, "in_flight",
                                                stage->in_flight ? json_integer(stage->in_flight) : NULL));
     }
-    return whole(array, plan->stage_count);
+    return json_whole(array, plan->stage_count);
 }
 
 static json_t *prediction_json(const struct ps_plan *plan) {
@@ -312,7 +305,7 @@ static json_t *prediction_json(const struct ps_plan *plan) {
                 json_integer(*(const int64_t *)((const char *)&predicted->memory[w] + memory_fields[f].offset)));
         json_array_append_new(workers, json_pack("{s:f, s:o}", "load_s", predicted->load_s[w], "memory_bytes", memory));
     }
-    json_object_set_new(root, "workers", whole(workers, plan->workers));
+    json_object_set_new(root, "workers", json_whole(workers, plan->workers));
     return root;
 }
 
@@ -328,12 +321,12 @@ static json_t *plan_document(const struct ps_plan *plan) {
         for (int i = 0; i < plan->pattern_count; i++)
             json_array_append_new(pattern, json_pack("[s, i, i]", plan->pattern[i].backward ? "B" : "F", plan->pattern[i].stage,
                                                      plan->pattern[i].shift));
-        failed = json_object_set_new(root, "pattern", whole(pattern, plan->pattern_count)) != 0;
+        failed = json_object_set_new(root, "pattern", json_whole(pattern, plan->pattern_count)) != 0;
     }
     if (root && plan->order) {
         json_t *order = json_array();
         for (int l = 0; l < plan->order_count; l++) json_array_append_new(order, json_string(plan->order[l]));
-        failed = failed || json_object_set_new(root, "order", whole(order, plan->order_count)) != 0;
+        failed = failed || json_object_set_new(root, "order", json_whole(order, plan->order_count)) != 0;
     }
     if (root && plan->predicted.known) failed = failed || json_object_set_new(root, "predicted", prediction_json(plan)) != 0;
     if (!failed) return root;

@@ -70,15 +70,15 @@ struct planner {
     bool paper_costs;   /* what it counts beyond the published costs can be too much: plans by these are tried, too */
     bool replicates;    /* stages may have replicas */
     bool only_replicas; /* there is no plan of its class without */
-    bool
-        several_types; /* plans for devices of several types, each with costs of its own; else for one type with unlike speeds */
+    bool several_types; /* plans for types of devices with costs of their own; else for one type with unlike speeds */
     /* PS_NO_PLAN names what is in the way. The answer is empty before and freed by planner_answer_free. */
     enum ps_status (*solve)(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error);
 };
 
 extern const struct planner *const planner_table[]; /* NULL-terminated */
 
-/* `pipedream` with replicas: not in the table, since the partitioner of that name plans without (plan/partitioners/pipedream.c). */
+/* `pipedream` with replicas: not in the table, since the partitioner of that name plans without
+ * (plan/partitioners/pipedream.c). */
 extern const struct planner planner_pipedream;
 
 /* NULL where no planner has that name. */
@@ -89,14 +89,15 @@ void planner_answer_free(struct planner_answer *answer);
 /* Adds the stage of the nodes between two ideals, on the workers behind those of the stage before. There is room for it. */
 void planner_add_stage(struct planner_answer *answer, const struct ideals *ideals, int lower, int upper, int replicas);
 
-/* Plans over the cuts of the problem's graph, or without one of the chain. Where the graph has too many cuts, the better plan over those
- * between groups of nodes and those of the chain: its lower bound is left to the caller (0). */
+/* Plans over the cuts of the problem's graph, or without one of the chain. Where the graph has too many cuts, the better plan
+ * over those between groups of nodes and those of the chain: its lower bound is left to the caller (0). */
 enum ps_status planner_solve_ideals(const struct planner_problem *problem,
                                     enum ps_status (*solve)(const struct planner_problem *problem, const struct ideals *ideals,
                                                             struct planner_answer *answer, struct ps_error *error),
                                     struct planner_answer *answer, struct ps_error *error);
 
-/* Updates of a stage with so many replicas for each micro-batch: one a mini-batch, or without a flush one a round of mini-batches. */
+/* Updates of a stage with so many replicas for each micro-batch: one a mini-batch, or without a flush one a round of
+ * mini-batches. */
 double planner_updates(const struct planner_problem *problem, int replicas);
 
 /* Seconds that the workers first .. first + replicas - 1 take to add up what each has: a line over the bytes. */

@@ -1,11 +1,13 @@
 /*
- * Cutting a chain for given replicas, exactly: best[s][l] is the least figure of the stages 0..s that hold the layers 0..l, as in
- * partitioners/pipedream.c. A stage's workers may be of several types, so it is walked on each type's costs.
+ * Cutting a chain for given replicas, exactly: best[s][l] is the least figure of the stages 0..s that hold the layers 0..l, as
+ * in partitioners/pipedream.c. A stage's workers may be of several types, so it is walked on each type's costs.
  */
 #include "plan/replicas.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+#include "base/number.h"
 
 struct stage {
     const struct replica_shape *shape;
@@ -30,11 +32,9 @@ struct cuts {
     int *first;           /* likewise */
 };
 
-static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
-
 /* The share of micro-batches that go from replica a of r to replica b of q. */
 static double meetings(const struct planner_problem *problem, int a, int r, int b, int q) {
-    int divisor = common(r, q), together = r / divisor * q, met = 0;
+    int divisor = number_common_divisor(r, q), together = r / divisor * q, met = 0;
     if ((a - b) % divisor != 0) return 0;
     if (!problem->flush) return 1.0 / together;
     for (int k = a; k < problem->micro_batches; k += r) met += k % q == b;

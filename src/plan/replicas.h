@@ -1,7 +1,7 @@
 /*
- * Where to cut a chain into stages whose numbers of replicas are given: what planners/pipedream.c decides together with the replicas,
- * for one choice of them. Knowing who runs a stage, it counts each worker's own type of device, memory and links, which the sweeps
- * over all choices cannot.
+ * Where to cut a chain into stages whose numbers of replicas are given: what planners/pipedream.c decides together with the
+ * replicas, for one choice of them. Knowing who runs a stage, it counts each worker's own type of device, memory and links,
+ * which the sweeps over all choices cannot.
  */
 #ifndef PENSTOCK_PLAN_REPLICAS_H
 #define PENSTOCK_PLAN_REPLICAS_H

@@ -1,7 +1,7 @@
 /*
- * Running layers for their times; see bench.h. A round has passes of two kinds. Each backward has a forward right before it, as the
- * values that it reads were written not long before in training, too: a second backward on the same values would find them further
- * down in the caches. An update goes over the stage's parameters in one piece; layers have their share of it.
+ * Running layers for their times; see bench.h. A round has passes of two kinds. Each backward has a forward right before it, as
+ * the values that it reads were written not long before in training, too: a second backward on the same values would find them
+ * further down in the caches. An update goes over the stage's parameters in one piece; layers have their share of it.
  */
 #include "profile/bench.h"
 

@@ -1,6 +1,6 @@
 /*
- * Layers run for their times, as one stage with real weights and activations: each layer finds its input, its weights and the caches
- * as in training. What a layer takes is read off between the operators.
+ * Layers run for their times, as one stage with real weights and activations: each layer finds its input, its weights and the
+ * caches as in training. What a layer takes is read off between the operators.
  */
 #ifndef PENSTOCK_PROFILE_BENCH_H
 #define PENSTOCK_PROFILE_BENCH_H

@@ -2,9 +2,8 @@
  * What stages cost. Times add up; sizes follow the rule of compute/sizes.h, here in the form that grows a stage layer by layer
  * (a test holds the two against each other).
  */
+#include "base/number.h"
 #include "profile/profile.h"
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void add_times(struct layer_times *sum, const struct layer_times *times) {
     sum->forward_s += times->forward_s;
@@ -41,7 +40,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     walk->statistics_bytes += cost->size.statistics_bytes;
     walk->stash_bytes += cost->size.stash_bytes;
     walk->delta_bytes += cost->size.delta_bytes;
-    walk->scratch_bytes = larger(walk->scratch_bytes, cost->size.workspace_bytes);
+    walk->scratch_bytes = number_larger(walk->scratch_bytes, cost->size.workspace_bytes);
     walk->first = layer;
 }
 
@@ -53,7 +52,7 @@ struct stage_walk stage_walk_start(const struct cost_table *table, int last) {
 
 void stage_walk_grow(struct stage_walk *walk) {
     take_in(walk, walk->first - 1);
-    walk->inner_cut_bytes = larger(walk->inner_cut_bytes, walk->table->layers[walk->first].size.output_bytes);
+    walk->inner_cut_bytes = number_larger(walk->inner_cut_bytes, walk->table->layers[walk->first].size.output_bytes);
 }
 
 bool cost_table_tied(const struct cost_table *table) { return table->layer_count > 1 && table->layers[0].size.tied_bytes > 0; }
@@ -95,7 +94,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
                  .statistics_bytes = walk->statistics_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,
                  .output_bytes = walk->last + 1 < table->layer_count ? end->output_bytes : 0,
-                 .stash_bytes = larger(0, walk->stash_bytes - arriving_value + end->tail_bytes),
+                 .stash_bytes = number_larger(0, walk->stash_bytes - arriving_value + end->tail_bytes),
                  .delta_bytes = walk->delta_bytes,
                  .workspace_bytes = walk->scratch_bytes + gradient_blocks * walk->inner_cut_bytes},
     };

@@ -46,8 +46,8 @@ int64_t costgraph_cut_bytes(const struct costgraph *graph, int layer);
 /* A profile with the chain's table; takes the graph (also on failure). */
 enum ps_status costgraph_profile(struct costgraph *graph, struct ps_profile **profile, struct ps_error *error);
 
-/* Costs of the chain's layers in another order, place[layer] being where each stands: what crosses a cut is another then. A node
- * without time goes with the last of those that it reads. PS_USAGE where a layer stands before one that it reads from. The
+/* Costs of the chain's layers in another order, place[layer] being where each stands: what crosses a cut is another then. A
+ * node without time goes with the last of those that it reads. PS_USAGE where a layer stands before one that it reads from. The
  * profile has no graph. */
 enum ps_status costgraph_reorder(const struct costgraph *graph, const int *place, struct ps_profile **profile,
                                  struct ps_error *error);

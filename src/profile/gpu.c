@@ -1,7 +1,8 @@
 /*
- * GPUs that are not at hand, as a roofline: a layer takes the longer of its arithmetic at the device's peak rate and of its memory
- * traffic at the memory's peak rate. No kernel reaches both, but the share of the peak that it reaches is much the same for the
- * layers of one network, and cancels where methods are compared. Memory, which decides what fits, is counted and not modelled.
+ * GPUs that are not at hand, as a roofline: a layer takes the longer of its arithmetic at the device's peak rate and of its
+ * memory traffic at the memory's peak rate. No kernel reaches both, but the share of the peak that it reaches is much the same
+ * for the layers of one network, and cancels where methods are compared. Memory, which decides what fits, is counted and not
+ * modelled.
  *
  *   forward          reads the weights, writes what is kept for the backward
  *   input gradient   reads the weights and what was kept

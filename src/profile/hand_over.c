@@ -1,6 +1,7 @@
 /*
- * Measured with a partner on another core that reads or writes the block in between; see hand_over.h. Blocks are as large as what
- * crosses a cut often is, and small enough that what a core has just written is still in its own cache, as it is within a stage.
+ * Measured with a partner on another core that reads or writes the block in between; see hand_over.h. Blocks are as large as
+ * what crosses a cut often is, and small enough that what a core has just written is still in its own cache, as it is within a
+ * stage.
  */
 #include "profile/hand_over.h"
 
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/vector.h"
 
 enum { FLOATS = 128 * 1024, ROUNDS = 21 };
@@ -61,13 +63,8 @@ static double seconds_of(struct pair *pair, void (*act)(struct pair *pair)) {
     return clock_now() - start;
 }
 
-static int by_value(const void *a, const void *b) {
-    double one = *(const double *)a, other = *(const double *)b;
-    return one < other ? -1 : one > other;
-}
-
 static double median(double *values) {
-    qsort(values, ROUNDS, sizeof *values, by_value);
+    qsort(values, ROUNDS, sizeof *values, number_compare);
     return values[ROUNDS / 2];
 }
 

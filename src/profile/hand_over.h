@@ -1,7 +1,7 @@
 /*
- * What it costs two workers on one machine to hand a block over, beside what their layers take. Nothing is copied by the hand-over itself
- * (blocks change places), but the receiver reads what lies in the caches of another core, and the sender gets a block back
- * that lies there, too.
+ * What it costs two workers on one machine to hand a block over, beside what their layers take. Nothing is copied by the
+ * hand-over itself (blocks change places), but the receiver reads what lies in the caches of another core, and the sender gets
+ * a block back that lies there, too.
  */
 #ifndef PENSTOCK_PROFILE_HAND_OVER_H
 #define PENSTOCK_PROFILE_HAND_OVER_H

@@ -285,20 +285,12 @@ static json_t *layer_json(const struct layer_cost *layer, bool spills) {
     return object;
 }
 
-/* The array if all of its items could be made; else NULL, which json_pack passes on: no file is written rather than half of
- * it. */
-static json_t *whole(json_t *array, int count) {
-    if (json_array_size(array) == (size_t)count) return array;
-    json_decref(array);
-    return NULL;
-}
-
 static json_t *table_json(const struct cost_table *table) {
     json_t *layers = json_array();
     bool spills = table->fast_memory_bytes > 0;
     for (int l = 0; l < table->layer_count; l++) json_array_append_new(layers, layer_json(&table->layers[l], spills));
     json_t *object = json_pack("{s:i, s:I, s:o}", "micro_batch", table->micro_batch, "input_bytes",
-                               (json_int_t)table->input_bytes, "layers", whole(layers, table->layer_count));
+                               (json_int_t)table->input_bytes, "layers", json_whole(layers, table->layer_count));
     if (spills) json_object_set_new(object, "fast_memory_bytes", json_integer(table->fast_memory_bytes));
     return object;
 }
@@ -315,7 +307,8 @@ static json_t *graph_json(const struct costgraph *graph) {
     }
     for (int e = 0; e < graph->edge_count; e++)
         json_array_append_new(edges, json_pack("[i, i]", graph->edges[e].from, graph->edges[e].to));
-    return json_pack("{s:o, s:o}", "nodes", whole(nodes, graph->node_count), "edges", whole(edges, graph->edge_count));
+    return json_pack("{s:o, s:o}", "nodes", json_whole(nodes, graph->node_count), "edges",
+                     json_whole(edges, graph->edge_count));
 }
 
 static json_t *profile_document(const struct ps_profile *profile) {
@@ -323,7 +316,7 @@ static json_t *profile_document(const struct ps_profile *profile) {
     for (int t = 0; t < profile->table_count; t++) json_array_append_new(costs, table_json(&profile->tables[t]));
     json_t *root =
         json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "format", "penstock-profile", "version", 1, "model", profile->model,
-                  "device", profile->device, "threads", profile->threads, "costs", whole(costs, profile->table_count));
+                  "device", profile->device, "threads", profile->threads, "costs", json_whole(costs, profile->table_count));
     if (root && profile->busy > 1) json_object_set_new(root, "busy", json_integer(profile->busy));
     if (!root || !profile->graph || json_object_set_new(root, "graph", graph_json(profile->graph)) == 0) return root;
     json_decref(root);

@@ -1,11 +1,11 @@
 /*
- * Measuring what each layer costs on a device of this machine: the medians of some rounds through all layers (profile/bench.h), so
- * that a disturbance from outside hits a few layers of one round, where the median does not see it; and what small disturbances cost
- * on average, spread over all layers. On request others work beside (profile/company.h), as the other workers of a pipeline on the same
- * machine will.
+ * Measuring what each layer costs on a device of this machine: the medians of some rounds through all layers (profile/bench.h),
+ * so that a disturbance from outside hits a few layers of one round, where the median does not see it; and what small
+ * disturbances cost on average, spread over all layers. On request others work beside (profile/company.h), as the other workers
+ * of a pipeline on the same machine will.
  *
- * A network that does not fit the memory is measured in pieces, one after the other, as many layers as fit in each; a piece's last
- * output is the next one's input.
+ * A network that does not fit the memory is measured in pieces, one after the other, as many layers as fit in each; a piece's
+ * last output is the next one's input.
  *
  * What workers spend on handing blocks over is measured beside (profile/hand_over.h) and counted by bytes.
  *
@@ -18,26 +18,22 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "graph/model.h"
 #include "profile/company.h"
 #include "profile/hand_over.h"
 #include "profile/modelled.h"
 
 enum { DEFAULT_WARMUP = 2, LEAST_REPEATS = 9, MOST_REPEATS = 199, REPEATS_MAX = 10000 };
-/* Where nobody says how often to measure, small networks are measured for so long: a single disturbance may last as long as a dozen of
- * their rounds. */
+/* Where nobody says how often to measure, small networks are measured for so long: a single disturbance may last as long as a
+ * dozen of their rounds. */
 #define MEASURED_S 0.25
 
 /* ------------------------------------------------------------------ results */
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts the times. */
 static double median(double *times, int count, double *spread) {
-    qsort(times, (size_t)count, sizeof *times, compare_doubles);
+    qsort(times, (size_t)count, sizeof *times, number_compare);
     *spread = (times[3 * (count - 1) / 4] - times[(count - 1) / 4]) / 2;
     return count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
 }
@@ -90,8 +86,8 @@ static void summarize(const struct bench *bench, int l, struct layer_cost *cost)
     }
 }
 
-/* Adding is one more pass over the gradients: the difference is small beside what the medians of a layer differ by chance, so it is
- * taken from all layers together. */
+/* Adding is one more pass over the gradients: the difference is small beside what the medians of a layer differ by chance, so
+ * it is taken from all layers together. */
 static void summarize_adding(const struct bench *bench, struct layer_cost *layers) {
     double longer_s = 0, spread_s;
     int64_t bytes = 0;
@@ -135,8 +131,8 @@ static void scale(struct layer_times *times, double factor) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) *all[i] *= factor;
 }
 
-/* Medians tell the layers apart, undisturbed. What interrupts a worker for a moment now and then is in no layer's median, but in every
- * run: all layers take so much longer as the rounds did. */
+/* Medians tell the layers apart, undisturbed. What interrupts a worker for a moment now and then is in no layer's median, but
+ * in every run: all layers take so much longer as the rounds did. */
 static enum ps_status summarize_all(struct bench *bench, struct layer_cost *layers, struct ps_error *error) {
     double *rounds = malloc((size_t)bench->repeats * sizeof *rounds);
     if (!rounds) return error_memory(error, "profiling", (size_t)bench->repeats * sizeof *rounds);

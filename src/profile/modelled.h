@@ -1,6 +1,6 @@
 /*
- * Devices that are not at hand: their costs are worked out from the network's own arithmetic and traffic instead of measured. One
- * of a kind is one entry of modelled_table; `profile --device` takes its name.
+ * Devices that are not at hand: their costs are worked out from the network's own arithmetic and traffic instead of measured.
+ * One of a kind is one entry of modelled_table; `profile --device` takes its name.
  */
 #ifndef PENSTOCK_PROFILE_MODELLED_H
 #define PENSTOCK_PROFILE_MODELLED_H

@@ -22,8 +22,8 @@ struct layer_times {
     double update_aside_s;   /* a step that writes the new weights elsewhere and leaves the old ones as they are */
 };
 
-/* Where nobody measured them: a prediction alone reads and writes about as much as an update, and an update aside as one in place;
- * fused with it, a prediction only writes one more block. */
+/* Where nobody measured them: a prediction alone reads and writes about as much as an update, and an update aside as one in
+ * place; fused with it, a prediction only writes one more block. */
 #define PROFILE_PREDICT_COST 1.0
 #define PROFILE_UPDATE_PREDICT_COST 1.25
 double layer_times_predict(const struct layer_times *times);
@@ -36,12 +36,12 @@ struct layer_cost {
     struct layer_times spill;        /* what each takes longer where the stage's weights do not stay in the fast memory */
     struct layer_sizes size;
     /* At the cut after the layer, for one micro-batch; 0 where the source does not say. */
-    double
-        hand_over_s; /* a forward takes that longer whose stage ends here: what crosses is copied where layers here read it, too */
-    double
-        take_over_s; /* forward and backward of both stages take that longer where they are on different cores of one machine */
-    double
-        sum_s; /* a replica's gradients and statistics added to the others' in memory that they share, and the sum copied back */
+    /* A forward takes that longer whose stage ends here: what crosses is copied where layers here read it, too. */
+    double hand_over_s;
+    /* Forward and backward of both stages take that longer where they are on different cores of one machine. */
+    double take_over_s;
+    /* A replica's gradients and statistics added to the others' in memory that they share, and the sum copied back. */
+    double sum_s;
 };
 
 struct cost_table {
@@ -50,8 +50,8 @@ struct cost_table {
     const struct cost_table *other_device;
     int micro_batch;     /* samples; 0 where the source does not say (taken as 1 micro-batch of unknown size) */
     int64_t input_bytes; /* data of one micro-batch */
-    /* Of a device that keeps weights and gradients in a memory of their own: both of a stage fit there, or both do not and the layers
-     * take longer by their `spill`; 0: there is no such memory. */
+    /* Of a device that keeps weights and gradients in a memory of their own: both of a stage fit there, or both do not and the
+     * layers take longer by their `spill`; 0: there is no such memory. */
     int64_t fast_memory_bytes;
     int layer_count;
     struct layer_cost *layers;
@@ -77,8 +77,8 @@ enum { PROFILE_LAYERS_MAX = 16384, PROFILE_MICRO_BATCH_MAX = 1 << 24 };
 enum ps_status profile_create(int table_count, int layer_count, struct ps_profile **profile, struct ps_error *error);
 /* What every source must keep: tables in ascending order, the same layers in all, some time spent, sums within the limits. */
 enum ps_status profile_check(const struct ps_profile *profile, struct ps_error *error);
-/* How reading ends: with `status` PS_OK so far, the profile that was `made` is checked, and what is wrong with it as a whole told of
- * `line` (0: of none), the last one read. Then it is the caller's, or freed. */
+/* How reading ends: with `status` PS_OK so far, the profile that was `made` is checked, and what is wrong with it as a whole
+ * told of `line` (0: of none), the last one read. Then it is the caller's, or freed. */
 enum ps_status profile_finish(struct ps_profile *made, enum ps_status status, int line, struct ps_profile **profile,
                               struct ps_error *error);
 
@@ -104,21 +104,22 @@ bool cost_table_tied(const struct cost_table *table);
 struct stage_cost {
     struct layer_times time;
     struct stage_sizes size;
-    struct layer_times
-        spill; /* what `time` grows by where it is the worker's other stages that exceed the fast memory; else 0 */
+    /* What `time` grows by where it is the worker's other stages that exceed the fast memory; else 0. */
+    struct layer_times spill;
     int64_t fast_memory_bytes;                       /* 0: there is none */
     double hand_over_s, take_before_s, take_after_s; /* of the cuts at its ends; not in `time`: see stage_hand_over */
     double sum_s;                                    /* of its layers */
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
-/* The fast memory holds weights and gradients of all that a worker has. Whether these parameters are too large for it, so that layers
- * take longer by their `spill`. 0: there is no such memory. */
+/* The fast memory holds weights and gradients of all that a worker has. Whether these parameters are too large for it, so that
+ * layers take longer by their `spill`. 0: there is no such memory. */
 bool cost_spills(int64_t parameter_bytes, int64_t fast_memory_bytes);
 /* What the stage takes on a worker with so many bytes of parameters in all its stages. */
 struct layer_times stage_cost_times(const struct stage_cost *cost, int64_t worker_parameter_bytes);
 struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled);
 
-/* What a stage's forward and backward take longer as one of several. Planners do not count it: it may fall where a stage grows. */
+/* What a stage's forward and backward take longer as one of several. Planners do not count it: it may fall where a stage
+ * grows. */
 struct cut_times {
     double forward_s, backward_s;
 };
@@ -143,8 +144,8 @@ struct layer_place {
     bool spilled;
     struct cut_times more; /* of the stage's last layer; else 0 */
 };
-/* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. `places`: per layer; NULL:
- * all zero. */
+/* A graph of opaque nodes, one per layer of the table, for the clock device. Its sample is a whole micro-batch. `places`: per
+ * layer; NULL: all zero. */
 enum ps_status profile_graph(const struct cost_table *table, const struct layer_place *places, struct graph **graph,
                              struct ps_error *error);
 

@@ -1,7 +1,7 @@
 /*
- * Reading costs from a file of any of the known forms. JSON begins with a brace; a graph has " -- " in its first line; a chain of
- * numbers begins with a digit and has no comma there; all else must be a table with commas.
- * Several files are the same network's costs on several types of devices.
+ * Reading costs from a file of any of the known forms. JSON begins with a brace; a graph has " -- " in its first line; a chain
+ * of numbers begins with a digit and has no comma there; all else must be a table with commas. Several files are the same
+ * network's costs on several types of devices.
  */
 #include <stdio.h>
 #include <stdlib.h>

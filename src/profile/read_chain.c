@@ -3,9 +3,9 @@
  *
  *     forward_ms backward_ms parameter_bytes cut_bytes kept_bytes
  *
- * where cut_bytes is all that a cut after the layer carries and kept_bytes what the layer itself made, which the next one keeps.
- * Layers have no names: they are called layer1, layer2, ... As in the other forms the backward counts half for each half, and
- * nothing crosses behind the last layer.
+ * where cut_bytes is all that a cut after the layer carries and kept_bytes what the layer itself made, which the next one
+ * keeps. Layers have no names: they are called layer1, layer2, ... As in the other forms the backward counts half for each
+ * half, and nothing crosses behind the last layer.
  */
 #include <stdio.h>
 

@@ -1,7 +1,8 @@
 /*
- * One loop for every back end. Computations wait for a block that is still being received, or that is still being sent and is about to be
- * written; so does a receive into a block that is still being sent, as happens where a stage's two directions run on different workers; updates for the sum of their gradients;
- * and what reads or writes weights that travel, for those. Transfers and sums are started in passing.
+ * One loop for every back end. Computations wait for a block that is still being received, or that is still being sent and is
+ * about to be written; so does a receive into a block that is still being sent, as happens where a stage's two directions run
+ * on different workers; updates for the sum of their gradients; and what reads or writes weights that travel, for those.
+ * Transfers and sums are started in passing.
  */
 #include "program/interpreter.h"
 

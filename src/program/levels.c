@@ -3,8 +3,8 @@
  * program and the one that makes what it reads. A pass that lets an instruction wait only for earlier moments cannot make a
  * circle.
  *
- * Weights for forwards on another worker travel from two blocks in turn: what fills one of them waits until the weights before the
- * last have been received, which is when the forward before the one that they are for is over (passes/communicate.c).
+ * Weights for forwards on another worker travel from two blocks in turn: what fills one of them waits until the weights before
+ * the last have been received, which is when the forward before the one that they are for is over (passes/communicate.c).
  */
 #include <stdlib.h>
 
@@ -70,7 +70,8 @@ enum { MOMENTS = 16 };
 
 int program_levels_period(const struct ps_programs *programs) { return MOMENTS * programs->plan->pattern_count; }
 
-/* When the plan's pattern has the computation, or a period before the forward that weights leave for; 0 where it says nothing. */
+/* When the plan's pattern has the computation, or a period before the forward that weights leave for; 0 where it says
+ * nothing. */
 static int moment_in_pattern(const struct ps_programs *programs, const struct instruction *instruction) {
     bool computes = instruction->op == OP_F || instruction->op == OP_B;
     if (!programs_has_pattern(programs) || (!computes && instruction->op != OP_SW)) return 0;

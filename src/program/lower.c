@@ -48,7 +48,8 @@ struct lowering {
     bool tied;
 };
 
-/* Between updates that do not wait for all gradients of a mini-batch one of the two stages would wait for the other each time. */
+/* Between updates that do not wait for all gradients of a mini-batch one of the two stages would wait for the other each
+ * time. */
 static enum ps_status check_tie(const struct ps_programs *programs, const struct schedule *schedule, struct ps_error *error) {
     if (!programs->tied || programs->stages == 1 || schedule->flush) return PS_OK;
     error_set(error, PS_USAGE, "schedule %s does not flush, and the network's last layer shares the first one's weights (tied)",
@@ -163,8 +164,8 @@ static enum ps_status check_both_ways(const struct ps_plan *plan, int stage, str
     return PS_OK;
 }
 
-/* Reads the plan's stages into parts (room for one per worker of a stage, two where it is split), and counts them; a plan that the
- * passes cannot lower is refused here. */
+/* Reads the plan's stages into parts (room for one per worker of a stage, two where it is split), and counts them; a plan that
+ * the passes cannot lower is refused here. */
 static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts, int *count, bool *recompute,
                                   struct ps_error *error) {
     *count = 0;

@@ -50,16 +50,16 @@ int schedule_worker_of(const struct schedule *schedule, int stage, int stages, i
 /* Replicas that a schedule gives every stage, and who holds one of them. */
 int schedule_replicas(const struct schedule *schedule);
 int schedule_replica_worker(const struct schedule *schedule, int stage, int replica, int stages, int workers);
-/* PS_USAGE where the schedule cannot run so many stages on so many workers, has no replicas, or places the stages otherwise than the
- * programs' parts do (workers may be renamed). */
+/* PS_USAGE where the schedule cannot run so many stages on so many workers, has no replicas, or places the stages otherwise
+ * than the programs' parts do (workers may be renamed). */
 enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs,
                                         struct ps_error *error);
 
 /* The workers behind that of a part: those whose forwards, or else whose backwards, begin with a later stage. */
 int schedule_workers_behind(const struct ps_programs *programs, int part);
 
-/* The moment of each instruction if each took one unit of time and transfers none: an order in which all can run. Computations of a
- * plan's pattern do not begin before their moment in it. */
+/* The moment of each instruction if each took one unit of time and transfers none: an order in which all can run. Computations
+ * of a plan's pattern do not begin before their moment in it. */
 struct program_levels {
     int **worker; /* by worker and instruction */
     int workers;
@@ -81,12 +81,14 @@ struct reading {
 /* What a policy knows of one F or B. Versions are counted in the worker's program. */
 struct reading_context {
     int stage, stages;
-    int micro_batch, batch;   /* batch: its mini-batch in the segment, or round of them (programs_round) */
-    int forward_version;      /* updates before the forward of this micro-batch */
-    int backward_version;     /* updates before its backward */
-    int first_worker_version; /* updates before the backward of the micro-batch that is floor(stage/2) later: about when the first
-                                 worker runs this one's backward (SpecTrain); never past the segment's end */
-    bool flush;               /* the schedule is synchronous */
+    int micro_batch, batch; /* batch: its mini-batch in the segment, or round of them (programs_round) */
+    int forward_version;    /* updates before the forward of this micro-batch */
+    int backward_version;   /* updates before its backward */
+    /* Updates before the backward of the micro-batch that is floor(stage/2) later: about when the first worker runs this one's
+     * backward (SpecTrain); never past the segment's end. */
+    int first_worker_version;
+    int horizon_version; /* the same of the micro-batch that is `stage` later: as far ahead on every stage as on the first */
+    bool flush;          /* the schedule is synchronous */
 };
 
 enum prediction_rule { PREDICT_NEVER, PREDICT_OWN_RULE, PREDICT_MOMENTUM, PREDICT_ADAM };
@@ -113,8 +115,8 @@ extern const struct pass *const pass_table[]; /* NULL-terminated */
 /* Are schedule, policy, stages and micro-batches possible together? PS_USAGE says what would be. */
 enum ps_status lower_check(const char *schedule, const char *policy, int stages, int micro_batches, struct ps_error *error);
 
-/* A pipeline without a plan, the schedule's usual number of stages on each worker: for tests and for counting slots before layers
- * are known. */
+/* A pipeline without a plan, the schedule's usual number of stages on each worker: for tests and for counting slots before
+ * layers are known. */
 enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
                               bool recompute, struct ps_programs **programs, struct ps_error *error);
 /* The same; `tied`: of a network whose first and last layer share a parameter. */
@@ -123,8 +125,8 @@ enum ps_status lower_straight_tied(const char *schedule, const char *policy, int
 /* The plan's programs for a segment of `batches` mini-batches. */
 enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error);
 
-/* Forwards only, for evaluation: the same stages on the same workers, newest weights, no look-ahead; its slots never exceed those
- * of the training programs. `micro_batches` in one segment. */
+/* Forwards only, for evaluation: the same stages on the same workers, newest weights, no look-ahead; its slots never exceed
+ * those of the training programs. `micro_batches` in one segment. */
 enum ps_status lower_evaluation(const struct ps_programs *training, int micro_batches, struct ps_programs **programs,
                                 struct ps_error *error);
 
@@ -139,6 +141,8 @@ struct version_table {
 };
 enum ps_status version_table_count(const struct ps_programs *programs, struct version_table *table, struct ps_error *error);
 void version_table_free(struct version_table *table);
+/* The largest number of the stage's updates that fall between a forward and its own backward. */
+int version_table_staleness(const struct version_table *table, int stage);
 /* What a policy is told about one micro-batch on one stage. */
 struct reading_context version_table_context(const struct version_table *table, const struct ps_programs *programs, int stage,
                                              int micro_batch, bool flush);

@@ -15,6 +15,10 @@ bool instruction_computes(const struct instruction *instruction) {
     return action != ACTION_SEND && action != ACTION_RECEIVE && action != ACTION_REDUCE;
 }
 
+bool instruction_moves_weights(const struct instruction *instruction) {
+    return instruction->op == OP_SW || instruction->op == OP_RW;
+}
+
 enum block_kind operand_block(char letter) {
     static const char letters[] = "swiogd";
     const char *found = letter ? strchr(letters, letter) : NULL;

@@ -3,10 +3,11 @@
  * back end through one interpreter (program/interpreter.h).
  *
  * Blocks. A stage works on numbered slots of six kinds of blocks, each kind of one size: stashes, deltas (what a backward of
- * the input leaves for that of the weights) and the four boundary blocks. Sends and receives only start a transfer: RECEIVE gives an empty block to be filled, SEND offers a full one; when
- * both ends have come the two blocks change places (or the contents travel). An instruction that reads a block being received,
- * or writes one being sent, waits until that is over. So does an update for the sum of its gradients over a stage's replicas, which
- * REDUCE starts (BLOCK_WEIGHT_GRADIENTS: the one block of them that a part has; no instruction names it). Nothing else ever waits.
+ * the input leaves for that of the weights) and the four boundary blocks. Sends and receives only start a transfer: RECEIVE
+ * gives an empty block to be filled, SEND offers a full one; when both ends have come the two blocks change places (or the
+ * contents travel). An instruction that reads a block being received, or writes one being sent, waits until that is over. So
+ * does an update for the sum of its gradients over a stage's replicas, which REDUCE starts (BLOCK_WEIGHT_GRADIENTS: the one
+ * block of them that a part has; no instruction names it). Nothing else ever waits.
  */
 #ifndef PENSTOCK_PROGRAM_PROGRAM_H
 #define PENSTOCK_PROGRAM_PROGRAM_H
@@ -128,10 +129,13 @@ static inline bool instruction_adds_gradients(const struct instruction *instruct
 
 /* Does it take a worker's time, and is no transfer? */
 bool instruction_computes(const struct instruction *instruction);
+/* Does it send or receive weights (SW, RW)? */
+bool instruction_moves_weights(const struct instruction *instruction);
 
 /* The block kind of an operand letter (s w i o g d), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);
-/* The weight slot of an instruction on which a transfer may be under way: what F reads, what U or P predict into; or NO_SLOT. */
+/* The weight slot of an instruction on which a transfer may be under way: what F reads, what U or P predict into; or
+ * NO_SLOT. */
 int instruction_handed_slot(const struct instruction *instruction);
 /* How many blocks of a kind a stage has. */
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);
@@ -142,14 +146,14 @@ bool programs_has_pattern(const struct ps_programs *programs);
 enum { NO_PART = -1 };
 /* The part of a stage that a worker holds, or NO_PART. */
 int programs_part(const struct ps_programs *programs, int worker, int stage);
-/* The part that runs the forward, the backward of a micro-batch. Of a stage with r replicas replica k mod r takes mini-batch k, or
- * where the schedule flushes micro-batch k of each mini-batch. */
+/* The part that runs the forward, the backward of a micro-batch. Of a stage with r replicas replica k mod r takes mini-batch k,
+ * or where the schedule flushes micro-batch k of each mini-batch. */
 int programs_forward_part(const struct ps_programs *programs, int stage, int micro_batch);
 int programs_backward_part(const struct ps_programs *programs, int stage, int micro_batch);
 /* Does the part's replica work on this micro-batch? */
 bool programs_takes(const struct ps_programs *programs, int part, int micro_batch);
-/* Updates that a stage makes in the segment: one for each mini-batch or, where its replicas take whole mini-batches, for each round of
- * them; and which of them a micro-batch's gradient goes into. */
+/* Updates that a stage makes in the segment: one for each mini-batch or, where its replicas take whole mini-batches, for each
+ * round of them; and which of them a micro-batch's gradient goes into. */
 int programs_updates(const struct ps_programs *programs, int stage);
 int programs_update_of(const struct ps_programs *programs, int stage, int micro_batch);
 /* Mini-batches that an update takes together: 1, or as many as there are replicas (fewer at the segment's end). */
@@ -168,15 +172,16 @@ static inline bool programs_split(const struct ps_programs *programs, int stage)
     return programs->parts[programs->first_part[stage]].forward != programs->parts[programs->first_part[stage]].backward;
 }
 /*
- * Whose gradients an AR adds up: those of a stage's replicas or, where the first and the last stage share a parameter, of the parts of
- * both, each stage's own and then what they share. Stages that share have one group, of the lower number; its members are the parts
- * that run backwards, in their order; `size`: how many, 1 where there is nothing to add up.
+ * Whose gradients an AR adds up: those of a stage's replicas or, where the first and the last stage share a parameter, of the
+ * parts of both, each stage's own and then what they share. Stages that share have one group, of the lower number; its members
+ * are the parts that run backwards, in their order; `size`: how many, 1 where there is nothing to add up.
  */
 struct sum_group {
     int number, stages[2], stage_count, size;
 };
 struct sum_group programs_sum_group(const struct ps_programs *programs, int stage);
-/* Of a stage's gradients and statistics the share that is added up: two stages with a part each have only what they share in common. */
+/* Of a stage's gradients and statistics the share that is added up: two stages with a part each have only what they share in
+ * common. */
 double sum_group_share(const struct sum_group *group, const struct stage_sizes *size);
 /* Does the stage add gradients up before it updates? */
 static inline bool programs_sums(const struct ps_programs *programs, int stage) {

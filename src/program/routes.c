@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/number.h"
+
 const struct traffic_info traffic_table[TRAFFICS] = {
     [TRAFFIC_ACTIVATION] = {"activation", 1, true, true, BLOCK_OUTPUT, BLOCK_INPUT},
     [TRAFFIC_GRADIENT] = {"gradient", -1, false, false, BLOCK_INPUT_GRADIENT, BLOCK_OUTPUT_GRADIENT},
@@ -20,8 +22,6 @@ int64_t traffic_bytes(enum traffic traffic, const struct stage_sizes *from) {
     return bytes[traffic];
 }
 
-static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
-
 static enum ps_status add(struct routes *routes, int *capacity, struct route route, struct ps_error *error) {
     if (routes->count == *capacity) {
         *capacity = *capacity ? 2 * *capacity : 32;
@@ -33,8 +33,8 @@ static enum ps_status add(struct routes *routes, int *capacity, struct route rou
     return PS_OK;
 }
 
-/* All routes that leave a part over one cut: replicas a and b work on the same micro-batch, one time or another, where a - b is a
- * multiple of what divides the numbers of both. */
+/* All routes that leave a part over one cut: replicas a and b work on the same micro-batch, one time or another, where a - b is
+ * a multiple of what divides the numbers of both. */
 static enum ps_status add_leaving(const struct ps_programs *programs, int part, enum traffic traffic, struct routes *routes,
                                   int *capacity, struct ps_error *error) {
     const struct traffic_info *info = &traffic_table[traffic];
@@ -43,7 +43,7 @@ static enum ps_status add_leaving(const struct ps_programs *programs, int part, 
     if (other < 0 || other >= programs->stages || !(info->from_forward ? from->forward : from->backward)) return PS_OK;
     for (int i = programs->first_part[other]; i < programs->first_part[other + 1]; i++) {
         const struct part *to = &programs->parts[i];
-        bool meet = (from->replica - to->replica) % common(from->replicas, to->replicas) == 0;
+        bool meet = (from->replica - to->replica) % number_common_divisor(from->replicas, to->replicas) == 0;
         if (i == part || !meet || !(info->to_forward ? to->forward : to->backward)) continue;
         if (info->step == 0 && !programs_split(programs, other)) continue;
         TRY(add(routes, capacity, (struct route){part, i, traffic}, error));

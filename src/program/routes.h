@@ -1,7 +1,7 @@
 /*
- * Routes: the ways that blocks take from one part to another, one per pair of parts and kind of traffic. Activations and gradients go
- * between the parts of neighbouring stages that work on the same micro-batch; stashes with their inputs, and weights, between the two
- * parts of a split stage.
+ * Routes: the ways that blocks take from one part to another, one per pair of parts and kind of traffic. Activations and
+ * gradients go between the parts of neighbouring stages that work on the same micro-batch; stashes with their inputs, and
+ * weights, between the two parts of a split stage.
  */
 #ifndef PENSTOCK_PROGRAM_ROUTES_H
 #define PENSTOCK_PROGRAM_ROUTES_H
@@ -37,7 +37,8 @@ enum ps_status routes_create(const struct ps_programs *programs, struct routes *
 void routes_free(struct routes *routes);
 /* The number of a route, or NO_ROUTE. */
 int routes_find(const struct routes *routes, int from, int to, enum traffic traffic);
-/* The route over which a part sends a block of `kind` to another part, or receives one from it (`sends` says which), or NO_ROUTE. */
+/* The route over which a part sends a block of `kind` to another part, or receives one from it (`sends` says which), or
+ * NO_ROUTE. */
 int routes_between(const struct routes *routes, int part, int other, enum block_kind kind, bool *sends);
 /* The route of a block of a send or a receive of `worker`. */
 int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker,

@@ -18,7 +18,7 @@ static bool block_belongs(const struct ps_programs *programs, int stage, enum bl
 /* What a part does that runs both directions, only forwards, or only backwards. */
 static const char *check_role(const struct part *part, const struct instruction *instruction) {
     bool moves_stash = instruction->op == OP_SS || instruction->op == OP_RS,
-         moves_weights = instruction->op == OP_SW || instruction->op == OP_RW;
+         moves_weights = instruction_moves_weights(instruction);
     bool of_forward = instruction->op == OP_F || instruction->op == OP_SA || instruction->op == OP_RA ||
                       instruction->op == OP_SS || instruction->op == OP_RW;
     if ((moves_stash || moves_weights) && part->forward && part->backward) return "hands over what stays on its worker";
@@ -75,7 +75,7 @@ static const char *check(const struct ps_programs *programs, int worker, const s
     int part = programs_part(programs, worker, instruction->stage);
     if (part == NO_PART) return "is on a worker that does not hold the stage";
     bool of_update = instruction->op == OP_U || instruction->op == OP_AR;
-    bool of_weights = instruction->op == OP_SW || instruction->op == OP_RW || instruction->op == OP_P;
+    bool of_weights = instruction_moves_weights(instruction) || instruction->op == OP_P;
     int limit = of_update ? programs_updates(programs, instruction->stage) : programs_micro_batches(programs) + of_weights;
     if (instruction->micro_batch < 0 || instruction->micro_batch >= limit) return "is outside the segment";
     const char *reason = check_role(&programs->parts[part], instruction);
@@ -84,7 +84,8 @@ static const char *check(const struct ps_programs *programs, int worker, const s
     return reason ? reason : check_peer(programs, instruction);
 }
 
-/* Of each stage every replica has one part that runs its forwards and one that runs its backwards, each on a worker of its own. */
+/* Of each stage every replica has one part that runs its forwards and one that runs its backwards, each on a worker of its
+ * own. */
 static enum ps_status check_parts(const struct ps_programs *programs, int stage, struct ps_error *error) {
     int first = programs->first_part[stage], end = programs->first_part[stage + 1];
     int replicas = programs->parts[first].replicas, forwards = 0, backwards = 0;

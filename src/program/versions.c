@@ -3,8 +3,8 @@
 
 #include "program/lower.h"
 
-/* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it. `forward`
- * holds one more than these where there is an SW, else 0. */
+/* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it.
+ * `forward` holds one more than these where there is an SW, else 0. */
 static void fill_handed(int *forward, int count) {
     for (int k = 0, known = 0; k < count; k++) {
         if (forward[k] > 0) known = forward[k] - 1;
@@ -41,11 +41,22 @@ void version_table_free(struct version_table *table) {
     *table = (struct version_table){0};
 }
 
+int version_table_staleness(const struct version_table *versions, int stage) {
+    int staleness = 0;
+    for (int k = 0; k < versions->micro_batches; k++) {
+        size_t cell = (size_t)stage * (size_t)versions->micro_batches + (size_t)k;
+        int s = versions->backward[cell] - versions->forward[cell];
+        if (s > staleness) staleness = s;
+    }
+    return staleness;
+}
+
 struct reading_context version_table_context(const struct version_table *table, const struct ps_programs *programs, int stage,
                                              int micro_batch, bool flush) {
     const int *forward = table->forward + (size_t)stage * (size_t)table->micro_batches;
     const int *backward = table->backward + (size_t)stage * (size_t)table->micro_batches;
-    int later = micro_batch + stage / 2;
+    int updates = programs_updates(programs, stage), last = table->micro_batches;
+    int first_worker = micro_batch + stage / 2, horizon = micro_batch + stage;
     struct reading_context context = {
         .stage = stage,
         .stages = programs->stages,
@@ -53,9 +64,10 @@ struct reading_context version_table_context(const struct version_table *table, 
         .batch = programs_update_of(programs, stage, micro_batch),
         .forward_version = forward[micro_batch],
         .backward_version = backward[micro_batch],
-        .first_worker_version = later < table->micro_batches ? backward[later] : programs_updates(programs, stage),
+        .first_worker_version = first_worker < last ? backward[first_worker] : updates,
+        .horizon_version = horizon < last ? backward[horizon] : updates,
         .flush = flush,
     };
-    if (flush) context.first_worker_version = context.backward_version;
+    if (flush) context.first_worker_version = context.horizon_version = context.backward_version;
     return context;
 }

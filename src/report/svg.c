@@ -1,8 +1,9 @@
 /*
  * A timeline as a picture: rows are workers, boxes computations with the number of their micro-batch where it fits, updates and
- * predictions thin marks, what is idle shows the row's grey. Where forwards run beside backwards a row is split into both. Under each row runs the worker's memory, from nothing to the
- * largest of all workers. Sums over replicas are a strip at the lower edge of the rows that they keep waiting or run beside. Other
- * transfers are arrows where they are asked for, in a colour for each kind; without, the gaps are what they leave.
+ * predictions thin marks, what is idle shows the row's grey. Where forwards run beside backwards a row is split into both.
+ * Under each row runs the worker's memory, from nothing to the largest of all workers. Sums over replicas are a strip at the
+ * lower edge of the rows that they keep waiting or run beside. Other transfers are arrows where they are asked for, in a colour
+ * for each kind; without, the gaps are what they leave.
  */
 #include <math.h>
 #include <string.h>

@@ -43,8 +43,8 @@ struct terminal {
 
 static enum action action_of(const struct timeline_event *event) { return opcode_table[event->instruction.op].action; }
 
-/* What takes the largest part of [from, from + step): events of one worker in order, *at the first that may still matter; of them
- * those of one lane. */
+/* What takes the largest part of [from, from + step): events of one worker in order, *at the first that may still matter; of
+ * them those of one lane. */
 static struct sample take_sample(const struct terminal *terminal, double from, int lane, int *at, int end) {
     const struct timeline_event *events = terminal->timeline->events;
     double to = from + terminal->step_s, idle = terminal->step_s, most = 0;

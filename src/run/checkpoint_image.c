@@ -111,8 +111,8 @@ enum ps_status checkpoint_image_create(struct crew *crew, const struct ps_plan *
     for (int number = 0; status == PS_OK && number < crew->worker_count; number++)
         for (int i = 0; i < crew->workers[number].stage_count; i++) {
             struct worker_stage *stage = &crew->workers[number].stages[i];
-            /* All replicas of a stage are the same. Of a split one the forward's worker has the running statistics, the backward's
-             * what belongs to the optimizer. */
+            /* All replicas of a stage are the same. Of a split one the forward's worker has the running statistics, the
+             * backward's what belongs to the optimizer. */
             if (stage->replica > 0) continue;
             struct image_stage *taken = &image.stages[stage->number];
             if (stage->forward) taken->stage = stage, taken->stage_here = crew_has(crew, number);

@@ -1,6 +1,7 @@
 /*
- * Methods side by side, trained: each combination is a run of its own from the same seed, without a run directory. They are judged
- * as PipeOptim's tables do: images and reviews by accuracy, translations by BLEU; texts whose next word is guessed by perplexity.
+ * Methods side by side, trained: each combination is a run of its own from the same seed, without a run directory. They are
+ * judged as PipeOptim's tables do: images and reviews by accuracy, translations by BLEU; texts whose next word is guessed by
+ * perplexity.
  */
 #include "search/compare.h"
 

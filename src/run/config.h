@@ -20,8 +20,8 @@ struct resumption {
 };
 
 /* Reads `wishes->resume`'s configuration and merges what the wishes change into it; `resumption` must stay where it is, and the
- * strings of its options live as long as it and `wishes`. Where there are several `processes` the plan is made anew unless it is
- * for so many workers. PS_NO_CHECKPOINT: there is no run; PS_BAD_INPUT: its configuration is damaged. */
+ * strings of its options live as long as it and `wishes`. Where there are several `processes` the plan is made anew unless it
+ * is for so many workers. PS_NO_CHECKPOINT: there is no run; PS_BAD_INPUT: its configuration is damaged. */
 enum ps_status resumption_open(const struct ps_train_options *wishes, int processes, struct resumption *resumption,
                                struct ps_error *error);
 /* The configuration as text (free()), NULL when memory ran out, and the same from it in a process that is given the plan. */

@@ -111,14 +111,15 @@ enum ps_status crew_start(struct crew *crew, const struct worker_options *worker
 /* Stops the threads and frees everything, unless one was abandoned; NULL is fine. */
 void crew_destroy(struct crew *crew);
 
-/* Runs a segment to the end of all workers that are here. `watch` (NULL: nobody) is called now and then meanwhile, from the calling thread; what it returns
- * other than PS_OK stops the crew like a worker's failure. After a failure the crew runs no more. When a worker is lost, here or
- * elsewhere, the others here get a moment to end the instruction that they are at; a thread that does not is abandoned. */
+/* Runs a segment to the end of all workers that are here. `watch` (NULL: nobody) is called now and then meanwhile, from the
+ * calling thread; what it returns other than PS_OK stops the crew like a worker's failure. After a failure the crew runs no
+ * more. When a worker is lost, here or elsewhere, the others here get a moment to end the instruction that they are at; a
+ * thread that does not is abandoned. */
 enum ps_status crew_run(struct crew *crew, const struct segment *segment,
                         enum ps_status (*watch)(void *context, struct ps_error *error), void *context, struct ps_error *error);
 
-/* Mini-batches of the segment that are over, while it runs, and what was seen of one of them; what was seen of an evaluation that is
- * over. Replicas are added up in their order. */
+/* Mini-batches of the segment that are over, while it runs, and what was seen of one of them; what was seen of an evaluation
+ * that is over. Replicas are added up in their order. */
 int crew_steps_done(const struct crew *crew);
 struct step_record crew_step(const struct crew *crew, int step);
 struct stage_result crew_evaluation(const struct crew *crew);
@@ -129,6 +130,17 @@ static inline bool crew_has(const struct crew *crew, int number) {
     return number >= crew->first_here && number < crew->end_here;
 }
 
+/* For the environment (crew_data.c). The number of a micro-batch's mini-batch, counted over the whole run. */
+int64_t crew_batch_number(const struct crew *crew, int micro_batch);
+/* Fills the first stage's input with the micro-batch's images, or tokens. Waits for the loader. */
+enum ps_status crew_load_images(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                                const struct instruction *instruction, struct ps_error *error);
+/* The last stage's labels, copied so that they live as long as the micro-batch; `counted`: samples that are no padding. */
+enum ps_status crew_load_labels(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                                const struct instruction *instruction, int *counted, struct ps_error *error);
+
+/* What a thread of the crew runs (crew_run.c), until the crew is destroyed; `member` is its struct crew_member. */
+void *crew_thread(void *member);
 /* The environment of the interpreter that computes (environment.c); its context is the crew. */
 struct environment crew_environment(struct crew *crew);
 

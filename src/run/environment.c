@@ -2,75 +2,13 @@
  * The environment that computes: what each instruction does to a worker's blocks. It knows no schedule and no weight policy;
  * slots, versions and predictions stand in the instructions.
  */
-#include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "run/crew.h"
 
 /* While a device only waits, transfers are moved along this often. */
 #define TRANSFERS_S 2e-4
-
-/* ----------------------------------------------------------------------- data */
-
-static int data_kind(const struct crew *crew) { return crew->segment.training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID; }
-
-/* Takes in hand the batch that holds the micro-batch. Training reads mini-batches, evaluation single micro-batches. */
-static enum ps_status hold_batch(struct worker_data *data, int64_t number, struct ps_error *error) {
-    if (data->number == number) return PS_OK;
-    assert(data->loader && data->number < 0);
-    TRY(loader_get(data->loader, number, &data->batch, error));
-    data->number = number;
-    return PS_OK;
-}
-
-/* Gives it back after the last of its micro-batches that the worker takes. */
-static void release_batch(const struct crew *crew, struct worker_data *data, const struct worker_stage *stage,
-                          int micro_batch) {
-    const struct ps_programs *programs = crew->segment.programs;
-    int step = programs->flush ? programs->parts[stage->part].replicas : 1;
-    if (micro_batch % programs->micro_batches + step < programs->micro_batches) return;
-    loader_release(data->loader, data->number);
-    data->number = -1;
-}
-
-static int64_t batch_number(const struct crew *crew, int micro_batch) {
-    return crew->segment.first_step + programs_batch(crew->segment.programs, micro_batch);
-}
-
-/* The first stage's input: the micro-batch's images. */
-static enum ps_status load_images(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
-                                  const struct instruction *instruction, struct ps_error *error) {
-    struct worker_data *data = &worker->images[data_kind(crew)];
-    TRY(hold_batch(data, batch_number(crew, instruction->micro_batch), error));
-    int place = instruction->micro_batch % crew->segment.programs->micro_batches;
-    size_t floats = data->image_floats * (size_t)crew->samples;
-    memcpy(stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]], data->batch.images + (size_t)place * floats,
-           floats * sizeof(float));
-    if (crew->segment.writing) {
-        int64_t first = (int64_t)instruction->micro_batch * crew->samples;
-        writing_put(crew->segment.writing, first, crew->samples, data->image_floats,
-                    stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]]);
-    }
-    release_batch(crew, data, stage, instruction->micro_batch);
-    return PS_OK;
-}
-
-/* The last stage's labels, copied so that they live as long as the micro-batch; `counted`: samples that are no padding. */
-static enum ps_status load_labels(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
-                                  const struct instruction *instruction, int *counted, struct ps_error *error) {
-    struct worker_data *data = &worker->labels[data_kind(crew)];
-    TRY(hold_batch(data, batch_number(crew, instruction->micro_batch), error));
-    int place = instruction->micro_batch % crew->segment.programs->micro_batches;
-    size_t labels = (size_t)crew->samples * (size_t)crew->labels;
-    int slot = instruction->block[BLOCK_INPUT];
-    memcpy(stage->labels[slot], data->batch.labels + (size_t)place * labels, labels * sizeof(int32_t));
-    stage->label_scale[slot] = data->batch.counted > 0 ? 1.0f / (float)data->batch.counted : 0;
-    *counted = data->batch.samples < crew->samples ? data->batch.samples : crew->samples;
-    release_batch(crew, data, stage, instruction->micro_batch);
-    return PS_OK;
-}
 
 /* --------------------------------------------------------------------- blocks */
 
@@ -111,7 +49,7 @@ static struct stage_step step_of(struct crew *crew, const struct worker_stage *s
     int per_batch = crew->segment.programs->micro_batches;
     return (struct stage_step){
         .seed = crew->seed,
-        .step = (uint64_t)batch_number(crew, instruction->micro_batch),
+        .step = (uint64_t)crew_batch_number(crew, instruction->micro_batch),
         .micro_batch = instruction->micro_batch % per_batch,
         .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
         .gradient_scale = stage->labels ? stage->label_scale[instruction->block[BLOCK_INPUT]] : 0,
@@ -200,7 +138,8 @@ static enum ps_status record_loss(struct crew *crew, const struct worker_stage *
     record->correct5 += result->correct5;
     record->counted += result->counted;
     if (isfinite(record->loss)) return PS_OK;
-    error_set(error, PS_FAILED, "step %lld: the loss became %s", (long long)batch_number(crew, instruction->micro_batch) + 1,
+    error_set(error, PS_FAILED, "step %lld: the loss became %s",
+              (long long)crew_batch_number(crew, instruction->micro_batch) + 1,
               isnan(record->loss) ? "not a number" : "infinite");
     error_hint(error, "a smaller learning rate (--lr) or a warm-up (--warmup) may help");
     return PS_FAILED;
@@ -213,7 +152,7 @@ static enum ps_status fetch_labels(struct crew *crew, struct worker *worker, con
     bool first = (instruction->op == OP_R) == programs->recompute[instruction->stage];
     int counted;
     if (!crew->real || stage->forward || instruction->stage < programs->stages - 1 || !first) return PS_OK;
-    return load_labels(crew, worker, stage, instruction, &counted, error);
+    return crew_load_labels(crew, worker, stage, instruction, &counted, error);
 }
 
 static enum ps_status forward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
@@ -222,8 +161,8 @@ static enum ps_status forward(void *context, int number, const struct instructio
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     bool first = instruction->stage == 0, last = instruction->stage == crew->segment.programs->stages - 1;
     int counted = 0;
-    if (crew->real && first) TRY(load_images(crew, worker, stage, instruction, error));
-    if (crew->real && last) TRY(load_labels(crew, worker, stage, instruction, &counted, error));
+    if (crew->real && first) TRY(crew_load_images(crew, worker, stage, instruction, error));
+    if (crew->real && last) TRY(crew_load_labels(crew, worker, stage, instruction, &counted, error));
     note_arrivals(crew, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
@@ -268,8 +207,8 @@ static enum ps_status run_backward(struct crew *crew, int number, const struct i
     return PS_OK;
 }
 
-/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those of what
- * the stage shares with another. */
+/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those
+ * of what the stage shares with another. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
     struct crew *crew = context;
@@ -376,7 +315,7 @@ static enum ps_status transfer(void *context, int number, const struct instructi
         crew->transport_class->post(crew->transport, stage->part, (enum block_kind)kind, slot, other, &stage->block[kind][slot],
                                     when);
     }
-    if (instruction->op == OP_SW || instruction->op == OP_RW)
+    if (instruction_moves_weights(instruction))
         crew->transport_class->post(crew->transport, stage->part, BLOCK_WEIGHTS, instruction->slot, other,
                                     &stage->weights[instruction->slot], when);
     return PS_OK;

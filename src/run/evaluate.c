@@ -149,8 +149,8 @@ static enum ps_status translate_samples(struct evaluator *evaluator, const struc
     return status;
 }
 
-/* Translates what is a translation, with a network that takes the place of the one that was evaluated; `bleu` stays NaN for other
- * data. */
+/* Translates what is a translation, with a network that takes the place of the one that was evaluated; `bleu` stays NaN for
+ * other data. */
 static enum ps_status run_translation(struct evaluator *evaluator, double *bleu, struct ps_error *error) {
     struct ps_model *stepping;
     if (!dataset_has_pairs(evaluator->samples.dataset)) return PS_OK;
@@ -188,13 +188,15 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     if (sum.counted == 0)
         return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
+    double bleu = NAN;
+    TRY(run_translation(evaluator, &bleu, error));
     *evaluation = (struct ps_evaluation){.loss = sum.loss / labels,
                                          .accuracy = (double)sum.correct / labels,
-                                         .top5 = evaluator->model->classes > 5 ? (double)sum.correct5 / labels : NAN,
-                                         .bleu = NAN,
-                                         .samples = evaluator->samples.count};
-    evaluation->perplexity = job_perplexity(evaluator->model, evaluation->loss);
-    return run_translation(evaluator, &evaluation->bleu, error);
+                                         .perplexity = job_perplexity(evaluator->model, sum.loss / labels),
+                                         .bleu = bleu,
+                                         .samples = evaluator->samples.count,
+                                         .top5 = evaluator->model->classes > 5 ? (double)sum.correct5 / labels : NAN};
+    return PS_OK;
 }
 
 enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,

@@ -1,7 +1,7 @@
 /*
- * For a checkpoint each stage comes in two blocks, as its files hold them: parameters and statistics in canonical order, and every moment
- * of its parameters. They are packed all together into memory that is kept, while rank 0 puts its own stages in order, and go straight
- * to their place there. On the way back a stage is one block.
+ * For a checkpoint each stage comes in two blocks, as its files hold them: parameters and statistics in canonical order, and
+ * every moment of its parameters. They are packed all together into memory that is kept, while rank 0 puts its own stages in
+ * order, and go straight to their place there. On the way back a stage is one block.
  */
 #include "run/ghosts.h"
 

@@ -208,20 +208,12 @@ static enum ps_status check_order(const struct ps_plan *plan, const struct graph
     return PS_OK;
 }
 
-static bool runs_on(const struct plan_stage *stage, int worker) {
-    for (int i = 0; i < stage->forward_count; i++)
-        if (stage->forward[i] == worker) return true;
-    for (int i = 0; i < stage->backward_count; i++)
-        if (stage->backward[i] == worker) return true;
-    return false;
-}
-
 /* The parameters in all stages of a worker. */
 static int64_t parameters_on(const struct job *job, int worker) {
     int64_t bytes = 0;
     for (int s = 0; s < job->plan->stage_count; s++) {
         const struct plan_stage *stage = &job->plan->stages[s];
-        if (runs_on(stage, worker)) bytes += stage_cost(job->costs, stage->first, stage->last).size.parameter_bytes;
+        if (plan_stage_is_on(stage, worker)) bytes += stage_cost(job->costs, stage->first, stage->last).size.parameter_bytes;
     }
     return bytes;
 }
@@ -229,7 +221,8 @@ static int64_t parameters_on(const struct job *job, int worker) {
 /* Is the stage on a worker that has more than its fast memory holds? */
 static bool stage_spills(const struct job *job, const struct plan_stage *stage) {
     for (int worker = 0; worker < job->plan->workers; worker++)
-        if (runs_on(stage, worker) && cost_spills(parameters_on(job, worker), job->costs->fast_memory_bytes)) return true;
+        if (plan_stage_is_on(stage, worker) && cost_spills(parameters_on(job, worker), job->costs->fast_memory_bytes))
+            return true;
     return false;
 }
 

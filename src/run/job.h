@@ -40,7 +40,8 @@ enum ps_status job_complete(struct job *job, struct ps_error *error);
 /* A zeroed job is fine. */
 void job_free(struct job *job);
 
-/* e to the loss of a network whose labels are tokens of a sequence; NaN for others, and for a device that computes none (NULL). */
+/* e to the loss of a network whose labels are tokens of a sequence; NaN for others, and for a device that computes none
+ * (NULL). */
 double job_perplexity(const struct ps_model *model, double loss);
 
 /* The data that a network takes. */

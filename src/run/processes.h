@@ -22,8 +22,8 @@ struct message;
 /* What starts processes and carries blocks between them. All may be called from any thread. */
 struct processes_class {
     const char *name;
-    /* *beside: the lowest rank of those that share memory with this one, as the class sees it. PS_USAGE where the launcher and this
-     * class do not belong together. */
+    /* *beside: the lowest rank of those that share memory with this one, as the class sees it. PS_USAGE where the launcher and
+     * this class do not belong together. */
     enum ps_status (*start)(int *rank, int *count, int *beside, struct ps_error *error);
     /* From rank 0 to all; blocks. Only before anything else. */
     void (*introduce)(void *data, size_t size);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/number.h"
+
 /* Steps from `step` to the next multiple of `every` within its epoch. */
 static int64_t steps_to(const struct segment_lengths *lengths, int64_t step, int64_t every) {
     if (every == 0) return INT64_MAX;
@@ -10,14 +12,12 @@ static int64_t steps_to(const struct segment_lengths *lengths, int64_t step, int
     return every - place % every;
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 int segment_length(const struct segment_lengths *lengths, int64_t step) {
     int64_t length = lengths->steps - step, most = SEGMENT_MICRO_BATCHES / lengths->micro_batches;
-    if (lengths->epoch > 0) length = least(length, lengths->epoch - step % lengths->epoch);
-    length = least(length, steps_to(lengths, step, lengths->evaluate_every));
-    length = least(length, steps_to(lengths, step, lengths->checkpoint_every));
-    return (int)least(length, most < 1 ? 1 : most);
+    if (lengths->epoch > 0) length = number_smaller(length, lengths->epoch - step % lengths->epoch);
+    length = number_smaller(length, steps_to(lengths, step, lengths->evaluate_every));
+    length = number_smaller(length, steps_to(lengths, step, lengths->checkpoint_every));
+    return (int)number_smaller(length, most < 1 ? 1 : most);
 }
 
 static bool ends(const struct segment_lengths *lengths, int64_t step, int64_t every) {

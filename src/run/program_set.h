@@ -39,8 +39,8 @@ struct program_set {
     struct stage_slots *slots;      /* per part: the most that any of the programs uses */
 };
 
-/* PS_USAGE: segments of too many lengths. `evaluation_batches` micro-batches in an evaluation, `writing_batches` where sentences
- * are written; 0: there is none. */
+/* PS_USAGE: segments of too many lengths. `evaluation_batches` micro-batches in an evaluation, `writing_batches` where
+ * sentences are written; 0: there is none. */
 enum ps_status program_set_create(const struct ps_plan *plan, const struct segment_lengths *lengths, int64_t evaluation_batches,
                                   int64_t writing_batches, struct program_set *set, struct ps_error *error);
 void program_set_free(struct program_set *set);

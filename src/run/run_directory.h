@@ -1,8 +1,9 @@
 /*
- * RUN_DIR: what a run leaves behind. plan.json, profile.json, a first checkpoint and then config.json (all that is needed to repeat
- * it) are written before the first step: where there is a configuration, there is something to go on from. log.jsonl and checkpoints/ grow while it runs, trace.json, timeline.svg and summary.json come at the end. A
- * directory that holds a run already is refused unless that run is resumed: nothing that was trained is ever overwritten. While
- * a run is trained its directory is locked.
+ * RUN_DIR: what a run leaves behind. plan.json, profile.json, a first checkpoint and then config.json (all that is needed to
+ * repeat it) are written before the first step: where there is a configuration, there is something to go on from. log.jsonl and
+ * checkpoints/ grow while it runs, trace.json, timeline.svg and summary.json come at the end. A directory that holds a run
+ * already is refused unless that run is resumed: nothing that was trained is ever overwritten. While a run is trained its
+ * directory is locked.
  */
 #ifndef PENSTOCK_RUN_RUN_DIRECTORY_H
 #define PENSTOCK_RUN_RUN_DIRECTORY_H

@@ -51,8 +51,8 @@ struct safetensor_source {
  * the data has. NULL when memory ran out. */
 char *safetensors_header(const struct safetensor_source *tensors, int count, size_t *length, size_t *data_bytes);
 
-/* Writes the tensors in their order by file_write (beside its place, synced, renamed). `total_bytes` (may be NULL): data without
- * the header. */
+/* Writes the tensors in their order by file_write (beside its place, synced, renamed). `total_bytes` (may be NULL): data
+ * without the header. */
 enum ps_status safetensors_write(const char *path, const struct safetensor_source *tensors, int count, int64_t *total_bytes,
                                  struct ps_error *error);
 

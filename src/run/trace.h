@@ -4,8 +4,8 @@
 
 #include "run/crew.h"
 
-/* At most `most` computations and sums per worker, times from the beginning of the window. `programs`: any of training; `figures`: what
- * the workers' blocks take. The caller frees it (timeline_free). */
+/* At most `most` computations and sums per worker, times from the beginning of the window. `programs`: any of training;
+ * `figures`: what the workers' blocks take. The caller frees it (timeline_free). */
 enum ps_status trace_collect(const struct crew *crew, const struct ps_programs *programs, const struct ps_run_worker *figures,
                              int most, struct timeline *timeline, struct ps_error *error);
 

@@ -1,6 +1,6 @@
 /*
- * The trainer's state, shared by its files: setting up (trainer_setup.c), keeping the log (trainer_log.c), checkpoints, going on
- * from them and stopping (trainer_checkpoint.c), training (trainer.c).
+ * The trainer's state, shared by its files: setting up (trainer_setup.c), keeping the log (trainer_log.c), checkpoints, going
+ * on from them and stopping (trainer_checkpoint.c), training (trainer.c).
  */
 #ifndef PENSTOCK_RUN_TRAINER_H
 #define PENSTOCK_RUN_TRAINER_H

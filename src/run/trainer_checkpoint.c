@@ -5,8 +5,8 @@
  * epoch or of the run) is left out while another is still being written.
  *
  * To stop, the segment that runs is given a moment to reach its end, where its checkpoint is written; otherwise it is given up,
- * and the run goes on from the checkpoint at its beginning when it is resumed. Either way it ends with the same weights as if it
- * had never stopped: segments stay as they are.
+ * and the run goes on from the checkpoint at its beginning when it is resumed. Either way it ends with the same weights as if
+ * it had never stopped: segments stay as they are.
  */
 #include <math.h>
 #include <stdlib.h>

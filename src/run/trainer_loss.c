@@ -69,7 +69,8 @@ static int find_need(const struct program *program, int next, int lost) {
     return program->count;
 }
 
-/* "; worker 1 waits for it at 1B5 (...)", of all that do, or would next: the end of a run stops those who have not come to it yet. */
+/* "; worker 1 waits for it at 1B5 (...)", of all that do, or would next: the end of a run stops those who have not come to it
+ * yet. */
 static void add_waiting(const struct trainer *trainer, int lost, struct text *text) {
     char place[160];
     for (int worker = 0; worker < worker_count(trainer); worker++) {

@@ -35,18 +35,13 @@ static enum ps_status open_data(struct trainer *trainer, struct ps_error *error)
                      options->valid ? " are no pairs of sentences" : " pairs of sentences");
 }
 
-static bool runs_forward(const struct plan_stage *stage, int worker) {
-    for (int r = 0; r < stage->forward_count; r++)
-        if (stage->forward[r] == worker) return true;
-    return false;
-}
-
 /* Workers of the first and the last stage read; in other processes nothing is opened. Those that do must find what rank 0 has
  * found. */
 static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error) {
     const struct ps_plan *plan = trainer->job.plan;
     int rank = trainer->processes->rank;
-    bool reads = runs_forward(&plan->stages[0], rank) || runs_forward(&plan->stages[plan->stage_count - 1], rank);
+    bool reads =
+        plan_stage_forwards_on(&plan->stages[0], rank) || plan_stage_forwards_on(&plan->stages[plan->stage_count - 1], rank);
     if (trainer->processes->count == 1 || !trainer->job.device->real) return PS_OK;
     int64_t samples = trainer->data.count, valid = trainer->valid.count;
     if (reads)

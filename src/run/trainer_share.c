@@ -9,8 +9,6 @@
 #include "base/json.h"
 #include "run/joint_profile.h"
 
-static struct processes *processes_of(const struct trainer *trainer) { return trainer->processes; }
-
 /* ------------------------------------------------------------------------ the job */
 
 static void set_text(json_t *object, const char *field, char *text) {
@@ -74,7 +72,7 @@ static enum ps_status take_job(struct trainer *trainer, struct ps_error *error) 
 }
 
 enum ps_status trainer_share_job(struct trainer *trainer, struct ps_error *error) {
-    struct processes *processes = processes_of(trainer);
+    struct processes *processes = trainer->processes;
     if (processes->count == 1) return PS_OK;
     if (processes->rank > 0) return take_job(trainer, error);
     void *text = write_handout(trainer);
@@ -89,7 +87,7 @@ enum ps_status trainer_share_job(struct trainer *trainer, struct ps_error *error
 
 enum ps_status trainer_share_needs(struct trainer *trainer, enum ps_status (*agree)(const struct trainer *, struct ps_error *),
                                    struct ps_error *error) {
-    struct processes *processes = processes_of(trainer);
+    struct processes *processes = trainer->processes;
     struct worker_memory own;
     struct crew *crew = trainer->crew;
     char go = 1;
@@ -141,7 +139,7 @@ static enum ps_status tell_records(struct trainer *trainer, struct ps_error *err
 
 /* Times of another host's clock mean nothing here. */
 static void hear_records(struct trainer *trainer) {
-    struct processes *processes = processes_of(trainer);
+    struct processes *processes = trainer->processes;
     struct crew *crew = trainer->crew;
     struct record_head head;
     void *data;
@@ -169,7 +167,7 @@ enum ps_status trainer_share_records(struct trainer *trainer, struct ps_error *e
 }
 
 enum ps_status trainer_share_segment(struct trainer *trainer, struct ps_error *error) {
-    struct processes *processes = processes_of(trainer);
+    struct processes *processes = trainer->processes;
     struct crew *crew = trainer->crew;
     if (processes->count == 1) return PS_OK;
     TRY(trainer_share_records(trainer, error));
@@ -221,7 +219,7 @@ static void note_predictions(struct trainer *trainer, const struct seen_predicti
 
 enum ps_status trainer_share_predictions(struct trainer *trainer, bool *any, struct ps_error *error) {
     struct crew *crew = trainer->crew;
-    struct processes *processes = processes_of(trainer);
+    struct processes *processes = trainer->processes;
     struct seen_predictions *seen = calloc((size_t)crew->worker_count, sizeof *seen);
     enum ps_status status = PS_OK;
     if (!seen) return error_memory(error, "figures", (size_t)crew->worker_count * sizeof *seen);
@@ -290,7 +288,7 @@ static void fill_in_sizes(struct trainer *trainer) {
 }
 
 enum ps_status trainer_share_figures(struct trainer *trainer, struct ps_error *error) {
-    struct processes *processes = processes_of(trainer);
+    struct processes *processes = trainer->processes;
     if (processes->rank > 0) return give_figures(trainer, error);
     fill_in_sizes(trainer);
     for (int rank = 1; rank < processes->count; rank++) {

@@ -16,8 +16,8 @@ enum ps_status trainer_share_needs(struct trainer *trainer, enum ps_status (*agr
 enum ps_status trainer_share_records(struct trainer *trainer, struct ps_error *error);
 /* After a segment: rank 0 waits until all have finished it and knows what they saw. */
 enum ps_status trainer_share_segment(struct trainer *trainer, struct ps_error *error);
-/* After a segment of training: how good each worker's predictions were becomes known to rank 0. *any: some were there, at rank 0 of
- * all. */
+/* After a segment of training: how good each worker's predictions were becomes known to rank 0. *any: some were there, at rank
+ * 0 of all. */
 enum ps_status trainer_share_predictions(struct trainer *trainer, bool *any, struct ps_error *error);
 /* After the last: figures of all workers, and what they remember for the trace, to rank 0. */
 enum ps_status trainer_share_figures(struct trainer *trainer, struct ps_error *error);

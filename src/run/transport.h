@@ -2,13 +2,12 @@
  * Transports: how boundary blocks get from worker to worker.
  *
  * Each pair of parts of neighbouring stages (program/routes.h) has two channels: activations forwards, gradients backwards; the
- * two parts of a split stage have others. Both
- * ends post blocks to their channel: the sender a full one, the receiver an empty one; the n-th of one end meets the n-th of the
- * other (the verifier has proved that both programs name micro-batches in the same order). When both have come, the contents
- * change hands.
+ * two parts of a split stage have others. Both ends post blocks to their channel: the sender a full one, the receiver an empty
+ * one; the n-th of one end meets the n-th of the other (the verifier has proved that both programs name micro-batches in the
+ * same order). When both have come, the contents change hands.
  *
- * A block is named by its place in the slot table of its part: (part, kind, slot). A post gives the address of that table entry,
- * so that a transport may put another block there.
+ * A block is named by its place in the slot table of its part: (part, kind, slot). A post gives the address of that table
+ * entry, so that a transport may put another block there.
  */
 #ifndef PENSTOCK_RUN_TRANSPORT_H
 #define PENSTOCK_RUN_TRANSPORT_H
@@ -22,20 +21,23 @@ struct transport;
 struct transport_options {
     const struct ps_programs *programs; /* one of the run's: what parts there are; borrowed for the call */
     const struct stage_slots *slots;    /* per part, the most that any program of the run uses; borrowed for the call */
-    /* Where workers are processes: those of the run, and what blocks take, per stage of those that run here; NULL: all are here. */
+    /* Where workers are processes: those of the run, and what blocks take, per stage of those that run here; NULL: all are
+     * here. */
     struct processes *processes;
     const struct stage_sizes *sizes;
-    /* The blocks of this process that travel, in memory that other processes of the host can open; NULL: in its own. Borrowed as
-     * long as the transport lives. */
+    /* The blocks of this process that travel, in memory that other processes of the host can open; NULL: in its own. Borrowed
+     * as long as the transport lives. */
     const struct shared_block *shared;
     bool shared_backed; /* every page of it is there */
     /* Whose links are emulated, and then `sizes` is needed; NULL: transfers take what they take. */
     const struct ps_cluster *emulated;
-    /* As it is, where somebody has described it: over links that share a medium blocks go one after the other. NULL: nobody has. */
+    /* As it is, where somebody has described it: over links that share a medium blocks go one after the other. NULL: nobody
+     * has. */
     const struct ps_cluster *cluster;
 };
 
-/* What one part brings to a sum over the replicas of its stage and, where the first and the last stage share a parameter, over both. */
+/* What one part brings to a sum over the replicas of its stage and, where the first and the last stage share a parameter, over
+ * both. */
 struct transport_share {
     float *gradients;
     size_t gradient_count; /* floats; 0 where nothing is computed */
@@ -63,18 +65,19 @@ struct transport_class {
     void (*destroy)(struct transport *transport);
 
     /* Posts a block to the channel with part `other`: full where `kind` goes there, empty where it comes from there
-     * (program/routes.h). BLOCK_WEIGHTS: a weight slot. Never blocks; takes the channel's lock. From here until `settled` the entry *block and the block itself belong to the transport; then both
-     * are the poster's again: a receiver's entry names a full block, a sender's one whose contents do not matter. A slot is
-     * posted again only when it is settled. `when` (as clock_now counts) is the time by the poster's device. */
+     * (program/routes.h). BLOCK_WEIGHTS: a weight slot. Never blocks; takes the channel's lock. From here until `settled` the
+     * entry *block and the block itself belong to the transport; then both are the poster's again: a receiver's entry names a
+     * full block, a sender's one whose contents do not matter. A slot is posted again only when it is settled. `when` (as
+     * clock_now counts) is the time by the poster's device. */
     void (*post)(struct transport *transport, int part, enum block_kind kind, int slot, int other, float **block, double when);
-    /* Offers a part's weight gradients to be added up over the replicas of its stage: when all of them have come, each one's block
-     * holds the sum, in the order of the replicas; and then, over both its stages, of the gradient of what they share, the first
-     * stage's plus the last's. Called in the same order by all of them, and again only when the sum before is
-     * settled (BLOCK_WEIGHT_GRADIENTS, slot 0). `share` is copied; what it points to belongs to the transport until then. Never blocks
+    /* Offers a part's weight gradients to be added up over the replicas of its stage: when all of them have come, each one's
+     * block holds the sum, in the order of the replicas; and then, over both its stages, of the gradient of what they share,
+     * the first stage's plus the last's. Called in the same order by all of them, and again only when the sum before is settled
+     * (BLOCK_WEIGHT_GRADIENTS, slot 0). `share` is copied; what it points to belongs to the transport until then. Never blocks
      * for others. NULL: the transport cannot, and plans with replicas are refused. */
     void (*reduce)(struct transport *transport, int part, const struct transport_share *share, double when);
-    /* Is the block's last post over (or was there none)? Asked by the worker that posts it. Never blocks; takes the channel's lock, so that what the other end
-     * wrote before its post may be read after the answer "yes". */
+    /* Is the block's last post over (or was there none)? Asked by the worker that posts it. Never blocks; takes the channel's
+     * lock, so that what the other end wrote before its post may be read after the answer "yes". */
     bool (*settled)(struct transport *transport, int part, enum block_kind kind, int slot);
     /* The later of the two posts' times; of a settled block that was posted. Never blocks. */
     double (*settled_at)(struct transport *transport, int part, enum block_kind kind, int slot);
@@ -84,8 +87,8 @@ struct transport_class {
     void (*stop)(struct transport *transport);
     /* Moves transfers along; called by the worker now and then while it computes. NULL: they move by themselves. */
     void (*progress)(struct transport *transport);
-    /* Blocks, asleep, until all that the worker has posted is over; called when it has come to its program's end. False: the transport
-     * was stopped. NULL where progress is. */
+    /* Blocks, asleep, until all that the worker has posted is over; called when it has come to its program's end. False: the
+     * transport was stopped. NULL where progress is. */
     bool (*drain)(struct transport *transport);
 };
 

@@ -1,4 +1,4 @@
-/* A queue of workers; see turns.h. Who finds nobody that can go on looks on for a while before it sleeps, as in crew.c. */
+/* A queue of workers; see turns.h. Who finds nobody that can go on looks on for a while before it sleeps, as in crew_run.c. */
 #include "run/turns.h"
 
 #include <assert.h>

@@ -1,7 +1,8 @@
 /*
- * More workers than cores: a thread for each core, and the workers take turns on them, as they do in the simulator. A turn is one
- * computation with the transfers that follow it. Left to themselves the threads of all workers would interrupt each other in the
- * middle of computations, and cores stand still, since systems move threads between cores by the millisecond and not sooner.
+ * More workers than cores: a thread for each core, and the workers take turns on them, as they do in the simulator. A turn is
+ * one computation with the transfers that follow it. Left to themselves the threads of all workers would interrupt each other
+ * in the middle of computations, and cores stand still, since systems move threads between cores by the millisecond and not
+ * sooner.
  *
  * A worker that cannot go on is asked again when some other one has: only a turn's transfers can have changed that.
  */
@@ -23,7 +24,8 @@ enum ps_status turns_create(int workers, struct turns **turns, struct ps_error *
 void turns_destroy(struct turns *turns);
 /* All workers from `first` to before `end` may have a turn; nobody has one. */
 void turns_start(struct turns *turns, int first, int end);
-/* Whose turn it is: of those that may go on who came longest ago. Waits for one; -1: all have finished, or turns_stop was called. */
+/* Whose turn it is: of those that may go on who came longest ago. Waits for one; -1: all have finished, or turns_stop was
+ * called. */
 int turns_take(struct turns *turns);
 
 enum turn { TURN_CAME_ON, TURN_WAITS, TURN_FINISHED };

@@ -116,7 +116,8 @@ const char *update_rule_moment_name(const struct update_rule *rule, int number, 
     return name;
 }
 
-/* How far the next `ahead` updates move the weights. The papers' formula knows only the rate of the update that was done last. */
+/* How far the next `ahead` updates move the weights. The papers' formula knows only the rate of the update that was done
+ * last. */
 static struct optimizer_ahead look_ahead(const struct update_rule *rule, const struct update_state *state, int ahead) {
     struct optimizer_ahead sum = {.lr_sum = 0, .decay_product = 1};
     if (rule->paper_prediction) {
@@ -187,8 +188,8 @@ static void shorten(float *gradient, const struct stretch *stretches, int count,
         vector_scale(stretches[s].count, gradient + stretches[s].at, (float)(limit / norm));
 }
 
-/* To the stage's part of the norm that is allowed. What is tied counts by itself, so that both its copies, which may be on two stages,
- * are shortened alike. */
+/* To the stage's part of the norm that is allowed. What is tied counts by itself, so that both its copies, which may be on two
+ * stages, are shortened alike. */
 static void clip(const struct update_rule *rule, const struct device *device, const struct update_state *state,
                  float *gradient) {
     if (rule->clip == 0 || !device->class->real) return;

@@ -1,7 +1,7 @@
 /*
- * How a run updates and predicts weights: the optimizer in use, the rule by which the weight policy predicts, the learning rates
- * of all updates. Prediction may need a rule of its own beside the optimizer's (XPipe predicts by Adam's): its moments then lie
- * behind the optimizer's.
+ * How a run updates and predicts weights: the optimizer in use, the rule by which the weight policy predicts, the learning
+ * rates of all updates. Prediction may need a rule of its own beside the optimizer's (XPipe predicts by Adam's): its moments
+ * then lie behind the optimizer's.
  */
 #ifndef PENSTOCK_RUN_UPDATE_RULE_H
 #define PENSTOCK_RUN_UPDATE_RULE_H
@@ -69,8 +69,8 @@ enum ps_status update_rule_choose(const struct update_wishes *wishes, const char
 const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]);
 
 /* updated = weights after the next update with `gradient` (may be == weights); predicted (NULL: none) = updated moved `ahead`
- * updates on. A gradient that is too long is shortened where it lies; one whose parameter the stage has twice (`tie`) becomes the sum of
- * both uses' before. */
+ * updates on. A gradient that is too long is shortened where it lies; one whose parameter the stage has twice (`tie`) becomes
+ * the sum of both uses' before. */
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
                        float *updated, float *gradient, float *predicted, int ahead);
 /* predicted = weights moved `ahead` updates on, a copy before the first update. */

@@ -1,11 +1,11 @@
 /*
  * The watchdog: notices that a crew gets nowhere. It is asked again and again by the thread that waits for the workers.
  *
- * A worker is stalled when for some seconds no worker of this process has gone on by an instruction, none waits for another process
- * alone, and meanwhile the process has neither computed nor read: it hangs in a call that does not return. A slow layer computes (or
- * queues for a processor), slow data are read, a machine with too little memory pages, so none of them is ever taken for a stall,
- * however long it lasts; an endless loop is not, either: nobody can tell it from a slow layer. Time in which this process itself was
- * stopped does not count.
+ * A worker is stalled when for some seconds no worker of this process has gone on by an instruction, none waits for another
+ * process alone, and meanwhile the process has neither computed nor read: it hangs in a call that does not return. A slow layer
+ * computes (or queues for a processor), slow data are read, a machine with too little memory pages, so none of them is ever
+ * taken for a stall, however long it lasts; an endless loop is not, either: nobody can tell it from a slow layer. Time in which
+ * this process itself was stopped does not count.
  */
 #ifndef PENSTOCK_RUN_WATCHDOG_H
 #define PENSTOCK_RUN_WATCHDOG_H
@@ -54,7 +54,8 @@ enum ps_status watchdog_create(int workers, double patience_s, struct watchdog *
 void watchdog_free(struct watchdog *watchdog);
 /* At the beginning of a segment. */
 void watchdog_start(struct watchdog *watchdog);
-/* The worker among [first, end) that is stalled, or -1; `alone`: nobody is elsewhere, so that all who wait wait for each other. */
+/* The worker among [first, end) that is stalled, or -1; `alone`: nobody is elsewhere, so that all who wait wait for each
+ * other. */
 int watchdog_look(struct watchdog *watchdog, const struct place *places, int first, int end, bool alone);
 
 #endif

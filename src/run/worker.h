@@ -112,7 +112,8 @@ static inline struct worker_stage *worker_stage_find(struct worker *worker, int 
     return stage;
 }
 
-/* Makes ready for the next segment of training, which begins after `step` mini-batches: nothing accumulated, nothing recorded. */
+/* Makes ready for the next segment of training, which begins after `step` mini-batches: nothing accumulated, nothing
+ * recorded. */
 void worker_start_segment(struct worker *worker, const struct ps_programs *programs, int64_t step);
 /* Its data of a kind (WORKER_DATA_*) go on with its first mini-batch from `number` on. */
 enum ps_status worker_seek_data(struct worker *worker, int kind, int64_t number, struct ps_error *error);

@@ -20,8 +20,8 @@ struct writing {
 
 /* The next token as translating counts it, of `classes` probabilities: neither padding nor a start; of equals the first. */
 int writing_best(const float *probabilities, int classes);
-/* Samples `first` and on of the data, `floats` each, of which the last `positions` are what the decoder reads: gives them what was
- * written. Those past the last stay as they are. */
+/* Samples `first` and on of the data, `floats` each, of which the last `positions` are what the decoder reads: gives them what
+ * was written. Those past the last stay as they are. */
 void writing_put(const struct writing *writing, int64_t first, int samples, size_t floats, float *data);
 /* Takes in their probabilities at all positions: samples x positions x classes. */
 void writing_take(const struct writing *writing, int64_t first, int samples, const float *probabilities);

@@ -3,8 +3,8 @@
 
 #include "search/search.h"
 
-/* No plan is faster than all work evenly on all workers, each layer where it is fastest; without replicas than the largest forward or
- * backward of a layer. */
+/* No plan is faster than all work evenly on all workers, each layer where it is fastest; without replicas than the largest
+ * forward or backward of a layer. */
 double search_least_period_s(const struct planner_problem *problem) {
     double least_s = 0, speeds = 0, largest_s = 0;
     bool one_type = cluster_one_type(problem->cluster, problem->costs);
@@ -25,8 +25,51 @@ double search_least_period_s(const struct planner_problem *problem) {
     return problem->replicate ? least_s : fmax(least_s, largest_s);
 }
 
-/* The planners that make schedules reckon with a prediction in every update. Not all stages predict: the bound is what remains true
- * without, which no load exceeds by more than the layer whose update weighs most. */
+/* No layer runs so many times as fast on the device as the first profile says. */
+static double most_speed(const struct cost_table *costs, const struct cluster_device *device) {
+    const struct cost_table *own = cost_table_on(costs, device->type);
+    double most = 0;
+    if (own == costs) return device->speed;
+    for (int l = 0; l < costs->layer_count; l++) {
+        const struct layer_times *base = &costs->layers[l].time, *time = &own->layers[l].time;
+        most = fmax(most, time->forward_s > 0 ? base->forward_s / time->forward_s : 0);
+        most = fmax(most, time->backward_input_s > 0 ? base->backward_input_s / time->backward_input_s : 0);
+        most = fmax(most, time->backward_weight_s > 0 ? base->backward_weight_s / time->backward_weight_s : 0);
+    }
+    return most * device->speed;
+}
+
+double search_case_bound(const struct search *search, const struct search_case *tried) {
+    double speeds = 0, fastest = 0, total_s = 0, largest_s = 0;
+    for (int w = 0; w < tried->workers; w++) {
+        double speed = most_speed(tried->costs, &search->cluster->devices[w]);
+        speeds += speed;
+        if (speed > fastest) fastest = speed;
+    }
+    for (int l = 0; l < tried->costs->layer_count; l++) {
+        const struct layer_times *time = &tried->costs->layers[l].time;
+        double forward_s = tried->recompute ? 2 * time->forward_s : time->forward_s;
+        double layer_s = forward_s + time->backward_input_s + time->backward_weight_s;
+        total_s += layer_s;
+        if (layer_s > largest_s) largest_s = layer_s;
+    }
+    largest_s /= schedule_replicas(tried->choice.schedule); /* which share it */
+    double least_s = total_s / speeds > largest_s / fastest ? total_s / speeds : largest_s / fastest;
+    int samples = tried->costs->micro_batch > 0 ? tried->costs->micro_batch : 1;
+    return least_s > 0 ? samples / least_s : 1e300;
+}
+
+double search_case_least_s(const struct search *search, const struct search_case *tried) {
+    return (tried->costs->micro_batch > 0 ? tried->costs->micro_batch : 1) / search_case_bound(search, tried);
+}
+
+void search_set_bound(struct plan_prediction *predicted, double bound_s) {
+    predicted->lower_bound_s = bound_s;
+    predicted->gap = bound_s > 0 ? predicted->objective_s / bound_s - 1 : 0;
+}
+
+/* The planners that make schedules reckon with a prediction in every update. Not all stages predict: the bound is what remains
+ * true without, which no load exceeds by more than the layer whose update weighs most. */
 void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan) {
     double least = 1, plain = 1.0 / problem->micro_batches;
     for (int l = 0; l < problem->costs->layer_count; l++) {
@@ -35,17 +78,15 @@ void search_free_bound_of_predictions(const struct planner_problem *problem, str
         double reckoned_s = work_s + problem->update_share * time->update_s;
         if (reckoned_s > 0) least = fmin(least, (work_s + plain * time->update_s) / reckoned_s);
     }
-    struct plan_prediction *predicted = &plan->predicted;
-    predicted->lower_bound_s *= least;
-    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
+    search_set_bound(&plan->predicted, plan->predicted.lower_bound_s * least);
 }
 
-/* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the method counts
- * one after the other, or the programs take less memory than was reckoned. That all work has to be done remains. */
+/* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the
+ * method counts one after the other, or the programs take less memory than was reckoned. That all work has to be done
+ * remains. */
 void search_free_beaten_bound(double least_s, struct ps_plan *plan) {
     struct plan_prediction *predicted = &plan->predicted;
     double micro_batch_s = predicted->period_s / plan->micro_batches;
     if (!predicted->simulated || micro_batch_s >= predicted->lower_bound_s * (1 - 1e-9)) return;
-    predicted->lower_bound_s = fmin(least_s, micro_batch_s);
-    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
+    search_set_bound(predicted, fmin(least_s, micro_batch_s));
 }

@@ -2,7 +2,7 @@
  * One case of the search. Slots depend on a stage's place and not on its layers, so the programs are lowered once, give the
  * partitioners the number of blocks that memory must hold, and score every partition on the simulator.
  */
-#include <math.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +39,6 @@ int search_replica_worker(const struct search_best *best, int stage, int replica
     return schedule_replica_worker(best->chosen.choice.schedule, stage, replica, best->stages, best->chosen.workers);
 }
 
-static int first_layer(const int *last, int stage) { return stage > 0 ? last[stage - 1] + 1 : 0; }
-
 void search_best_free(struct search_best *best) {
     ps_simulation_destroy(best->simulation);
     free(best->last);
@@ -54,40 +52,6 @@ bool search_has_limit(const struct ps_cluster *cluster, int workers) {
     for (int w = 0; w < workers; w++)
         if (cluster->devices[w].memory_bytes > 0) return true;
     return false;
-}
-
-/* No layer runs so many times as fast on the device as the first profile says. */
-static double most_speed(const struct cost_table *costs, const struct cluster_device *device) {
-    const struct cost_table *own = cost_table_on(costs, device->type);
-    double most = 0;
-    if (own == costs) return device->speed;
-    for (int l = 0; l < costs->layer_count; l++) {
-        const struct layer_times *base = &costs->layers[l].time, *time = &own->layers[l].time;
-        most = fmax(most, time->forward_s > 0 ? base->forward_s / time->forward_s : 0);
-        most = fmax(most, time->backward_input_s > 0 ? base->backward_input_s / time->backward_input_s : 0);
-        most = fmax(most, time->backward_weight_s > 0 ? base->backward_weight_s / time->backward_weight_s : 0);
-    }
-    return most * device->speed;
-}
-
-double search_case_bound(const struct search *search, const struct search_case *tried) {
-    double speeds = 0, fastest = 0, total_s = 0, largest_s = 0;
-    for (int w = 0; w < tried->workers; w++) {
-        double speed = most_speed(tried->costs, &search->cluster->devices[w]);
-        speeds += speed;
-        if (speed > fastest) fastest = speed;
-    }
-    for (int l = 0; l < tried->costs->layer_count; l++) {
-        const struct layer_times *time = &tried->costs->layers[l].time;
-        double forward_s = tried->recompute ? 2 * time->forward_s : time->forward_s;
-        double layer_s = forward_s + time->backward_input_s + time->backward_weight_s;
-        total_s += layer_s;
-        if (layer_s > largest_s) largest_s = layer_s;
-    }
-    largest_s /= schedule_replicas(tried->choice.schedule); /* which share it */
-    double least_s = total_s / speeds > largest_s / fastest ? total_s / speeds : largest_s / fastest;
-    int samples = tried->costs->micro_batch > 0 ? tried->costs->micro_batch : 1;
-    return least_s > 0 ? samples / least_s : 1e300;
 }
 
 static enum ps_status keep(struct trial *trial, const struct partitioner *method, const struct partition *partition,
@@ -131,7 +95,7 @@ static enum ps_status set_in_flight(const struct partition_problem *problem, con
     int *in_flight = calloc((size_t)stages, sizeof *in_flight);
     enum ps_status status = seconds && in_flight ? PS_OK : error_memory(error, "groups", (size_t)stages * sizeof *seconds);
     for (int s = 0; status == PS_OK && s < stages; s++) {
-        seconds[s] = partition_load_s(problem, s, first_layer(last, s), last[s]);
+        seconds[s] = partition_load_s(problem, s, partition_first(last, s), last[s]);
         seconds[stages + s] = partition_transfer_s(problem, s, last[s]);
     }
     if (status == PS_OK)
@@ -166,7 +130,7 @@ static enum ps_status lower_cut(const struct trial *trial, const int *last, stru
     plan->tied = cost_table_tied(trial->tried->costs);
     enum ps_status status = set_in_flight(&trial->problem, last, plan, error);
     for (int s = 0; s < trial->problem.stages && status == PS_OK; s++) {
-        status = plan_stage_set(plan, s, first_layer(last, s), last[s], trial->problem.worker[s], error);
+        status = plan_stage_set(plan, s, partition_first(last, s), last[s], trial->problem.worker[s], error);
         plan->stages[s].recompute = trial->tried->recompute;
     }
     if (status == PS_OK) status = lower_plan(plan, trial->programs->batches, programs, error);
@@ -201,11 +165,12 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
     struct partition partition = {.last = trial->last};
     TRY(method->solve(&trial->problem, &partition, error));
     for (int s = 0; s < trial->problem.stages; s++)
-        trial->costs[s] = stage_cost(partition_costs(&trial->problem, s), first_layer(partition.last, s), partition.last[s]);
+        trial->costs[s] =
+            stage_cost(partition_costs(&trial->problem, s), partition_first(partition.last, s), partition.last[s]);
     for (int p = 0; trial->parts && p < trial->programs->part_count; p++) {
         const struct part *part = &trial->programs->parts[p];
         const struct cost_table *costs = cost_table_on(trial->tried->costs, trial->search->cluster->devices[part->worker].type);
-        trial->parts[p] = stage_cost(costs, first_layer(partition.last, part->stage), partition.last[part->stage]);
+        trial->parts[p] = stage_cost(costs, partition_first(partition.last, part->stage), partition.last[part->stage]);
     }
     struct ps_simulation *simulation;
     TRY(simulate_cut(trial, partition.last, &simulation, error));
@@ -327,29 +292,28 @@ static void fill_prediction(const struct search *search, const struct search_bes
     const struct ps_simulation_info *info = &best->simulation->info;
     prediction->known = prediction->simulated = true;
     prediction->objective_s = best->objective_s;
-    prediction->lower_bound_s = best->lower_bound_s;
-    prediction->gap = best->lower_bound_s > 0 ? best->objective_s / best->lower_bound_s - 1 : 0;
+    search_set_bound(prediction, best->lower_bound_s);
     prediction->period_s = info->period_s;
     prediction->throughput_samples_per_s = info->throughput_samples_per_s;
     prediction->bubble = info->bubble;
     for (int w = 0; w < best->chosen.workers; w++) prediction->memory[w] = best->simulation->memory[w];
     for (int s = 0; s < best->stages; s++) {
         struct partition_problem problem = search_case_problem(search, best, s);
-        double load_s = partition_load_s(&problem, s, first_layer(best->last, s), best->last[s]) / search_replicas(best);
+        double load_s = partition_load_s(&problem, s, partition_first(best->last, s), best->last[s]) / search_replicas(best);
         for (int r = 0; r < search_replicas(best); r++) prediction->load_s[search_replica_worker(best, s, r)] += load_s;
     }
-    int samples = best->chosen.costs->micro_batch > 0 ? best->chosen.costs->micro_batch : 1;
-    search_free_beaten_bound(samples / search_case_bound(search, &best->chosen), plan);
+    search_free_beaten_bound(search_case_least_s(search, &best->chosen), plan);
     search_explain(search, best->simulation, memory_gain_s(search, best), plan);
     prediction->solve_s = clock_now() - search->start_s;
 }
 
 static enum ps_status set_stage(const struct search_best *best, int s, struct ps_plan *plan, struct ps_error *error) {
-    enum { REPLICAS_MAX = 8 };
+    enum { REPLICAS_MAX = 8 }; /* that a schedule makes */
     int workers[REPLICAS_MAX], replicas = search_replicas(best);
-    for (int r = 0; r < replicas && r < REPLICAS_MAX; r++) workers[r] = search_replica_worker(best, s, r);
+    assert(replicas <= REPLICAS_MAX);
+    for (int r = 0; r < replicas; r++) workers[r] = search_replica_worker(best, s, r);
     TRY(plan_stage_workers(plan, s, workers, replicas, workers, replicas, error));
-    plan->stages[s].first = first_layer(best->last, s);
+    plan->stages[s].first = partition_first(best->last, s);
     plan->stages[s].last = best->last[s];
     plan->stages[s].recompute = best->recompute[s];
     return PS_OK;
@@ -370,9 +334,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     made->paper_prediction = search->options->paper_prediction;
     made->tied = cost_table_tied(chosen->costs);
     enum ps_status status = PS_OK;
-    for (int s = 0; s < best->stages && status == PS_OK; s++) {
-        status = set_stage(best, s, made, error);
-    }
+    for (int s = 0; s < best->stages && status == PS_OK; s++) status = set_stage(best, s, made, error);
     if (status == PS_OK && chosen->choice.schedule->in_flight) {
         struct partition_problem problem = search_case_problem(search, best, 0);
         status = set_in_flight(&problem, best->last, made, error);
@@ -385,66 +347,4 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     fill_prediction(search, best, made);
     *plan = made;
     return PS_OK;
-}
-
-/* Marks the stages of the plan whose memory holds them without recomputation; false: there are none. */
-static bool mark_relaxed(const struct search *search, const struct search_best *best, const struct ps_programs *bare,
-                         struct ps_plan *plan) {
-    bool any = false;
-    for (int s = 0; s < plan->stage_count; s++) {
-        const struct cluster_device *device = &search->cluster->devices[best->worker[s]];
-        const struct cost_table *costs = cost_table_on(best->chosen.costs, device->type);
-        struct stage_cost cost = stage_cost(costs, plan->stages[s].first, plan->stages[s].last);
-        struct worker_memory memory = stage_memory(&cost.size, &bare->slots[bare->first_part[s]], best->moments);
-        int64_t limit = device->memory_bytes;
-        if (limit > 0 && worker_memory_total(&memory) > limit) continue;
-        plan->stages[s].recompute = false;
-        any = true;
-    }
-    return any;
-}
-
-/* Takes over what was simulated if it is faster and within memory. */
-static void take_relaxed(const struct search *search, const struct ps_plan *plan, struct ps_simulation *simulation,
-                         struct search_best *best) {
-    bool better = simulation->info.throughput_samples_per_s > best->simulation->info.throughput_samples_per_s;
-    for (int w = 0; w < plan->workers; w++) {
-        int64_t limit = search->cluster->devices[w].memory_bytes;
-        better = better && (limit == 0 || worker_memory_total(&simulation->memory[w]) <= limit);
-    }
-    if (!better) {
-        ps_simulation_destroy(simulation);
-        return;
-    }
-    ps_simulation_destroy(best->simulation);
-    best->simulation = simulation;
-    best->objective_s = 0;
-    for (int s = 0; s < plan->stage_count; s++) {
-        best->recompute[s] = plan->stages[s].recompute;
-        struct partition_problem problem = search_case_problem(search, best, s);
-        double stage_s = partition_stage_s(&problem, s, plan->stages[s].first, plan->stages[s].last);
-        if (stage_s > best->objective_s) best->objective_s = stage_s;
-    }
-    struct search_case bare = best->chosen;
-    bare.recompute = false;
-    best->lower_bound_s = (bare.costs->micro_batch > 0 ? bare.costs->micro_batch : 1) / search_case_bound(search, &bare);
-}
-
-enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error) {
-    const struct search_choice *choice = &best->chosen.choice;
-    struct ps_programs *bare = NULL;
-    struct ps_plan *plan = NULL;
-    struct ps_simulation *simulation;
-    enum ps_status status;
-    TRY_OUT(lower_straight(choice->schedule->name, choice->policy->name, best->chosen.workers, choice->micro_batches,
-                           simulate_enough_batches(choice->schedule, best->chosen.workers, choice->micro_batches), false, &bare,
-                           error));
-    TRY_OUT(search_case_plan(search, best, &plan, error));
-    if (!mark_relaxed(search, best, bare, plan)) goto out;
-    TRY_OUT(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
-    take_relaxed(search, plan, simulation, best);
-out:
-    ps_programs_destroy(bare);
-    ps_plan_destroy(plan);
-    return status;
 }

@@ -18,9 +18,9 @@ enum { ROWS_MAX = 100000 };
 /* The options with every list filled in. */
 struct grid {
     struct ps_compare_options lists;
-    const char *
-        *runnable; /* "auto", the partitioners and the planners with schedules of their own, where no methods are named */
-    int workers;   /* of the cluster file, or as the options say */
+    /* "auto", the partitioners and the planners with schedules of their own, where no methods are named. */
+    const char **runnable;
+    int workers; /* of the cluster file, or as the options say */
 };
 
 static enum ps_status check_names(const struct ps_compare_options *lists, struct ps_error *error) {

@@ -1,8 +1,8 @@
 /*
- * Why a plan is not faster. Over a period the busiest worker and the busiest link of its simulation are held against the period:
- * what is busy nearly all of it is the limit. Where neither is, the order of computations leaves gaps: it waits for transfers, fills and
- * drains, or waits along the pipeline, whichever the busiest worker does most. Memory limits where the same method finds a smaller objective without the workers' limits, or where
- * nothing is busy and a worker is full.
+ * Why a plan is not faster. Over a period the busiest worker and the busiest link of its simulation are held against the
+ * period: what is busy nearly all of it is the limit. Where neither is, the order of computations leaves gaps: it waits for
+ * transfers, fills and drains, or waits along the pipeline, whichever the busiest worker does most. Memory limits where the
+ * same method finds a smaller objective without the workers' limits, or where nothing is busy and a worker is full.
  */
 #include <stdio.h>
 
@@ -57,10 +57,7 @@ static void describe_layers(const struct ps_plan *plan, int worker, char *text, 
     int stages = 0, first = 0, last = 0;
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        bool held = false;
-        for (int r = 0; r < stage->forward_count; r++) held = held || stage->forward[r] == worker;
-        for (int r = 0; r < stage->backward_count; r++) held = held || stage->backward[r] == worker;
-        if (!held) continue;
+        if (!plan_stage_is_on(stage, worker)) continue;
         if (stages++ == 0) first = stage->first;
         last = stage->last;
     }

@@ -1,10 +1,10 @@
 /*
- * How large a network fits (BaPipe's Table IV): for every combination of methods and machines the largest value of one option of a
- * built-in network, such as its number of layers, for which there is a plan. Each try is a whole search on costs that are worked out
- * (profile/modelled.h), so that every answer is a plan whose programs were verified, within its workers' memory.
+ * How large a network fits (BaPipe's Table IV): for every combination of methods and machines the largest value of one option
+ * of a built-in network, such as its number of layers, for which there is a plan. Each try is a whole search on costs that are
+ * worked out (profile/modelled.h), so that every answer is a plan whose programs were verified, within its workers' memory.
  *
- * The values that the network accepts lie evenly apart (GNMT-L has only even numbers of layers). From the least on they are doubled
- * until one does not fit, and the rest is bisected.
+ * The values that the network accepts lie evenly apart (GNMT-L has only even numbers of layers). From the least on they are
+ * doubled until one does not fit, and the rest is bisected.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,8 @@
 #include "search/compare.h"
 #include "search/search.h"
 
-/* Values looked through for the first two that are accepted; how many steps from the first are tried; and by when one must fit. */
+/* Values looked through for the first two that are accepted; how many steps from the first are tried; and by when one must
+ * fit. */
 enum { FIRST_MAX = 64, STEPS_MAX = 1 << 13, FIT_MAX = 64 };
 
 struct network {

@@ -1,7 +1,7 @@
 /*
- * Periodic schedules of planners as plans: each computation that starts at time t of its first period, T being the period, stands
- * in its worker's order by t modulo T and works on the micro-batch that entered t / T periods before (the plan's `pattern`).
- * Contiguous stages under 1F1B* need no pattern, only how many micro-batches each holds.
+ * Periodic schedules of planners as plans: each computation that starts at time t of its first period, T being the period,
+ * stands in its worker's order by t modulo T and works on the micro-batch that entered t / T periods before (the plan's
+ * `pattern`). Contiguous stages under 1F1B* need no pattern, only how many micro-batches each holds.
  */
 #include "search/periodic.h"
 

@@ -7,8 +7,8 @@
 
 /* Gives the plan, whose stages are the answer's, its schedule: a pattern, or 1f1b-star. */
 enum ps_status periodic_schedule(const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error);
-/* A pattern for the plan's cut (periodic_cut.c), as many micro-batches under way as keep its busiest worker or link busy. No stage has
- * replicas. A backward takes `update_share` of its stage's update along. PS_NO_PLAN: there is none. */
+/* A pattern for the plan's cut (periodic_cut.c), as many micro-batches under way as keep its busiest worker or link busy. No
+ * stage has replicas. A backward takes `update_share` of its stage's update along. PS_NO_PLAN: there is none. */
 enum ps_status periodic_schedule_cut(const struct ps_profile *profile, const struct ps_cluster *cluster, double update_share,
                                      struct ps_plan *plan, struct ps_error *error);
 /* Makes the operations that compute the plan's pattern. */

@@ -1,16 +1,17 @@
 /*
- * A periodic schedule for a given cut, also of the two directions in different places: the order in which each worker computes, and
- * how many micro-batches are under way, follow from the times of computations and transfers (MadPipe, section 3, turned round: there
- * the cut follows too).
+ * A periodic schedule for a given cut, also of the two directions in different places: the order in which each worker computes,
+ * and how many micro-batches are under way, follow from the times of computations and transfers (MadPipe, section 3, turned
+ * round: there the cut follows too).
  *
- * The computations of a micro-batch are a row, forwards and then backwards. What follows each other there on one worker is a run, in
- * one piece. The runs are placed one after the other, each at the first moment at which all that it needs has arrived and its
- * worker, whose earlier runs come back in every period, is free. The period is the largest load of a worker or link, so the runs of a
- * worker fit into it; where it has more than two, what lies between them may be too short for a run, and there is no answer.
+ * The computations of a micro-batch are a row, forwards and then backwards. What follows each other there on one worker is a
+ * run, in one piece. The runs are placed one after the other, each at the first moment at which all that it needs has arrived
+ * and its worker, whose earlier runs come back in every period, is free. The period is the largest load of a worker or link, so
+ * the runs of a worker fit into it; where it has more than two, what lies between them may be too short for a run, and there is
+ * no answer.
  */
-#include <math.h>
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "search/periodic.h"
 #include "simulate/simulate.h"
 
@@ -29,8 +30,6 @@ struct cut {
     int64_t *run_ns; /* per computation that begins a run: its length; 0 of the others */
     int64_t period_ns;
 };
-
-static int64_t nanoseconds(double seconds) { return llround(1e9 * seconds); }
 
 /* What must come from where before computation `c` can begin: at most two. */
 struct arrival {
@@ -53,7 +52,7 @@ static int list_arrivals(const struct cut *cut, int c, struct arrival arrivals[2
 
 static int64_t transfer_ns(const struct cut *cut, const struct arrival *arrival, int to) {
     int from = cut->computations[arrival->from].worker;
-    return from == to ? 0 : nanoseconds(cluster_transfer_s(cut->cluster, from, to, arrival->bytes));
+    return from == to ? 0 : number_nanoseconds(cluster_transfer_s(cut->cluster, from, to, arrival->bytes));
 }
 
 /* The largest load of a worker, or of a direction between two. */
@@ -147,7 +146,7 @@ static void fill_computations(struct cut *cut, const struct cost_table *costs, d
         double length_s = backward
                               ? cost.time.backward_input_s + cost.time.backward_weight_s + update_share * cost.time.update_s
                               : cost.time.forward_s;
-        *computation = (struct computation){worker, s, backward, nanoseconds(length_s / device->speed), 0};
+        *computation = (struct computation){worker, s, backward, number_nanoseconds(length_s / device->speed), 0};
         if (!backward) cut->costs[s] = cost;
     }
 }

@@ -1,7 +1,7 @@
 /*
  * Plans of the planners (plan/planner.h): stages with replicas, with forward and backward on different workers, several on one
- * worker, or cut along another order than the chain's. Where a plan happens to be a pipeline of stages, with replicas or without, each
- * on workers of its own, it is simulated; the others carry what the method minimised and no more.
+ * worker, or cut along another order than the chain's. Where a plan happens to be a pipeline of stages, with replicas or
+ * without, each on workers of its own, it is simulated; the others carry what the method minimised and no more.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,14 +127,6 @@ static bool can_run(const struct ps_plan *plan) {
     return true;
 }
 
-static bool stage_is_on(const struct plan_stage *stage, int worker) {
-    for (int r = 0; r < stage->forward_count; r++)
-        if (stage->forward[r] == worker) return true;
-    for (int r = 0; r < stage->backward_count; r++)
-        if (stage->backward[r] == worker) return true;
-    return false;
-}
-
 /* PS_NO_PLAN names the worker that is furthest above its limit, with the first of its stages. */
 static enum ps_status check_fits(const struct search *search, const struct ps_plan *plan, struct ps_error *error) {
     int worst = -1, stage = 0;
@@ -146,7 +138,7 @@ static enum ps_status check_fits(const struct search *search, const struct ps_pl
         if (share > most) most = share, worst = w;
     }
     if (worst < 0) return PS_OK;
-    while (stage < plan->stage_count - 1 && !stage_is_on(&plan->stages[stage], worst)) stage++;
+    while (stage < plan->stage_count - 1 && !plan_stage_is_on(&plan->stages[stage], worst)) stage++;
     if (plan->stages[stage].forward_count > 1)
         snprintf(more, sizeof more, " with %d replicas", plan->stages[stage].forward_count);
     return error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d)%s needs %s, but worker %d has %s", stage,
@@ -204,8 +196,8 @@ static bool plan_is_periodic(const struct planner_answer *answer) {
     return answer->pattern_count > 0 || (answer->stage_count > 0 && answer->stages[0].in_flight > 0);
 }
 
-/* 1F1B holds as many micro-batches as there are workers; where transfers take long, or one worker runs a stage's forward and another
- * its backward, more keep them busy. Taken where it is faster and there is memory for it. */
+/* 1F1B holds as many micro-batches as there are workers; where transfers take long, or one worker runs a stage's forward and
+ * another its backward, more keep them busy. Taken where it is faster and there is memory for it. */
 static enum ps_status deepen(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
                              struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan *deeper;
@@ -245,10 +237,9 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
     struct plan_prediction *predicted = &plan->predicted;
     predicted->known = true;
     predicted->objective_s = answer->objective_s;
-    predicted->lower_bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : search_least_period_s(problem);
+    double bound_s = answer->lower_bound_s > 0 ? answer->lower_bound_s : search_least_period_s(problem);
     /* Whole nanoseconds may round down. */
-    if (predicted->lower_bound_s > predicted->objective_s) predicted->lower_bound_s = predicted->objective_s;
-    predicted->gap = predicted->lower_bound_s > 0 ? predicted->objective_s / predicted->lower_bound_s - 1 : 0;
+    search_set_bound(predicted, bound_s < answer->objective_s ? bound_s : answer->objective_s);
     predicted->solve_s = solved_s;
     fill_loads(plan, problem, answer);
     return simulate(search, problem, periodic, plan, error);
@@ -269,7 +260,8 @@ static enum ps_status make_plan(const struct search *search, const struct planne
     return status;
 }
 
-/* Takes what the plan needs too much from what its planner is told of; from all workers alike where it takes them to be alike. */
+/* Takes what the plan needs too much from what its planner is told of; from all workers alike where it takes them to be
+ * alike. */
 static void leave_free(const struct search *search, const struct planner *planner, const struct ps_plan *plan,
                        struct cluster_device *devices) {
     for (int w = 0; w < plan->workers; w++) {

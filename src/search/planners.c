@@ -60,8 +60,9 @@ static enum ps_status try_planner(const struct search *search, const struct plan
     return PS_OK;
 }
 
-/* Stages with replicas under one policy: of at most so many each, with more or less caution, since what is fastest on average need not be in
- * the simulator. Where a plan does not use all the replicas that it may have, it is the best one with fewer, too. */
+/* Stages with replicas under one policy: of at most so many each, with more or less caution, since what is fastest on average
+ * need not be in the simulator. Where a plan does not use all the replicas that it may have, it is the best one with fewer,
+ * too. */
 static enum ps_status try_replicas(const struct search *search, const struct search_size *size, const char *weights,
                                    struct ps_plan **plan, struct ps_error *error) {
     static const double cautions[] = {0, 0.1, 0.25, 0.5, 1};

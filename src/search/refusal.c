@@ -1,6 +1,6 @@
 /*
- * What a refusal says. Exact planners prove that nothing fits without finding out what is too large; the user is told of a layer
- * that no worker can hold, or of the stage that is furthest from fitting where each worker gets one.
+ * What a refusal says. Exact planners prove that nothing fits without finding out what is too large; the user is told of a
+ * layer that no worker can hold, or of the stage that is furthest from fitting where each worker gets one.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
- * Stages with replicas, one choice of their numbers after the other. What a worker holds depends on the replicas of its own stage and of
- * all behind it, and is read off the programs; so each choice is lowered, and then cut exactly with the memory of each worker
- * (plan/replicas.h). Choices are looked at in the order of what they would take with memory enough, and no further than that can
- * be better than what was found.
+ * Stages with replicas, one choice of their numbers after the other. What a worker holds depends on the replicas of its own
+ * stage and of all behind it, and is read off the programs; so each choice is lowered, and then cut exactly with the memory of
+ * each worker (plan/replicas.h). Choices are looked at in the order of what they would take with memory enough, and no further
+ * than that can be better than what was found.
  *
  * Of W workers there are 2^W - 1 choices. Where these are too many, only those with few stages are looked at, those with equal
  * numbers of replicas, and the one without.
@@ -175,7 +175,7 @@ static enum ps_status write_answer(const struct choices *shapes, const struct re
     if (!answer->stages) return error_memory(error, "a plan", (size_t)best->stages * sizeof *answer->stages);
     for (int worker = 0; answer->stage_count < best->stages; answer->stage_count++) {
         int s = answer->stage_count, replicas = shapes->replicas[best->first + s];
-        answer->stages[s] = (struct planned_stage){.first = s > 0 ? shapes->best_last[s - 1] + 1 : 0,
+        answer->stages[s] = (struct planned_stage){.first = partition_first(shapes->best_last, s),
                                                    .last = shapes->best_last[s],
                                                    .forward = worker,
                                                    .backward = worker,
@@ -197,7 +197,7 @@ static enum ps_status refuse(struct choices *shapes, struct ps_error *error) {
     for (int s = 0; s < best->stages; s++)
         for (int r = 0; r < shapes->replicas[best->first + s]; r++, worker++) {
             const struct cluster_device *device = &problem->cluster->devices[worker];
-            int first = s > 0 ? shapes->best_last[s - 1] + 1 : 0;
+            int first = partition_first(shapes->best_last, s);
             struct stage_cost cost = stage_cost(cost_table_on(problem->costs, device->type), first, shapes->best_last[s]);
             struct worker_memory memory = stage_memory(&cost.size, &best->slots[worker], problem->moments);
             int64_t total = worker_memory_total(&memory);

@@ -26,19 +26,19 @@ struct search_choice {
  *     flushing  auto          as given    sync
  *     other     auto          as given    pipeoptim
  *
- * micro_batches 0: the schedule's usual number, and no fewer than the policy needs. PS_USAGE: unknown names, or a combination that
- * contradicts itself.
+ * micro_batches 0: the schedule's usual number, and no fewer than the policy needs. PS_USAGE: unknown names, or a combination
+ * that contradicts itself.
  */
 enum ps_status search_choose(const struct ps_plan_options *options, int workers, struct search_choice *choice,
                              struct ps_error *error);
 
-/* The same options, but with weights `sync` where they leave all open and the network's first and last layer share a parameter: several
- * workers can train it only with a flush. */
+/* The same options, but with weights `sync` where they leave all open and the network's first and last layer share a parameter:
+ * several workers can train it only with a flush. */
 struct ps_plan_options search_tied(const struct ps_plan_options *options, bool tied, int workers);
 
 /*
- * The schedules and policies to be compared; the first is that of search_choose. More than one only where the user wrote "auto",
- * and never of unlike learning unless the weights are his "auto":
+ * The schedules and policies to be compared; the first is that of search_choose. More than one only where the user wrote
+ * "auto", and never of unlike learning unless the weights are his "auto":
  *
  *     schedule        weights
  *     auto            none     schedules without flush, with pipeoptim
@@ -98,6 +98,8 @@ enum ps_status search_case_try(const struct search *search, const struct search_
                                struct ps_error *error);
 /* No plan of the case has a larger throughput, in samples per second. */
 double search_case_bound(const struct search *search, const struct search_case *tried);
+/* The same as the least time for a micro-batch. */
+double search_case_least_s(const struct search *search, const struct search_case *tried);
 /* Lets the stages that fit without recomputation do without. */
 enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error);
 enum ps_status search_case_plan(const struct search *search, const struct search_best *best, struct ps_plan **plan,
@@ -108,8 +110,8 @@ struct partition_problem search_case_problem(const struct search *search, const 
 int search_replicas(const struct search_best *best);
 int search_replica_worker(const struct search_best *best, int stage, int replica);
 
-/* What keeps the plan from being faster: a worker, a link, memory, or the schedule; a few words, into its prediction, which holds all
- * else. `gain_s`: how much smaller its objective would be without limits of memory, where that is known. */
+/* What keeps the plan from being faster: a worker, a link, memory, or the schedule; a few words, into its prediction, which
+ * holds all else. `gain_s`: how much smaller its objective would be without limits of memory, where that is known. */
 void search_explain(const struct search *search, const struct ps_simulation *simulation, double gain_s, struct ps_plan *plan);
 
 /* Ways to cut a mini-batch that the options allow. */
@@ -123,21 +125,23 @@ enum ps_status search_sizes(const struct search *search, struct search_size *siz
 /* Tries the planners whose plans can be run; the fastest takes the place of *plan (NULL: there is none) where it is faster. */
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error);
 
-/* `pipedream` with replicas where its sweeps do not tell workers apart enough: devices of several types, unlike links, limits of memory.
- * Every choice of replicas is lowered for the blocks that its programs need and cut exactly (plan/replicas.h). PS_NO_PLAN names the
- * stage, what it needs and the limit. */
+/* `pipedream` with replicas where its sweeps do not tell workers apart enough: devices of several types, unlike links, limits
+ * of memory. Every choice of replicas is lowered for the blocks that its programs need and cut exactly (plan/replicas.h).
+ * PS_NO_PLAN names the stage, what it needs and the limit. */
 enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct planner_answer *answer, struct ps_error *error);
 
 /* No plan is faster, for a micro-batch. */
 double search_least_period_s(const struct planner_problem *problem);
+/* Sets the lower bound, and the gap between it and the objective, which is known. */
+void search_set_bound(struct plan_prediction *predicted, double bound_s);
 /* A bound that reckoned with a prediction in every update becomes one without. */
 void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan);
 /* A lower bound that the plan's simulated period is below becomes `least_s`. */
 void search_free_beaten_bound(double least_s, struct ps_plan *plan);
 
-/* Where a method only says that nothing fits: the layer that is furthest above every worker's memory, a stage with its worker, or else
- * what all workers would need; with the limit. */
+/* Where a method only says that nothing fits: the layer that is furthest above every worker's memory, a stage with its worker,
+ * or else what all workers would need; with the limit. */
 void search_name_need(const struct planner_problem *problem, struct ps_error *error);
 
 /* The plan of a planner, simulated where that is possible. */

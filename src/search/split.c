@@ -1,7 +1,7 @@
 /*
- * Profiles of networks that are split inside their layers for so many workers (BaPipe's intra-layer partition): the whole network
- * is measured, plan/bapipe_splits.h puts the boundaries into its layers, and the rewritten network is measured in its place. Its
- * name says the splits, so that plans and runs rebuild it.
+ * Profiles of networks that are split inside their layers for so many workers (BaPipe's intra-layer partition): the whole
+ * network is measured, plan/bapipe_splits.h puts the boundaries into its layers, and the rewritten network is measured in its
+ * place. Its name says the splits, so that plans and runs rebuild it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/number.h"
+
 struct pair {
     const struct timeline_event *predicted, *measured;
 };
@@ -145,15 +147,10 @@ static enum ps_status periods(const struct pairs *pairs, const struct timeline *
 
 /* ---------------------------------------------------------------- quantiles */
 
-static int by_value(const void *a, const void *b) {
-    double one = *(const double *)a, other = *(const double *)b;
-    return one < other ? -1 : one > other;
-}
-
 /* Sorts `values`; the least of them that the share `p` does not exceed. */
 static double quantile(double *values, int count, double p) {
     if (count == 0) return 0;
-    qsort(values, (size_t)count, sizeof *values, by_value);
+    qsort(values, (size_t)count, sizeof *values, number_compare);
     int place = (int)ceil(p * count) - 1;
     return values[place < 0 ? 0 : place];
 }

@@ -136,8 +136,8 @@ static void add_route(struct engine *engine, const struct route *route) {
     add_channel(engine, from->worker, to->worker, traffic_bytes(route->traffic, size));
 }
 
-/* What one step of a group's sum carries: an equal share of a stage's block, or of what two stages share. Where those have replicas all
- * of the larger block is taken to go all the way round, which is more than it takes. */
+/* What one step of a group's sum carries: an equal share of a stage's block, or of what two stages share. Where those have
+ * replicas all of the larger block is taken to go all the way round, which is more than it takes. */
 static int64_t step_bytes(const struct engine *engine, const struct sum_group *group) {
     int64_t most = 0;
     for (int s = 0; s < group->stage_count; s++) {

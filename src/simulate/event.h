@@ -1,4 +1,5 @@
-/* Events in order of simulated time: a binary heap of fixed capacity. Events of the same moment leave in the order they came. */
+/* Events in order of simulated time: a binary heap of fixed capacity. Events of the same moment leave in the order they
+ * came. */
 #ifndef PENSTOCK_SIMULATE_EVENT_H
 #define PENSTOCK_SIMULATE_EVENT_H
 

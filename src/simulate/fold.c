@@ -46,8 +46,8 @@ static bool same(struct folded_instruction a, struct folded_instruction b) {
            a.spare == b.spare;
 }
 
-/* Do the blocks of a kind that travel go to its slots in turn, as fold.h has it? *in_turn false: some schedule takes or gives back
- * blocks in another order. */
+/* Do the blocks of a kind that travel go to its slots in turn, as fold.h has it? *in_turn false: some schedule takes or gives
+ * back blocks in another order. */
 static enum ps_status check_turns(const struct ps_programs *programs, bool *in_turn, struct ps_error *error) {
     size_t widest = 1;
     for (int p = 0; p < programs->part_count; p++)

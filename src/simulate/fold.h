@@ -6,7 +6,8 @@
  *
  * Blocks are numbered by micro-batch, in turn through the slots of their kind: they are taken and given back in order of
  * micro-batches, so this waits for the same transfers as the numbers of the allocate pass. What R puts out goes to the block
- * that the stage's next forward will write. Stages with replicas are not folded. Weight slots are left out; the simulator does not look at them.
+ * that the stage's next forward will write. Stages with replicas are not folded. Weight slots are left out; the simulator does
+ * not look at them.
  */
 #ifndef PENSTOCK_SIMULATE_FOLD_H
 #define PENSTOCK_SIMULATE_FOLD_H

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "program/moments.h"
 #include "simulate/advice.h"
 #include "simulate/engine.h"
@@ -54,8 +55,8 @@ static int turn_of(const struct ps_programs *programs) {
     return turn;
 }
 
-/* What the busiest worker computes, or the busiest link carries, in a mini-batch: in the long run no period is shorter. While the
- * pipeline fills, stages that run ahead of others on their worker can hide that for dozens of mini-batches. */
+/* What the busiest worker computes, or the busiest link carries, in a mini-batch: in the long run no period is shorter. While
+ * the pipeline fills, stages that run ahead of others on their worker can hide that for dozens of mini-batches. */
 static double busiest(const struct engine *engine) {
     int64_t most = 0;
     for (int w = 0; w < engine->work->programs->workers; w++)
@@ -92,8 +93,6 @@ static void sum_up(const struct engine *engine, struct ps_simulation_info *info)
     if (info->period_s > 0) info->throughput_samples_per_s = samples / info->period_s;
 }
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* What a worker did, both lanes together where it has two: it waits as long as both do, about. */
 struct account {
     int64_t busy, communication, dependency;
@@ -106,8 +105,8 @@ static struct account account_of(const struct engine *engine, int worker) {
     const struct engine_worker *second = first + 1;
     account.busy += second->busy;
     int64_t idle = engine->end - account.busy;
-    account.communication = smaller(smaller(first->communication, second->communication), idle);
-    account.dependency = smaller(smaller(first->dependency, second->dependency), idle - account.communication);
+    account.communication = number_smaller(number_smaller(first->communication, second->communication), idle);
+    account.dependency = number_smaller(number_smaller(first->dependency, second->dependency), idle - account.communication);
     return account;
 }
 
@@ -115,7 +114,7 @@ static struct account account_of(const struct engine *engine, int worker) {
 static void attribute(const struct engine *engine, int index, int64_t most_busy, struct ps_simulation_worker *result) {
     struct account worker = account_of(engine, index);
     int64_t waiting = engine->end - worker.busy - worker.communication;
-    int64_t imbalance = smaller(most_busy - worker.busy, waiting);
+    int64_t imbalance = number_smaller(most_busy - worker.busy, waiting);
     int64_t dependency = worker.dependency > imbalance ? worker.dependency - imbalance : 0;
     result->busy_s = engine_seconds(engine, worker.busy);
     result->idle_communication_s = engine_seconds(engine, worker.communication);
@@ -229,9 +228,8 @@ static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowe
     return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
 }
 
-/* What a stage costs on a worker's type of device. */
-static struct stage_cost cost_on(const struct ps_plan *plan, const struct cost_table *table, const struct ps_cluster *cluster,
-                                 int stage, int worker) {
+struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct cost_table *table,
+                                      const struct ps_cluster *cluster, int stage, int worker) {
     return stage_cost(cost_table_on(table, cluster->devices[worker].type), plan->stages[stage].first, plan->stages[stage].last);
 }
 
@@ -242,7 +240,7 @@ static enum ps_status cost_parts(const struct ps_plan *plan, const struct cost_t
     *out = calloc((size_t)programs->part_count, sizeof **out);
     if (!*out) return error_memory(error, "costs of parts", (size_t)programs->part_count * sizeof **out);
     for (int p = 0; p < programs->part_count; p++)
-        (*out)[p] = cost_on(plan, table, cluster, programs->parts[p].stage, programs->parts[p].worker);
+        (*out)[p] = simulate_stage_cost(plan, table, cluster, programs->parts[p].stage, programs->parts[p].worker);
     return PS_OK;
 }
 
@@ -256,7 +254,8 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     TRY(plan_moments(plan, &work.moments, error));
     struct stage_cost *costs = calloc((size_t)plan->stage_count, sizeof *costs);
     if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
-    for (int s = 0; s < plan->stage_count; s++) costs[s] = cost_on(plan, table, cluster, s, plan->stages[s].forward[0]);
+    for (int s = 0; s < plan->stage_count; s++)
+        costs[s] = simulate_stage_cost(plan, table, cluster, s, plan->stages[s].forward[0]);
     work.costs = costs;
     struct ps_simulation *made = NULL;
     struct stage_cost *part_costs;

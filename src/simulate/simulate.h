@@ -17,13 +17,13 @@
  * computation. The receiver waits for the whole block: it does not begin with the first part.
  *
  * Schedules may say that their devices stream, whatever the cluster says, and that they run forwards beside backwards (BaPipe's
- * FBP; simulate/lanes.c). Such a worker has two lanes that share it; what is said here of a worker that waits is then said of the
- * lanes, and the worker waits as long as both do.
+ * FBP; simulate/lanes.c). Such a worker has two lanes that share it; what is said here of a worker that waits is then said of
+ * the lanes, and the worker waits as long as both do.
  *
- * REDUCE only starts too. The sum over a stage's replicas begins when all have come and the links of the ring, from each to the next,
- * have done with those before it. Of r replicas it takes 2 (r - 1) steps of latency + bytes / r / bandwidth on the slowest of the links
- * (channels of the ring that share a link take turns in each step), and settles all their gradients at its end. Where there are no links,
- * workers share a memory: it takes r times sum_s from when the last has come.
+ * REDUCE only starts too. The sum over a stage's replicas begins when all have come and the links of the ring, from each to the
+ * next, have done with those before it. Of r replicas it takes 2 (r - 1) steps of latency + bytes / r / bandwidth on the
+ * slowest of the links (channels of the ring that share a link take turns in each step), and settles all their gradients at its
+ * end. Where there are no links, workers share a memory: it takes r times sum_s from when the last has come.
  *
  * Without overlap (cluster.overlap false) transfers take the workers' own time: the sender is held up at its SEND, whether or
  * not the other end has come, and the receiver as long when it first needs the block, from the later of its own time and the
@@ -97,10 +97,14 @@ struct simulation_work {
  * the verifier then) come to a standstill. */
 enum ps_status simulate_programs(const struct simulation_work *work, struct ps_simulation **simulation, struct ps_error *error);
 
-/* The costs that a plan's layers are numbered by: the profile's, or where the plan has an order of its own those of the profile's
- * graph in it, in `reordered` (NULL otherwise; the caller frees it). PS_USAGE where there is no such order. */
+/* The costs that a plan's layers are numbered by: the profile's, or where the plan has an order of its own those of the
+ * profile's graph in it, in `reordered` (NULL otherwise; the caller frees it). PS_USAGE where there is no such order. */
 enum ps_status simulate_costs(const struct ps_plan *plan, const struct ps_profile *profile, const struct cost_table **table,
                               struct ps_profile **reordered, struct ps_error *error);
+
+/* What a stage of the plan costs on a worker's type of device. */
+struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct cost_table *table,
+                                      const struct ps_cluster *cluster, int stage, int worker);
 
 /* Mini-batches after which the figures of a steady state are known. */
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches);

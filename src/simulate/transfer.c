@@ -3,6 +3,7 @@
  */
 #include <assert.h>
 
+#include "base/number.h"
 #include "simulate/engine.h"
 
 enum side { SENDER, RECEIVER };
@@ -101,8 +102,6 @@ static void record_sum(struct engine *engine, const struct instruction *instruct
     };
 }
 
-static int64_t latest(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static void keep_busy(struct engine *engine, struct engine_channel *channel, int64_t duration) {
     channel->busy += duration;
     engine->channels[channel->link].link_busy += duration;
@@ -124,9 +123,9 @@ static void carry(struct engine *engine, int sender_index, int receiver_index) {
     }
     int64_t *done = &engine->link_free[channel->link];
     int64_t start = engine->now;
-    if (engine->streaming) start = latest(sender->begun, receiver->posted);
-    start = latest(start, *done);
-    *done = latest(start + channel->duration, engine->now);
+    if (engine->streaming) start = number_larger(sender->begun, receiver->posted);
+    start = number_larger(start, *done);
+    *done = number_larger(start + channel->duration, engine->now);
     record(engine, sender, receiver, start, *done);
     if (*done > engine->now)
         event_push(&engine->heap, *done, engine->worker_count + receiver_index);
@@ -189,8 +188,7 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         if (instruction->block[kind] != NO_SLOT)
             duration += move(engine, worker, instruction, (enum block_kind)kind, instruction->block[kind]);
-    if (instruction->op == OP_SW || instruction->op == OP_RW)
-        duration = move(engine, worker, instruction, BLOCK_WEIGHTS, instruction->slot);
+    if (instruction_moves_weights(instruction)) duration = move(engine, worker, instruction, BLOCK_WEIGHTS, instruction->slot);
     bool sends = opcode_table[instruction->op].action == ACTION_SEND;
     if (sends && !engine->work->cluster->overlap) occupy(engine, worker, duration);
     return PS_OK;
@@ -216,7 +214,7 @@ static void add_up(struct engine *engine, const struct sum_group *group, const s
     struct engine_ring *ring = &engine->rings[group->number];
     int64_t start = engine->now;
     for (int p = 0; p < group->size && !ring->in_place; p++)
-        start = latest(start, engine->link_free[engine->channels[ring->channel + p].link]);
+        start = number_larger(start, engine->link_free[engine->channels[ring->channel + p].link]);
     for (int p = 0; p < group->size; p++) {
         struct engine_channel *channel = &engine->channels[ring->channel + p];
         if (!ring->in_place) {

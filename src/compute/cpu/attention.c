@@ -3,9 +3,9 @@
  * samples and heads in one call, on queries, keys and values where they lie: heads are strides. Softmax and its derivative are
  * rows of own loops between them.
  *
- * Inner: the weights p (N, heads, Tq, Tk). Workspace: as much for the scores' gradients, with dropout as much again for the dropped
- * weights d, and behind them oneDNN's. Since d dp' = p dp where dp is dp' dropped in the same way, the scores' gradients need no
- * random numbers of their own: ds = d dp' - p sum(d dp').
+ * Inner: the weights p (N, heads, Tq, Tk). Workspace: as much for the scores' gradients, with dropout as much again for the
+ * dropped weights d, and behind them oneDNN's. Since d dp' = p dp where dp is dp' dropped in the same way, the scores'
+ * gradients need no random numbers of their own: ds = d dp' - p sum(d dp').
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
- * Batch normalisation (Ioffe and Szegedy, 2015), in own loops: oneDNN's are slow on images with the channels last. An activation
- * is a matrix of R = N H W rows (N for vectors) and C columns; all vectors below have C elements, and all loops run along C.
+ * Batch normalisation (Ioffe and Szegedy, 2015), in own loops: oneDNN's are slow on images with the channels last. An
+ * activation is a matrix of R = N H W rows (N for vectors) and C columns; all vectors below have C elements, and all loops run
+ * along C.
  *
  *     y = (x - mean) inverse gamma + beta,   inverse = 1 / sqrt(variance + epsilon)
  *     dgamma = inverse sum dy (x - mean),  dbeta = sum dy

@@ -1,4 +1,5 @@
-/* Values side by side: row by row (a pixel, or a sample of vectors) the channels of each input after those of the one before. */
+/* Values side by side: row by row (a pixel, or a sample of vectors) the channels of each input after those of the one
+ * before. */
 #include <string.h>
 
 #include "compute/cpu/cpu.h"

@@ -2,10 +2,10 @@
  * Convolution by oneDNN. x (N, H, W, C), weights (O, C / groups, kernel_h, kernel_w) in blocks, y (N, OH, OW, O).
  *
  * Which layout. The weights live in the one that the gradient of the weights is made in, so that gradients need no reordering,
- * and the forward is made for it. (Asked for its favourite, the forward of oneDNN 2.6 would take another one with AVX-512: up to
- * a tenth faster on large images, two to four times slower on small ones.) The gradient of the input likes the blocks the other
- * way round: the weights are reordered into the workspace at each call, which is under one percent of a VGG-16's step. There too
- * small images are kept from oneDNN's favourite (of 3.x).
+ * and the forward is made for it. (Asked for its favourite, the forward of oneDNN 2.6 would take another one with AVX-512: up
+ * to a tenth faster on large images, two to four times slower on small ones.) The gradient of the input likes the blocks the
+ * other way round: the weights are reordered into the workspace at each call, which is under one percent of a VGG-16's step.
+ * There too small images are kept from oneDNN's favourite (of 3.x).
  */
 #include <stdlib.h>
 #include <string.h>

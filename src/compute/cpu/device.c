@@ -107,10 +107,10 @@ static enum ps_status open_device(const struct device_options *options, struct d
 }
 
 /*
- * oneDNN's plain products ask for aligned memory in each call and give it back. glibc before 2.38 cuts that out of a larger piece and puts
- * what is left at both ends into a cache of small pieces that each thread has, from where it never joins its neighbours: the next call
- * finds no piece that is large enough, and takes more, up to some 10 MiB that no plan counts (bench/memory.sh). Such a cache holds a few
- * pieces of each size. So it is filled beforehand; elsewhere that does no harm.
+ * oneDNN's plain products ask for aligned memory in each call and give it back. glibc before 2.38 cuts that out of a larger
+ * piece and puts what is left at both ends into a cache of small pieces that each thread has, from where it never joins its
+ * neighbours: the next call finds no piece that is large enough, and takes more, up to some 10 MiB that no plan counts
+ * (bench/memory.sh). Such a cache holds a few pieces of each size. So it is filled beforehand; elsewhere that does no harm.
  */
 static void fill_small_pieces(void) {
     enum { LEAST = 24, MOST = 400, STEP = 16, OF_EACH = 14 };

@@ -1,5 +1,6 @@
 /*
- * oneDNN's C interface, made small. What differs between its generations 2 and 3 stands in dnnl_2.h and is seen by dnnl.c alone.
+ * oneDNN's C interface, made small. What differs between its generations 2 and 3 stands in dnnl_2.h and is seen by dnnl.c
+ * alone.
  *
  * Making a kernel goes through a `draft`: it owns what is needed only for the making, and remembers the first call that failed,
  * so that the code reads as a list of what is wanted and is checked once at the end. Running goes through `struct primitive`:
@@ -66,9 +67,10 @@ enum ps_status draft_finish(struct draft *draft, struct ps_error *error);
 const struct layout *draft_layout(struct draft *draft, int rank, const int64_t *dims, dnnl_format_tag_t tag);
 /* Any steps from one element to the next, by dimension. */
 const struct layout *draft_layout_strided(struct draft *draft, int rank, const int64_t *dims, const int64_t *strides);
-/* Of weights, features x columns, that many rows of x (rows x columns) are multiplied with: plain rows from PLAIN_ROWS on, below that
- * as oneDNN likes. With many rows its blocked kernels turn the same parts of x and dy over again and again, and take up to three
- * times as long for the weights' gradient as a plain product; with few, a plain product orders the weights anew in every call. */
+/* Of weights, features x columns, that many rows of x (rows x columns) are multiplied with: plain rows from PLAIN_ROWS on,
+ * below that as oneDNN likes. With many rows its blocked kernels turn the same parts of x and dy over again and again, and take
+ * up to three times as long for the weights' gradient as a plain product; with few, a plain product orders the weights anew in
+ * every call. */
 const struct layout *draft_layout_weights(struct draft *draft, int64_t rows, int64_t features, int64_t columns);
 /* That of an argument (DNNL_ARG_...) of a planned primitive. */
 const struct layout *draft_layout_of(struct draft *draft, const_dnnl_primitive_desc_t plan, int argument);

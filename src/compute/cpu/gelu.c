@@ -1,6 +1,6 @@
 /*
- * GELU, see compute/reference/gelu.c. The error function is formula 7.1.26 of Abramowitz and Stegun (1964), whose error is below
- * 1.5e-7; its exponential is also the density that the backward needs.
+ * GELU, see compute/reference/gelu.c. The error function is formula 7.1.26 of Abramowitz and Stegun (1964), whose error is
+ * below 1.5e-7; its exponential is also the density that the backward needs.
  */
 #include "base/vector.h"
 #include "compute/cpu/activation.h"

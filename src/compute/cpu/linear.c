@@ -3,13 +3,13 @@
  * positions too.
  *
  * The layout of the weights is that of draft_layout_weights, and both backward parts are made for it; weights that are an
- * embedding's, too, lie in rows as they do there, so that the two can be added up. Where x was flattened from an
- * image, memory holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are
- * those of the memory's order, and import and export change the order.
+ * embedding's, too, lie in rows as they do there, so that the two can be added up. Where x was flattened from an image, memory
+ * holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are those of
+ * the memory's order, and import and export change the order.
  *
- * oneDNN's plain product orders a part of the weights anew for itself, of all features at once, in memory that nobody gave it: 4 MiB for
- * 4,000 of them, 15 MiB at most, on each thread, which no plan counts. With many features the forward therefore takes PIECE of them after
- * another, in about the same time.
+ * oneDNN's plain product orders a part of the weights anew for itself, of all features at once, in memory that nobody gave it:
+ * 4 MiB for 4,000 of them, 15 MiB at most, on each thread, which no plan counts. With many features the forward therefore takes
+ * PIECE of them after another, in about the same time.
  */
 #include <dnnl_debug.h>
 #include <stdlib.h>

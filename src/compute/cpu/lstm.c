@@ -6,8 +6,12 @@
  * forward, backward to the input and backward to the weights come apart and nothing is computed twice: oneDNN's own LSTM
  * computes all of the backward in one call. Going through time backwards is what both halves share (backward_shared).
  *
- * Inner: gates after their activation (N, T, 4H), cells (N, T, H). Workspace: gradients before the activation (N, T, 4H), the
- * outputs of the positions before (N, T, H), and what a step needs: rows of gates (N, 4H), state (N, H), cells (N, H).
+ * Inside, positions come first, so that what a step reads and writes lies together: with samples first its N rows are T rows
+ * apart, which costs more than turning input and output does (single_worker residual_lstm,seq=100 32: 191 against 155 ms).
+ *
+ * Inner: gates after their activation (T, N, 4H), cells (T, N, H). Workspace: gradients before the activation (T, N, 4H), one
+ * of the input, its gradient and the outputs of the positions before, turned (T, N, D or H), and what a step needs: the state's
+ * part of the gates (N, 4H), state (N, H), cells (N, H).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +28,7 @@ struct lstm {
     bool padded;                     /* the tokens are an input */
     struct layout plain[2], own[2];  /* of weight_ih and weight_hh: rows; the kernels' */
     struct primitive input, step, step_back, input_back, weights[2];
-    int64_t before, rows, state, cells, scratch; /* where the parts of the workspace begin, in floats; the first: 0 */
+    int64_t turned, rows, state, cells, scratch; /* where the parts of the workspace begin, in floats; the first: 0 */
 };
 
 static void destroy(struct kernel *kernel) {
@@ -84,10 +88,11 @@ static void make_step(struct draft *draft, struct lstm *lstm, int64_t samples, i
 }
 
 static void plan_memory(struct lstm *lstm) {
-    int64_t samples = lstm->kernel.samples, hidden = lstm->hidden, all = samples * lstm->steps * hidden;
-    lstm->kernel.inner_bytes = 5 * all * (int64_t)sizeof(float);
-    int64_t used = 0, parts[] = {4 * all, all, 4 * samples * hidden, samples * hidden, samples * hidden};
-    int64_t *starts[] = {&lstm->before, &lstm->rows, &lstm->state, &lstm->cells, &lstm->scratch};
+    int64_t samples = lstm->kernel.samples, hidden = lstm->hidden, rows = samples * lstm->steps;
+    int64_t widest = hidden > lstm->features ? hidden : lstm->features;
+    lstm->kernel.inner_bytes = 5 * rows * hidden * (int64_t)sizeof(float);
+    int64_t used = 0, parts[] = {4 * rows * hidden, rows * widest, 4 * samples * hidden, samples * hidden, samples * hidden};
+    int64_t *starts[] = {&lstm->turned, &lstm->rows, &lstm->state, &lstm->cells, &lstm->scratch};
     for (int i = 0; i < 5; i++) {
         used += (parts[i] + 15) / 16 * 16;
         *starts[i] = used;
@@ -132,6 +137,58 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     return status;
 }
 
+/* ------------------------------------------------------------------ turning */
+
+struct turn {
+    const float *from;
+    float *to;
+    int64_t samples, steps;
+    size_t features;
+    int shift; /* from which position, counted from that which it goes to */
+};
+
+/* (N, T, F) to (T, N, F); 0 where `shift` leads out of the sequence. */
+static void positions_first(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct turn *turn = context;
+    size_t bytes = turn->features * sizeof(float);
+    for (int64_t t = (int64_t)first; t < (int64_t)end; t++) {
+        int64_t from = t + turn->shift;
+        float *to = turn->to + (size_t)(t * turn->samples) * turn->features;
+        if (from < 0 || from >= turn->steps) {
+            memset(to, 0, (size_t)turn->samples * bytes);
+            continue;
+        }
+        for (int64_t n = 0; n < turn->samples; n++, to += turn->features) {
+            memcpy(to, turn->from + (size_t)(n * turn->steps + from) * turn->features, bytes);
+        }
+    }
+}
+
+/* (T, N, F) to (N, T, F). */
+static void samples_first(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct turn *turn = context;
+    for (size_t n = first; n < end; n++) {
+        float *to = turn->to + n * (size_t)turn->steps * turn->features;
+        for (int64_t t = 0; t < turn->steps; t++, to += turn->features) {
+            memcpy(to, turn->from + ((size_t)(t * turn->samples) + n) * turn->features, turn->features * sizeof(float));
+        }
+    }
+}
+
+static struct turn turn_of(const struct lstm *lstm, const float *from, float *to, int64_t features) {
+    return (struct turn){from, to, lstm->kernel.samples, lstm->steps, (size_t)features, 0};
+}
+
+/* `values` with positions first, in the workspace; of the neighbour that comes before in time, if `before`. */
+static const float *turned(const struct lstm *lstm, float *workspace, const float *values, int64_t features, bool before) {
+    struct turn turn = turn_of(lstm, values, workspace + lstm->turned, features);
+    if (before) turn.shift = lstm->node->attributes.reverse ? 1 : -1;
+    cpu_parallel(&lstm->device->device, (size_t)lstm->steps, 1, positions_first, &turn);
+    return turn.to;
+}
+
 /* ------------------------------------------------------------------- a step */
 
 /* All that the loops over one step's samples touch. */
@@ -142,11 +199,30 @@ struct step {
     float *workspace;
 };
 
-static bool is_padding(const struct step *step, int64_t row) { return step->lstm->padded && step->call->input[1][row] == 0; }
+/* Of the step's sample n: its place among the inputs, whose samples come first. */
+static size_t outer_row(const struct step *step, size_t n) { return n * (size_t)step->lstm->steps + (size_t)step->position; }
 
-static float *cells_of(const struct step *step, int64_t row) {
+static size_t inner_row(const struct lstm *lstm, int64_t position, size_t n) {
+    return (size_t)(position * lstm->kernel.samples) + n;
+}
+
+static bool is_padding(const struct step *step, size_t n) {
+    return step->lstm->padded && step->call->input[1][outer_row(step, n)] == 0;
+}
+
+static float *gates_of(const struct step *step, size_t n) {
+    return step->call->inner + inner_row(step->lstm, step->position, n) * 4 * (size_t)step->lstm->hidden;
+}
+
+static float *cells_of(const struct step *step, int64_t position, size_t n) {
     const struct lstm *lstm = step->lstm;
-    return step->call->inner + (4 * lstm->kernel.samples * lstm->steps + row) * lstm->hidden;
+    size_t gates = 4 * (size_t)(lstm->kernel.samples * lstm->steps);
+    return step->call->inner + (gates + inner_row(lstm, position, n)) * (size_t)lstm->hidden;
+}
+
+/* Where the gradients before the step's activations begin, (N, 4H). */
+static float *gradients_of(const struct step *step) {
+    return step->workspace + inner_row(step->lstm, step->position, 0) * 4 * (size_t)step->lstm->hidden;
 }
 
 /* `gates` (4H) come in as the input's part, `state_part` as that of the state. */
@@ -171,10 +247,9 @@ static void forward_samples(const void *context, int part, size_t first, size_t 
     const struct lstm *lstm = step->lstm;
     size_t hidden = (size_t)lstm->hidden;
     for (size_t n = first; n < end; n++) {
-        int64_t row = (int64_t)n * lstm->steps + step->position;
-        float *gates = step->call->inner + (size_t)row * 4 * hidden, *cells = cells_of(step, row);
-        float *output = step->call->output + (size_t)row * hidden, *state = step->workspace + lstm->state + n * hidden;
-        if (is_padding(step, row)) {
+        float *gates = gates_of(step, n), *cells = cells_of(step, step->position, n);
+        float *output = step->call->output + outer_row(step, n) * hidden, *state = step->workspace + lstm->state + n * hidden;
+        if (is_padding(step, n)) {
             memset(gates, 0, 4 * hidden * sizeof(float));
             memset(cells, 0, hidden * sizeof(float));
             memset(output, 0, hidden * sizeof(float));
@@ -182,7 +257,7 @@ static void forward_samples(const void *context, int part, size_t first, size_t 
             continue;
         }
         const float *zero = step->workspace + lstm->cells + n * hidden;
-        const float *before = step->neighbour >= 0 ? cells_of(step, row - step->position + step->neighbour) : zero;
+        const float *before = step->neighbour >= 0 ? cells_of(step, step->neighbour, n) : zero;
         forward_loop(hidden, gates, step->workspace + lstm->rows + n * 4 * hidden, step->call->weights[3], before, cells,
                      output, state);
     }
@@ -209,7 +284,7 @@ static void keep_state(const struct lstm *lstm, const struct kernel_call *call) 
     size_t hidden = (size_t)lstm->hidden, bytes = hidden * sizeof(float);
     for (size_t n = 0; n < (size_t)lstm->kernel.samples; n++) {
         memcpy(call->state + 2 * n * hidden, last.workspace + lstm->state + n * hidden, bytes);
-        memcpy(call->state + (2 * n + 1) * hidden, cells_of(&last, (int64_t)n * lstm->steps + last.position), bytes);
+        memcpy(call->state + (2 * n + 1) * hidden, cells_of(&last, last.position, n), bytes);
     }
 }
 
@@ -218,7 +293,8 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     float *workspace = call->workspace;
     size_t state = (size_t)(kernel->samples * lstm->hidden) * sizeof(float);
     void *scratch = workspace + lstm->scratch;
-    const void *input[] = {call->input[0], call->weights[0], call->inner, call->weights[2]};
+    const float *x = turned(lstm, workspace, call->input[0], lstm->features, false);
+    const void *input[] = {x, call->weights[0], call->inner, call->weights[2]};
     TRY(primitive_run(&lstm->input, lstm->device, input, scratch, error));
     memset(workspace + lstm->rows, 0, 4 * state);
     memset(workspace + lstm->cells, 0, state);
@@ -235,18 +311,18 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
 
 /* ---------------------------------------------------------------- backward */
 
-/* `dh` comes from the step after in time, `dc` too and goes on to the one before; `rows` is a copy of `d` for the product. */
+/* `dh` comes from the step after in time, `dc` too and goes on to the one before. */
 VECTOR_CLONES static void backward_loop(size_t hidden, const float *restrict gates, const float *restrict cells,
                                         const float *restrict before, const float *restrict dy, const float *restrict dh,
-                                        float *restrict dc, float *restrict d, float *restrict rows) {
+                                        float *restrict dc, float *restrict d) {
     for (size_t h = 0; h < hidden; h++) {
         float i = gates[h], f = gates[hidden + h], g = gates[2 * hidden + h], o = gates[3 * hidden + h];
         float c = activation_tanh(cells[h]), into = dy[h] + dh[h];
         float cell = dc[h] + into * o * (1 - c * c);
-        float di = cell * g * i * (1 - i), df = cell * before[h] * f * (1 - f);
-        float dg = cell * i * (1 - g * g), go = into * c * o * (1 - o);
-        d[h] = di, d[hidden + h] = df, d[2 * hidden + h] = dg, d[3 * hidden + h] = go;
-        rows[h] = di, rows[hidden + h] = df, rows[2 * hidden + h] = dg, rows[3 * hidden + h] = go;
+        d[h] = cell * g * i * (1 - i);
+        d[hidden + h] = cell * before[h] * f * (1 - f);
+        d[2 * hidden + h] = cell * i * (1 - g * g);
+        d[3 * hidden + h] = into * c * o * (1 - o);
         dc[h] = cell * f;
     }
 }
@@ -256,38 +332,33 @@ static void backward_samples(const void *context, int part, size_t first, size_t
     const struct step *step = context;
     const struct lstm *lstm = step->lstm;
     size_t hidden = (size_t)lstm->hidden;
+    const float *zero =
+        step->workspace + lstm->rows; /* the cells before the first step: the forward's rows are of no use here */
     for (size_t n = first; n < end; n++) {
-        int64_t row = (int64_t)n * lstm->steps + step->position, origin = row - step->position;
-        float *d = step->workspace + (size_t)row * 4 * hidden, *rows = step->workspace + lstm->rows + n * 4 * hidden;
-        float *dc = step->workspace + lstm->cells + n * hidden;
-        float *before = step->workspace + lstm->before + (size_t)row * hidden; /* the output before: for weight_hh */
-        if (step->neighbour >= 0)
-            memcpy(before, step->call->output + (size_t)(origin + step->neighbour) * hidden, hidden * sizeof(float));
-        else
-            memset(before, 0, hidden * sizeof(float));
-        if (is_padding(step, row)) {
+        float *d = gradients_of(step) + n * 4 * hidden, *dc = step->workspace + lstm->cells + n * hidden;
+        if (is_padding(step, n)) {
             memset(d, 0, 4 * hidden * sizeof(float));
-            memset(rows, 0, 4 * hidden * sizeof(float));
             memset(dc, 0, hidden * sizeof(float));
             continue;
         }
-        const float *cells = step->neighbour >= 0 ? cells_of(step, origin + step->neighbour) : before;
-        backward_loop(hidden, step->call->inner + (size_t)row * 4 * hidden, cells_of(step, row), cells,
-                      step->call->output_gradient + (size_t)row * hidden, step->workspace + lstm->state + n * hidden, dc, d,
-                      rows);
+        const float *before = step->neighbour >= 0 ? cells_of(step, step->neighbour, n) : zero;
+        const float *dy = step->call->output_gradient + outer_row(step, n) * hidden;
+        backward_loop(hidden, gates_of(step, n), cells_of(step, step->position, n), before, dy,
+                      step->workspace + lstm->state + n * hidden, dc, d);
     }
 }
 
 static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace;
-    size_t state = (size_t)(kernel->samples * lstm->hidden) * sizeof(float);
+    size_t hidden = (size_t)lstm->hidden * sizeof(float), state = (size_t)kernel->samples * hidden;
     memset(workspace + lstm->state, 0, state);
     memset(workspace + lstm->cells, 0, state);
+    memset(workspace + lstm->rows, 0, hidden);
     for (int64_t k = lstm->steps - 1; k >= 0; k--) {
         struct step step = step_of(lstm, call, k);
         cpu_parallel(&lstm->device->device, (size_t)kernel->samples, 1, backward_samples, &step);
-        const void *rows[] = {workspace + lstm->rows, call->weights[1], workspace + lstm->state};
+        const void *rows[] = {gradients_of(&step), call->weights[1], workspace + lstm->state};
         if (k > 0) TRY(primitive_run(&lstm->step_back, lstm->device, rows, workspace + lstm->scratch, error));
     }
     return PS_OK;
@@ -296,20 +367,25 @@ static enum ps_status backward_shared(struct kernel *kernel, const struct kernel
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace;
-    const void *addresses[] = {workspace, call->weights[0], call->input_gradient[0]};
     if (call->input_gradient[1] != NULL) {
         memset(call->input_gradient[1], 0, (size_t)(kernel->samples * lstm->steps) * sizeof(float));
     }
     if (call->input_gradient[0] == NULL) return PS_OK;
-    return primitive_run(&lstm->input_back, lstm->device, addresses, workspace + lstm->scratch, error);
+    const void *addresses[] = {workspace, call->weights[0], workspace + lstm->turned};
+    TRY(primitive_run(&lstm->input_back, lstm->device, addresses, workspace + lstm->scratch, error));
+    struct turn turn = turn_of(lstm, workspace + lstm->turned, call->input_gradient[0], lstm->features);
+    cpu_parallel(&lstm->device->device, (size_t)kernel->samples, 1, samples_first, &turn);
+    return PS_OK;
 }
 
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace, *scratch = workspace + lstm->scratch;
-    const void *input[] = {call->input[0], workspace, call->gradients[0], call->gradients[2]};
-    const void *state[] = {workspace + lstm->before, workspace, call->gradients[1]};
+    const float *x = turned(lstm, workspace, call->input[0], lstm->features, false);
+    const void *input[] = {x, workspace, call->gradients[0], call->gradients[2]};
     TRY(primitive_run(&lstm->weights[0], lstm->device, input, scratch, error));
+    const float *before = turned(lstm, workspace, call->output, lstm->hidden, true);
+    const void *state[] = {before, workspace, call->gradients[1]};
     TRY(primitive_run(&lstm->weights[1], lstm->device, state, scratch, error));
     memcpy(call->gradients[3], call->gradients[2], (size_t)kernel->parameter_bytes[3]);
     return PS_OK;

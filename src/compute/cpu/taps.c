@@ -2,8 +2,8 @@
  * Gradient of a convolution's weights one position of the kernel (a tap) at a time.
  *
  * oneDNN's own gradient of the weights goes through the images one by one and writes all weights for each: on small images with
- * many channels (4 x 4, 2 x 2 at the end of a VGG) that traffic is all it does. Here each tap (kh, kw) is one matrix product over
- * all images at once,
+ * many channels (4 x 4, 2 x 2 at the end of a VGG) that traffic is all it does. Here each tap (kh, kw) is one matrix product
+ * over all images at once,
  *
  *     dW[kh, kw] (C, O) = X' (C, K) dY' (K, O),   K = samples x rows x columns where the tap meets the image,
  *

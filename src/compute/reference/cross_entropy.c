@@ -1,7 +1,7 @@
 /*
- * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); of a sequence N counts its positions too. With
- * label smoothing s the target t is (1 - s) at the label plus s / D everywhere, in training; evaluation takes the label alone. A
- * label of -1 is not counted.
+ * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); of a sequence N counts its positions too.
+ * With label smoothing s the target t is (1 - s) at the label plus s / D everywhere, in training; evaluation takes the label
+ * alone. A label of -1 is not counted.
  *
  *     loss of a label = - sum over d of t_d log y_d,   dx = (y - t) * gradient_scale
  */

@@ -1,7 +1,7 @@
 /*
  * BERT (Devlin, Chang, Lee and Toutanova, "BERT: pre-training of deep bidirectional transformers for language understanding",
- * 2019) for masked language modelling, 48 layers deep as pipelines train it: twice BERT-large. Names, initial values and epsilons
- * are those of Hugging Face's BertForMaskedLM; layers=24 is BERT-large, layers=12,width=768,heads=12 BERT-base.
+ * 2019) for masked language modelling, 48 layers deep as pipelines train it: twice BERT-large. Names, initial values and
+ * epsilons are those of Hugging Face's BertForMaskedLM; layers=24 is BERT-large, layers=12,width=768,heads=12 BERT-base.
  *
  *     x = norm(word[token] + position[position] + type[0])                                   dropout
  *     layers times:  x = norm(x + dense(attention(query x, key x, value x)))                 dropout
@@ -9,8 +9,8 @@
  *     decoder(norm(gelu(dense x)))
  *
  * Padding (token 0) is not looked at. With tied=1 the decoder's weights are the word embedding's, and the parameters those of
- * BertForMaskedLM, 637,483,834 at 48 layers. Otherwise it has weights of its own, as with tie_word_embeddings=False, and there are
- * vocabulary x width more, 668,738,362 in all: in a pipeline the embedding and the head are on different workers.
+ * BertForMaskedLM, 637,483,834 at 48 layers. Otherwise it has weights of its own, as with tie_word_embeddings=False, and there
+ * are vocabulary x width more, 668,738,362 in all: in a pipeline the embedding and the head are on different workers.
  */
 #include <stdio.h>
 

@@ -1,7 +1,8 @@
 /*
  * GPT-2 (Radford, Wu, Child, Luan, Amodei and Sutskever, "Language models are unsupervised multitask learners", 2019): a
- * transformer's decoder with the normalisations before each half of a block. Names and initial values are those of Hugging Face's
- * GPT2LMHeadModel (whose Conv1D layers keep their weights transposed). Its small form is the default: 12 layers of 768 features.
+ * transformer's decoder with the normalisations before each half of a block. Names and initial values are those of Hugging
+ * Face's GPT2LMHeadModel (whose Conv1D layers keep their weights transposed). Its small form is the default: 12 layers of 768
+ * features.
  *
  *     x = wte[token] + wpe[position]                                                         dropout
  *     layers times:  x = x + c_proj(attention(c_attn(ln_1 x), causal))                       dropout

@@ -1,7 +1,7 @@
 /* All networks. A new one is a file beside this one and a line here. */
 #include "graph/model.h"
 
-extern const struct model model_lenet5, model_alexnet, model_vgg16, model_resnet, model_vgg19, model_resnet50, model_resnet101,
+extern const struct model model_lenet5, model_alexnet, model_vgg16, model_vgg19, model_resnet, model_resnet50, model_resnet101,
     model_googlenet, model_inception_v3, model_densenet121, model_residual_lstm, model_gnmt8, model_gnmt16, model_gnmt_l,
     model_gpt2, model_bert48;
 
@@ -9,8 +9,8 @@ const struct model *const model_table[] = {
     &model_lenet5,
     &model_alexnet,
     &model_vgg16,
-    &model_resnet,
     &model_vgg19,
+    &model_resnet,
     &model_resnet50,
     &model_resnet101,
     &model_googlenet,

@@ -12,8 +12,8 @@ struct transformer {
     int tied;      /* the head's weights are the embedding's */
 };
 
-/* Those of `given` that options say otherwise (layers, width, heads, positions, dropout, tied). `positions` 0: as many as the sequence
- * is long. */
+/* Those of `given` that options say otherwise (layers, width, heads, positions, dropout, tied). `positions` 0: as many as the
+ * sequence is long. */
 enum ps_status transformer_read(struct options *options, const struct model_options *sizes, struct transformer *given,
                                 struct ps_error *error);
 
@@ -21,8 +21,8 @@ enum ps_status transformer_read(struct options *options, const struct model_opti
 int transformer_linear(struct transformer *t, int input, const char *name, int features, bool bias, float deviation);
 /* An embedding's vectors (of tokens or of positions) get initial values in the same way. */
 int transformer_initial(struct transformer *t, int node, float deviation);
-/* The head: a linear layer to the tokens of the vocabulary that the node `embedding` has vectors for, with its weights where they
- * are tied. */
+/* The head: a linear layer to the tokens of the vocabulary that the node `embedding` has vectors for, with its weights where
+ * they are tied. */
 int transformer_head(struct transformer *t, int input, const char *name, bool bias, float deviation, int embedding);
 /* "transformer.h.3.ln_1" of ("transformer.h.%d.%s", 3, "ln_1"); the result is overwritten by the next call on this `name`. */
 const char *transformer_name(char name[64], const char *before, int layer, const char *after);

@@ -3,7 +3,8 @@
  * configurations D and E). Up to 64 pixels a side their CIFAR form, with a classifier of 512 features (VGG-16: 15,245,130
  * parameters for 32 pixels and 10 classes); above, or with form=imagenet, torchvision's (138,357,544 and 143,667,240 for 224
  * and 1000). Parameters are named, and start, as in torchvision. shrink=N divides all widths by N, for a small network of the
- * same depth; blocks=N keeps the first N of the five blocks that end in a pool, for a shallow one and for images below 32 pixels.
+ * same depth; blocks=N keeps the first N of the five blocks that end in a pool, for a shallow one and for images below 32
+ * pixels.
  */
 #include <stdio.h>
 

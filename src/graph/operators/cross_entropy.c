@@ -1,6 +1,6 @@
 /*
- * Softmax and cross-entropy over the input's features against one label a sample, or of a sequence against one a position: reads
- * smoothing (of the labels, PyTorch's meaning). Its output is the softmax, which is also all that its backward reads.
+ * Softmax and cross-entropy over the input's features against one label a sample, or of a sequence against one a position:
+ * reads smoothing (of the labels, PyTorch's meaning). Its output is the softmax, which is also all that its backward reads.
  */
 #include "graph/operators.h"
 

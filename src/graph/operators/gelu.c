@@ -1,6 +1,6 @@
 /*
- * Gaussian error linear unit (Hendrycks and Gimpel, 2016): x times the normal distribution's share below x. Reads tanh_form (the
- * approximation that GPT-2 uses instead).
+ * Gaussian error linear unit (Hendrycks and Gimpel, 2016): x times the normal distribution's share below x. Reads tanh_form
+ * (the approximation that GPT-2 uses instead).
  */
 #include "graph/operators.h"
 

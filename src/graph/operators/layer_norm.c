@@ -1,6 +1,6 @@
 /*
- * Layer normalisation (Ba, Kiros and Hinton, 2016) over the features of a vector, or of each vector of a sequence: reads epsilon
- * (0: 1e-5).
+ * Layer normalisation (Ba, Kiros and Hinton, 2016) over the features of a vector, or of each vector of a sequence: reads
+ * epsilon (0: 1e-5).
  */
 #include "graph/operators.h"
 

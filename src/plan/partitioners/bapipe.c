@@ -12,9 +12,9 @@
  *
  * The paper leaves open how to iterate. Here a partition is better when the sorted list of its stages' figures is smaller in
  * lexicographic order. A move shifts all cuts between the worst stage and another one by one place, so that layers pass through
- * the stages between, or puts one end of the worst stage anywhere between its neighbours. Every accepted move is better, so this
- * ends, and the same input always gives the same cut. A second start for the moves is the least time, from T on, with which the
- * stages can be filled one after the other.
+ * the stages between, or puts one end of the worst stage anywhere between its neighbours. Every accepted move is better, so
+ * this ends, and the same input always gives the same cut. A second start for the moves is the least time, from T on, with
+ * which the stages can be filled one after the other.
  *
  * Moves can get stuck, and need not find a cut that fits even where there is one. So the exact method (pipedream.c) runs first:
  * it says what is in the way where nothing fits, gives the lower bound, and its cut is the answer where the moves find none.
@@ -42,8 +42,6 @@ struct balance {
     double *figures;    /* 4 x stages: two lists of `excess` and `time` */
 };
 
-static int first_of(const int *last, int stage) { return stage > 0 ? last[stage - 1] + 1 : 0; }
-
 static bool cut_allowed(const struct balance *balance, int stage, int layer) {
     return partition_transfer_s(balance->problem, stage, layer) <= balance->threshold_s;
 }
@@ -59,7 +57,7 @@ static double excess_of(const struct partition_problem *problem, int stage, int 
 
 static bool fits(const struct partition_problem *problem, const int *last) {
     for (int s = 0; s < problem->stages; s++)
-        if (excess_of(problem, s, first_of(last, s), last[s]) > 0) return false;
+        if (excess_of(problem, s, partition_first(last, s), last[s]) > 0) return false;
     return true;
 }
 
@@ -67,7 +65,7 @@ static bool fits(const struct partition_problem *problem, const int *last) {
 static int measure(const struct balance *balance, enum measure what, const int *last, double *figures) {
     int stages = balance->stages, worst = 0;
     for (int s = 0; s < stages; s++) {
-        int first = first_of(last, s);
+        int first = partition_first(last, s);
         double *excess = &figures[s], *time = &figures[stages + s];
         *excess = what == EVERYTHING ? excess_of(balance->problem, s, first, last[s]) : 0;
         *time = what == EVERYTHING ? partition_stage_s(balance->problem, s, first, last[s])
@@ -93,7 +91,8 @@ static bool smaller(const double *a, const double *b, int count) {
     return false;
 }
 
-/* Moves the cuts after the stages from..to-1 by one allowed place, those that are pushed first; false where there is no room. */
+/* Moves the cuts after the stages from..to-1 by one allowed place, those that are pushed first; false where there is no
+ * room. */
 static bool shift(const struct balance *balance, int *last, int from, int to, int step) {
     for (int i = from; i < to; i++) {
         int s = step > 0 ? to - 1 - (i - from) : i, layer = last[s] + step;
@@ -130,7 +129,7 @@ static bool move(struct balance *balance, enum measure what, int *last) {
         }
     for (int s = worst > 0 ? worst - 1 : 0; s <= worst && s < stages - 1; s++) {
         memcpy(balance->tried, last, bytes);
-        for (int layer = first_of(last, s); layer < last[s + 1]; layer++) {
+        for (int layer = partition_first(last, s); layer < last[s + 1]; layer++) {
             if (!cut_allowed(balance, s, layer)) continue;
             balance->tried[s] = layer;
             moved |= consider(balance, what, balance->chosen);
@@ -158,7 +157,8 @@ static bool cut_by_share(const struct balance *balance, double share_s, int *las
         last[s] = latest[s];
         for (layer = 0; layer <= latest[s]; layer++) {
             done += partition_load_s(problem, 0, layer, layer) / whole_s;
-            if (layer < first_of(last, s) || !cut_allowed(balance, s, layer) || fabs(done - wanted) >= distance) continue;
+            if (layer < partition_first(last, s) || !cut_allowed(balance, s, layer) || fabs(done - wanted) >= distance)
+                continue;
             distance = fabs(done - wanted);
             last[s] = layer;
         }
@@ -169,7 +169,8 @@ static bool cut_by_share(const struct balance *balance, double share_s, int *las
 
 static bool communication_bound(const struct partition_problem *problem, const int *last) {
     for (int s = 0; s < problem->stages - 1; s++)
-        if (partition_transfer_s(problem, s, last[s]) > partition_load_s(problem, s, first_of(last, s), last[s])) return true;
+        if (partition_transfer_s(problem, s, last[s]) > partition_load_s(problem, s, partition_first(last, s), last[s]))
+            return true;
     return false;
 }
 
@@ -200,7 +201,7 @@ static void keep(const struct partition_problem *problem, const int *last, struc
 static bool fill(const struct balance *balance, double limit_s, int *last) {
     const struct partition_problem *problem = balance->problem;
     for (int s = 0; s < balance->stages; s++) {
-        int first = first_of(last, s), end = balance->layers - balance->stages + s, layer = end;
+        int first = partition_first(last, s), end = balance->layers - balance->stages + s, layer = end;
         int least = s < balance->stages - 1 ? first : end;
         while (layer >= least &&
                (partition_stage_s(problem, s, first, layer) > limit_s || excess_of(problem, s, first, layer) > 0))

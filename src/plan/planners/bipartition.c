@@ -273,8 +273,8 @@ static bool cuts_fit(const struct bipartition *data, const int *i, const int *j)
     return true;
 }
 
-/* What is searched without transfers is a bound of what is with them, and that of what is within memory too. Over slow links one cut for
- * both directions is often the best already. */
+/* What is searched without transfers is a bound of what is with them, and that of what is within memory too. Over slow links
+ * one cut for both directions is often the best already. */
 static enum ps_status find_least(struct search *search, int *i, int *j, double *period_ns, struct ps_error *error) {
     const struct bipartition *data = &search->data;
     struct bipartition_test test = {find, search};

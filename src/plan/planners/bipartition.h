@@ -59,8 +59,8 @@ struct bipartition_test {
     enum ps_status (*find)(void *context, double period_ns, int *i, int *j, double *found_ns, struct ps_error *error);
     void *context;
 };
-/* The least period, and a plan that has it. None is below low_ns. high_ns: the cuts have this period already (INFINITY: there are none).
- * PS_NO_PLAN where there is none up to top_ns either. */
+/* The least period, and a plan that has it. None is below low_ns. high_ns: the cuts have this period already (INFINITY: there
+ * are none). PS_NO_PLAN where there is none up to top_ns either. */
 enum ps_status bipartition_least(const struct bipartition_test *test, double low_ns, double high_ns, double top_ns, int *i,
                                  int *j, double *period_ns, struct ps_error *error);
 /* The least period where neither transfers nor memory count. */

@@ -2,10 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "plan/planners/bipartition.h"
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 void bipartition_close(struct bipartition *data) {
     for (int t = 0; t < data->type_count; t++) {
@@ -72,7 +70,7 @@ static int64_t least_of(const struct bipartition *data, int l, bool backward) {
     int64_t least = INT64_MAX;
     for (int t = 0; t < data->type_count; t++) {
         const int64_t *sums = backward ? data->types[t].backward_ns : data->types[t].forward_ns;
-        least = smaller(least, sums[l + 1] - sums[l]);
+        least = number_smaller(least, sums[l + 1] - sums[l]);
     }
     return least;
 }
@@ -134,7 +132,7 @@ static int64_t arriving_value(const struct bipartition_sums *sums, int i) {
 int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2, int j, int j2, bool rising) {
     const struct stage_slots *slots = &data->problem->slots[k];
     const struct bipartition_sums *sums = data->worker[k];
-    int both = (int)larger(i, j), both_end = (int)smaller(i2, j2);
+    int both = (int)number_larger(i, j), both_end = (int)number_smaller(i2, j2);
     if (both_end < both) both = both_end = i;
     int64_t backward_weights = sums->parameter_bytes[j2] - sums->parameter_bytes[j];
     int64_t forward_weights =
@@ -144,7 +142,7 @@ int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2,
                     sums->statistics_bytes[i2] - sums->statistics_bytes[i] + sent_stash;
     if (j2 > j) {
         int64_t tail = rising ? 0 : sums->costs->layers[j2 - 1].size.tail_bytes;
-        bytes += slots->stash * larger(0, sums->stash_bytes[j2] - sums->stash_bytes[j] - arriving_value(sums, j) + tail);
+        bytes += slots->stash * number_larger(0, sums->stash_bytes[j2] - sums->stash_bytes[j] - arriving_value(sums, j) + tail);
         bytes += (slots->input + slots->input_gradient) * arriving(sums, j);
         if (!rising) bytes += slots->output_gradient * sums->cut_bytes[j2];
     }
@@ -152,7 +150,7 @@ int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2,
         if (i != j || j2 == j) bytes += arriving(sums, i);
         if (!rising) bytes += slots->output * sums->cut_bytes[i2];
     }
-    return bytes + larger(workspace(sums, data->layers, i, i2), workspace(sums, data->layers, j, j2));
+    return bytes + number_larger(workspace(sums, data->layers, i, i2), workspace(sums, data->layers, j, j2));
 }
 
 double bipartition_longest_load_ns(const struct bipartition *data, const int *i, const int *j) {
@@ -177,7 +175,7 @@ enum ps_status bipartition_answer(const struct bipartition *data, const int *i, 
     while (first < data->layers) {
         while (i[forward + 1] <= first) forward++;
         while (j[backward + 1] <= first) backward++;
-        int end = (int)smaller(i[forward + 1], j[backward + 1]);
+        int end = (int)number_smaller(i[forward + 1], j[backward + 1]);
         answer->stages[answer->stage_count++] = (struct planned_stage){first, end - 1, forward, backward, 1, 0};
         first = end;
     }

@@ -1,7 +1,7 @@
 /*
  * The least period that is possible: up from a bound in growing steps until one is, then bisection. A plan that is found has a
- * period of its own, often below the one asked for, and the search ends on such a period exactly. Where a plan is known it is asked
- * first whether there is any better one.
+ * period of its own, often below the one asked for, and the search ends on such a period exactly. Where a plan is known it is
+ * asked first whether there is any better one.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 #include "plan/planners/bipartition.h"
 
-/* Shorter by more than what a load gains when a period is multiplied by a speed and rounded: a plan of the period itself is none of this. */
+/* Shorter by more than what a load gains when a period is multiplied by a speed and rounded: a plan of the period itself is
+ * none of this. */
 static double below(double period_ns) { return period_ns * (1 - 1e-14); }
 
 enum ps_status bipartition_least(const struct bipartition_test *test, double low_ns, double high_ns, double top_ns, int *i,

@@ -1,7 +1,7 @@
 /*
  * Bi-Partition over the best order of unlike workers, for few kinds of devices: every order that differs is planned exactly
- * (bipartition.c) and the shortest period wins. Links must be alike, so that only the order of the kinds counts: n workers of two
- * kinds have at most n over n/2 orders, 70 for eight.
+ * (bipartition.c) and the shortest period wins. Links must be alike, so that only the order of the kinds counts: n workers of
+ * two kinds have at most n over n/2 orders, 70 for eight.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -4,11 +4,11 @@
  *
  * With limits of memory few allocations are possible at a period, and all of them are tried (madpipe_refute.c): between what
  * the work takes at least and the best plan known the period is searched that has a schedule while a slightly shorter one has
- * none. That is the optimum of the class, and proved. Where there is too much to try, and where memory does not count, the bound
- * of the class (madpipe_special.c) says how much is left, and schedules are searched for of several allocations at several
- * periods, and from the best of them on by small changes (madpipe_climb.c). What cannot be scheduled within a budget falls back
- * on the contiguous plan, so the answer is never worse than it. Budgets count steps, never time: the answer does not depend on
- * the machine.
+ * none. That is the optimum of the class, and proved. Where there is too much to try, and where memory does not count, the
+ * bound of the class (madpipe_special.c) says how much is left, and schedules are searched for of several allocations at
+ * several periods, and from the best of them on by small changes (madpipe_climb.c). What cannot be scheduled within a budget
+ * falls back on the contiguous plan, so the answer is never worse than it. Budgets count steps, never time: the answer does not
+ * depend on the machine.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@ enum { NODES_PER_TEST = 1500, PROMISING = 32, PLANS = 512, PLAN_NODES = 20000, C
 /* Without limits of memory nothing is refuted, and there is more to try. */
 enum { FREE_PLAN_NODES = 400000 };
 
-/* What the refutation of one period may take (stages placed), for chains of few layers and of longer ones; all of them four times
- * that. A gap of 1/CLOSE is none. */
+/* What the refutation of one period may take (stages placed), for chains of few layers and of longer ones; all of them four
+ * times that. A gap of 1/CLOSE is none. */
 enum { FEW_LAYERS = 64, STEPS = 40000, LONG_STEPS = 300000, REFUTE_NODES = 40000, CLOSE = 100000 };
 
 /* Chains of more layers than this are searched for plans at so many of their cuts; the bound is
@@ -83,8 +83,8 @@ static void choose_cuts(const struct madpipe *data, const struct madpipe_found *
     for (int s = 0; s < best->stage_count; s++) cuts[best->stages[s].first] = true;
 }
 
-/* Raises the bound and betters the plan until they meet, by trying all allocations of periods in between: first just below the best
- * plan, then from the bound up by longer and longer steps, then by halves, below what could not be decided. */
+/* Raises the bound and betters the plan until they meet, by trying all allocations of periods in between: first just below the
+ * best plan, then from the bound up by longer and longer steps, then by halves, below what could not be decided. */
 static enum ps_status close_gap(const struct madpipe *data, struct scratch *scratch, int64_t *bound, struct madpipe_found *best,
                                 struct ps_error *error) {
     int64_t each = data->layers > FEW_LAYERS ? LONG_STEPS : STEPS, left = 4 * each, top = best->period_ns, step = 0;

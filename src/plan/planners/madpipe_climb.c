@@ -1,7 +1,8 @@
 /*
  * From a plan that has a schedule to a better one near it: stages change their ends, and stages of the special worker are
- * inserted, given away or merged, as long as that has a schedule of a shorter period. The bound of the class (madpipe_special.c)
- * says how much is left at most; this finds plans that are in reach of the scheduler, which the bound's own often are not.
+ * inserted, given away or merged, as long as that has a schedule of a shorter period. The bound of the class
+ * (madpipe_special.c) says how much is left at most; this finds plans that are in reach of the scheduler, which the bound's own
+ * often are not.
  */
 #include <stdlib.h>
 #include <string.h>

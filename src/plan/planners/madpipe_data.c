@@ -11,8 +11,8 @@ void madpipe_close(struct madpipe *data) {
 }
 
 /* The published formula: two versions of the weights and a gradient, g inputs of each layer, two buffers at each cut. Otherwise
- * what a stage takes in a run, with two buffers on either side as its program has them, a received input ahead of its forward, and
- * as many copies of the weights as the first worker's. */
+ * what a stage takes in a run, with two buffers on either side as its program has them, a received input ahead of its forward,
+ * and as many copies of the weights as the first worker's. */
 static void fill_memory(struct madpipe *data) {
     const struct cost_table *costs = data->problem->costs;
     for (int last = 0; last < data->layers; last++) {

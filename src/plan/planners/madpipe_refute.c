@@ -1,11 +1,11 @@
 /*
- * All allocations that a period leaves, one by one, each scheduled: a better plan, or the proof that there is none. The bound of
- * the class (madpipe_special.c) lets pass what no schedule can keep, since it knows loads and stays but not whether the
+ * All allocations that a period leaves, one by one, each scheduled: a better plan, or the proof that there is none. The bound
+ * of the class (madpipe_special.c) lets pass what no schedule can keep, since it knows loads and stays but not whether the
  * operations of the special worker get out of each other's way. What passes is often so little that all of it can be tried.
  *
  * Stages are placed from the last layer back, depth first, and a branch ends where the rest cannot be placed any more
- * (madpipe_rest.c), or where it is no better in anything than a branch that had no allocation at all. Nothing is dropped because
- * something that is possible dominates it: that may be the one that cannot be scheduled.
+ * (madpipe_rest.c), or where it is no better in anything than a branch that had no allocation at all. Nothing is dropped
+ * because something that is possible dominates it: that may be the one that cannot be scheduled.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +77,8 @@ static enum ps_status bury(struct walk *walk, const struct placed *placed, struc
     return PS_OK;
 }
 
-/* Is there a schedule? Then its least period is the best; a schedule that the effort does not suffice to find leaves it open. */
+/* Is there a schedule? Then its least period is the best; a schedule that the effort does not suffice to find leaves it
+ * open. */
 static enum ps_status schedule_plan(struct walk *walk, const struct madpipe_stage *stages, int count, struct ps_error *error) {
     struct madpipe_effort *effort = walk->effort;
     walk->plans++;

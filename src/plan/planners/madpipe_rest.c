@@ -5,8 +5,8 @@
  * Stages are placed from the last layer back, so what is left are the first layers, with some normal workers and a delay behind
  * them. The delay is at least the time of the layers behind; what it has beyond that, its excess, hardly changes from stage to
  * stage and is all that is rounded (down, so that the bound stays one). For each (layers left, normal workers left, kind of the
- * stage behind, excess) a shortest path gives the least of a weighted sum of the special worker's load and memory: of load alone,
- * of memory alone, and of both in parts of their limits. A normal worker takes only what fits its memory at that delay.
+ * stage behind, excess) a shortest path gives the least of a weighted sum of the special worker's load and memory: of load
+ * alone, of memory alone, and of both in parts of their limits. A normal worker takes only what fits its memory at that delay.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -13,8 +13,8 @@
  *     batches each may keep. Where only what is held at a moment counts, it is looked at when one of its forwards starts, the
  *     moments at which it is largest: if it is too much, one stage must have finished one batch more by then, or not begun one.
  *
- * The simplest schedule is tried first (madpipe_pack.c). Then a depth-first search tries both sides of each choice, that of the worst overlap first. A budget of nodes cuts it short; where
- * it ends with nodes left and nothing found, there is no schedule.
+ * The simplest schedule is tried first (madpipe_pack.c). Then a depth-first search tries both sides of each choice, that of the
+ * worst overlap first. A budget of nodes cuts it short; where it ends with nodes left and nothing found, there is no schedule.
  */
 #include "plan/planners/madpipe_schedule.h"
 
@@ -94,8 +94,9 @@ static bool write_operations(struct problem *p) {
     return possible;
 }
 
-/* A transfer starts when its receiver has a block for it, which programs post no earlier than the computation of its kind before
- * the one that needs it; and the sender has two blocks, the first of which must have gone when it begins to make a third. */
+/* A transfer starts when its receiver has a block for it, which programs post no earlier than the computation of its kind
+ * before the one that needs it; and the sender has two blocks, the first of which must have gone when it begins to make a
+ * third. */
 static bool limit_waits(struct problem *p) {
     bool possible = true;
     for (int o = 1; o + 1 < p->operation_count; o++) {

@@ -33,8 +33,8 @@ enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct m
                                       int nodes_per_test, int *nodes, struct periodic_operation *operations,
                                       struct madpipe_found *best, struct ps_error *error);
 
-/* Improves `best` (a plan; without operations: contiguous stages under 1F1B*) by small changes of its stages, until none helps, the
- * period is `bound`, or the scheduler has taken `nodes`. `operations` is scratch: room for 4 per layer, and 4 more. */
+/* Improves `best` (a plan; without operations: contiguous stages under 1F1B*) by small changes of its stages, until none helps,
+ * the period is `bound`, or the scheduler has taken `nodes`. `operations` is scratch: room for 4 per layer, and 4 more. */
 enum ps_status madpipe_climb(const struct madpipe *data, int64_t bound, int nodes, struct periodic_operation *operations,
                              struct madpipe_found *best, struct ps_error *error);
 

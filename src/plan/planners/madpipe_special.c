@@ -3,9 +3,9 @@
  *
  * Labels stand for ways to place the layers from `first` on. A label has the delay at its front, the load and memory of the
  * special worker (for a stage there at least g - 1 activations, and g for one stage at a time: the largest of them is added,
- * which the paper leaves out), what it holds on average over a period, which is no more than at its fullest moment (a batch that
- * stays for 1.9 T counts 1.9 times), and the transfer that is already on the link between a normal worker and the special one, if the
- * stage behind is there too: such a link carries both ends of the normal stage.
+ * which the paper leaves out), what it holds on average over a period, which is no more than at its fullest moment (a batch
+ * that stays for 1.9 T counts 1.9 times), and the transfer that is already on the link between a normal worker and the special
+ * one, if the stage behind is there too: such a link carries both ends of the normal stage.
  *
  * A label is dropped when another, with as many normal workers left or more, is no worse in anything, and when what is left
  * cannot be placed any more (madpipe_rest.c). What remains is a true lower bound for the class: a schedule may need more, never

@@ -1,28 +1,32 @@
 /*
- * PipeDream's partition with replicated stages (Narayanan et al., SOSP 2019), counted as the simulator counts: what a micro-batch takes
- * of each worker and each link, on average, in the steady state.
+ * PipeDream's partition with replicated stages (Narayanan et al., SOSP 2019), counted as the simulator counts: what a
+ * micro-batch takes of each worker and each link, on average, in the steady state.
  *
- *   a worker of a stage with r replicas   (forward + backward + its share of an update) / r, and a share of the sum of the gradients
- *   a link between stages                 the slower direction's transfer / lcm(r, r') where r and r' are the replicas at its ends: the
- *                                         pair meets so seldom (half duplex: both directions)
+ *   a worker of a stage with r replicas   (forward + backward + its share of an update) / r, and a share of the sum of the
+ *                                         gradients
+ *   a link between stages                 the slower direction's transfer / lcm(r, r') where r and r' are the replicas at its
+ *                                         ends: the pair meets so seldom (half duplex: both directions)
  *
- * Without overlap a worker's transfers are its own time. A sum is a ring's (cluster_ring_s), once an update: after each round of r
- * mini-batches, or with a flush after each mini-batch, which r workers share. No program of such a plan has a shorter period, so the
- * objective bounds the simulated one from below; the least objective is found exactly, over all cuts between ideals of the graph, all
- * numbers of replicas, and at most as many workers as there are, in their order. Stages take consecutive workers; the slowest sets a
- * stage's pace. Between unlike links the slowest of a ring counts. Memory is left to the caller, who simulates.
+ * Without overlap a worker's transfers are its own time. A sum is a ring's (cluster_ring_s), once an update: after each round
+ * of r mini-batches, or with a flush after each mini-batch, which r workers share. No program of such a plan has a shorter
+ * period, so the objective bounds the simulated one from below; the least objective is found exactly, over all cuts between
+ * ideals of the graph, all numbers of replicas, and at most as many workers as there are, in their order. Stages take
+ * consecutive workers; the slowest sets a stage's pace. Between unlike links the slowest of a ring counts. Memory is left to
+ * the caller, who simulates.
  *
- * The objective knows no latency: where transfers are long, pipelines that hold few micro-batches wait for them. With `caution` the plan is
- * the best one if such a share of the transfers were the workers' own time, and says what it takes by the honest count.
+ * The objective knows no latency: where transfers are long, pipelines that hold few micro-batches wait for them. With `caution`
+ * the plan is the best one if such a share of the transfers were the workers' own time, and says what it takes by the honest
+ * count.
  *
- * "Is a period of T possible?" is answered by sweeps over the ideals, as in pipedream_paper.c: what a stage takes is a difference of two
- * keys, so of all lower ends the one with the largest key is the best, and passed on along the covers. T falls from plan to plan until
- * none is better.
+ * "Is a period of T possible?" is answered by sweeps over the ideals, as in pipedream_paper.c: what a stage takes is a
+ * difference of two keys, so of all lower ends the one with the largest key is the best, and passed on along the covers. T
+ * falls from plan to plan until none is better.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "plan/ideals.h"
 #include "plan/planner.h"
 
@@ -57,8 +61,6 @@ static size_t place(const struct search *search, int used, int replicas, int ide
 static size_t place_any(const struct search *search, int used, int ideal) {
     return (size_t)used * (size_t)search->ideals->count + (size_t)ideal;
 }
-
-static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
 
 static double slowest_speed(const struct search *search, int first, int replicas) {
     double speed = search->problem->cluster->devices[first].speed;
@@ -99,7 +101,7 @@ static double stage_s(const struct search *search, const struct pace *pace, int 
 
 static double boundary_s(const struct search *search, int ideal, int before, int replicas) {
     if (search->serial > 0 || before == 0) return 0;
-    return search->cut_s[ideal] / (before / common(before, replicas) * replicas);
+    return search->cut_s[ideal] / (before / number_common_divisor(before, replicas) * replicas);
 }
 
 /* Stages of `replicas` workers that end with `used` workers taken. */

@@ -1,8 +1,8 @@
 /*
  * Numbers of the blocks, given like registers: the lowest that is free.
  *
- * Of a split stage the part that runs the forwards keeps stash and input until the next ones have been sent, the part that runs the
- * backwards has them from their receive on.
+ * Of a split stage the part that runs the forwards keeps stash and input until the next ones have been sent, the part that runs
+ * the backwards has them from their receive on.
  *
  *   input            from the receive (first stage: from the forward, which fills it with data) to the backward
  *   stash            from the forward to the backward; with recomputation during the forward, and from R to the backward

@@ -1,15 +1,15 @@
 /*
  * What travels, and when. A result is sent right after the computation that makes it.
  *
- * Between two workers a receive is posted one computation of its kind ahead: before the forward (backward) that precedes the one
- * that needs it, so that the transfer runs beside that computation; the first ones of a segment (of a mini-batch, where the
+ * Between two workers a receive is posted one computation of its kind ahead: before the forward (backward) that precedes the
+ * one that needs it, so that the transfer runs beside that computation; the first ones of a segment (of a mini-batch, where the
  * schedule flushes) before the first forward. Where that is too late it is posted earlier: a sender writes again into a block
  * that it has sent, one after the next (passes/allocate.c), and must not wait then for something that its receiver posts later
  * in any order in which the programs can run (program_levels_count). So no order of sends can deadlock, also where a send waits
  * for its receive; the verifier proves it.
  *
- * Of a split stage the stash (or, with recomputation, only the input) leaves right after the forward, and is received where that
- * forward runs at the latest, so that it does not stay behind; weights are received as soon as the forward before is over.
+ * Of a split stage the stash (or, with recomputation, only the input) leaves right after the forward, and is received where
+ * that forward runs at the latest, so that it does not stay behind; weights are received as soon as the forward before is over.
  *
  * Within a worker both ends are posted together, and the block is handed over on the spot.
  */
@@ -178,8 +178,8 @@ static struct instruction move_stash(const struct ps_programs *programs, enum op
     return instruction;
 }
 
-/* The stashes that a part receives which runs only the backwards: the j-th forward's is its j-th. A pattern lets them travel beside
- * the backward before. */
+/* The stashes that a part receives which runs only the backwards: the j-th forward's is its j-th. A pattern lets them travel
+ * beside the backward before. */
 static void plan_stashes(struct communicate_pass *pass, const struct ps_programs *programs, int part, struct scratch *scratch) {
     int stage = programs->parts[part].stage, worker = programs->parts[part].worker;
     if (programs->parts[part].forward || programs->evaluation) return;
@@ -199,7 +199,8 @@ static void plan_stashes(struct communicate_pass *pass, const struct ps_programs
     }
 }
 
-/* The next weights that a stage of the worker receives, if no forward of it stands before: where its program has the RW, else NULL. */
+/* The next weights that a stage of the worker receives, if no forward of it stands before: where its program has the RW, else
+ * NULL. */
 static const struct instruction *next_weights(const struct program *program, int index) {
     int stage = program->code[index].stage;
     for (int i = index + 1; i < program->count; i++) {

@@ -1,14 +1,15 @@
 /*
- * When the weights of a split stage travel (Bi-Partition, Lin et al. 2023): its backwards run on another worker than its forwards
- * and update the weights there, so the forward's worker must be sent what its next forward is to read.
+ * When the weights of a split stage travel (Bi-Partition, Lin et al. 2023): its backwards run on another worker than its
+ * forwards and update the weights there, so the forward's worker must be sent what its next forward is to read.
  *
- * This pass marks the moments: `SW` m in the program of the backward's worker where the weights for the forward of micro-batch m
- * leave, `RW` m before that forward. The updates before SW are the version that the forward counts as the newest
- * (program/versions.c). Where the schedule flushes these are all of the mini-batches before; in a plan's pattern those that are done in
- * it, a period before the forward. Otherwise those that are done some time before the forward, if every computation took one unit of
- * time, so that the weights can travel beside computation; at least those that are done in 1F1B (which keeps a worker that runs only
- * forwards from running away). Where the policy wants the weights of the mini-batch before, at least those. A last pair at the
- * segment's end brings the newest weights over. The weights pass drops marks that would send the same again.
+ * This pass marks the moments: `SW` m in the program of the backward's worker where the weights for the forward of micro-batch
+ * m leave, `RW` m before that forward. The updates before SW are the version that the forward counts as the newest
+ * (program/versions.c). Where the schedule flushes these are all of the mini-batches before; in a plan's pattern those that are
+ * done in it, a period before the forward. Otherwise those that are done some time before the forward, if every computation
+ * took one unit of time, so that the weights can travel beside computation; at least those that are done in 1F1B (which keeps a
+ * worker that runs only forwards from running away). Where the policy wants the weights of the mini-batch before, at least
+ * those. A last pair at the segment's end brings the newest weights over. The weights pass drops marks that would send the same
+ * again.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -38,9 +39,9 @@ static int behind_update(const struct program *program, int stage, int updates, 
     return at;
 }
 
-/* In 1F1B worker p of P runs the forward of micro-batch k at time k + p/2 and is done with its backward at k + P - p/2, in periods: so
- * many updates of the backward's worker are over when the forward's begins; none that waits for backwards which the forward's worker
- * has behind that forward. */
+/* In 1F1B worker p of P runs the forward of micro-batch k at time k + p/2 and is done with its backward at k + P - p/2, in
+ * periods: so many updates of the backward's worker are over when the forward's begins; none that waits for backwards which the
+ * forward's worker has behind that forward. */
 static int updates_in_turn(const struct ps_programs *programs, int stage, int micro_batch) {
     int forward = programs_forward_part(programs, stage, 0), backward = programs_backward_part(programs, stage, 0);
     int ahead = schedule_workers_behind(programs, forward), behind = ahead + schedule_workers_behind(programs, backward);
@@ -85,7 +86,8 @@ static enum ps_status mark(enum opcode op, const struct ps_programs *programs, i
     return program_append(out, &instruction, error);
 }
 
-/* Of the weights that leave a worker before its instruction `index`: the stage of those that are wanted first; -1: there are none. */
+/* Of the weights that leave a worker before its instruction `index`: the stage of those that are wanted first; -1: there are
+ * none. */
 static int first_leaving(const struct hand_over *pass, const struct ps_programs *programs, int worker, int index) {
     int first = -1;
     for (int stage = 0; stage < programs->stages; stage++) {

@@ -1,10 +1,10 @@
 /*
- * An update follows the backward that completes its gradients: the last of the part's backwards for it in program order. Where the
- * stage has replicas, or shares a parameter with another, their gradients are added up in between. In an incomplete round at the end of a segment replicas without a
- * mini-batch of their own take part in the sum with nothing.
+ * An update follows the backward that completes its gradients: the last of the part's backwards for it in program order. Where
+ * the stage has replicas, or shares a parameter with another, their gradients are added up in between. In an incomplete round
+ * at the end of a segment replicas without a mini-batch of their own take part in the sum with nothing.
  *
- * A worker that holds such parts of several stages makes its updates when it has done with the mini-batch: the sum of one stage runs
- * beside the computations of the others.
+ * A worker that holds such parts of several stages makes its updates when it has done with the mini-batch: the sum of one stage
+ * runs beside the computations of the others.
  */
 #include <stdlib.h>
 

@@ -5,9 +5,9 @@
  * keeps its slot as long as somebody will read it, an update goes in place where the old version is not needed any more and
  * into a free slot otherwise, a prediction is made right before its reader, and melts into an update right before it.
  *
- * Weights for a forward on another worker are made in the same way in slots of their own, two in turn, from which they travel; what
- * is not predicted is copied, as a prediction by no update at all. The other worker holds one copy. Nothing is sent where the forward
- * reads what the one before it read.
+ * Weights for a forward on another worker are made in the same way in slots of their own, two in turn, from which they travel;
+ * what is not predicted is copied, as a prediction by no update at all. The other worker holds one copy. Nothing is sent where
+ * the forward reads what the one before it read.
  */
 #include <stdlib.h>
 
@@ -50,8 +50,6 @@ static bool needed(const struct weights_pass *pass, const struct ps_programs *pr
     if (instruction.micro_batch-- > 0) has = reading_of(pass, programs, &instruction);
     return wanted.version != has.version || wanted.ahead != has.ahead;
 }
-
-static bool hands_over(const struct instruction *instruction) { return instruction->op == OP_SW || instruction->op == OP_RW; }
 
 static int take_slot(struct part_weights *weights) {
     int slot = 0;
@@ -133,7 +131,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     struct part_weights *weights = &pass->parts[part];
     if (instruction.op == OP_U) return update(weights, instruction, index, out, error);
     if (instruction.op == OP_AR) return program_append(out, &instruction, error);
-    if (hands_over(&instruction) && !needed(pass, programs, instruction)) return PS_OK;
+    if (instruction_moves_weights(&instruction) && !needed(pass, programs, instruction)) return PS_OK;
     struct reading reading = reading_of(pass, programs, &instruction);
     if (programs->parts[part].backward) TRY(find_slot(weights, reading, &instruction, &slot, out, error));
     instruction.slot = (int16_t)slot;

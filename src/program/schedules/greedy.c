@@ -110,7 +110,8 @@ static void start(struct greedy *greedy, int *block) {
     greedy->free_at = block + PARTS * (stages + cells);
 }
 
-/* One mini-batch by one set of rules; *length: when the last computation begins. `block` and `best`: room for start and take_turn. */
+/* One mini-batch by one set of rules; *length: when the last computation begins. `block` and `best`: room for start and
+ * take_turn. */
 static enum ps_status try_rules(struct ps_programs *programs, const struct greedy_rules *rules, int *block, struct choice *best,
                                 int *length, struct ps_error *error) {
     struct greedy greedy = {.programs = programs, .rules = rules, .micro_batches = programs->micro_batches};

@@ -3,9 +3,9 @@
  * the pipeline takes P stages' time and not P workers', so the bubble is v times smaller.
  *
  * Worker p walks virtual micro-batches: P micro-batches through its first stage, the same P through its second, and so on, then
- * the next P; backwards likewise from the last stage on. It runs 2 (P-1-p) + (v-1) P forwards ahead. Where M is no multiple of P
- * the order is that of the next multiple, with what does not exist left out: leaving out whole micro-batches cannot make others
- * wait for each other.
+ * the next P; backwards likewise from the last stage on. It runs 2 (P-1-p) + (v-1) P forwards ahead. Where M is no multiple of
+ * P the order is that of the next multiple, with what does not exist left out: leaving out whole micro-batches cannot make
+ * others wait for each other.
  */
 #include "program/schedules/straight.h"
 

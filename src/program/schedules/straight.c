@@ -19,8 +19,8 @@ static bool any_split(const struct ps_programs *programs) {
     return false;
 }
 
-/* `under_way`: how many the later stages hold. Where whole mini-batches go to replicas in turn, from the last stage with replicas
- * backwards it is mini-batches that are counted. */
+/* `under_way`: how many the later stages hold. Where whole mini-batches go to replicas in turn, from the last stage with
+ * replicas backwards it is mini-batches that are counted. */
 int straight_ahead(const struct ps_programs *programs, int part) {
     int stage = programs->parts[part].stage, under_way = 0, held = 0, unit = 1;
     if (any_split(programs)) return schedule_workers_behind(programs, part);

@@ -4,8 +4,8 @@
  * for all, since everything goes through it.
  *
  * A process that ends closes its connections, whatever killed it: the kernel sees to that, and the other end knows it at once.
- * One that is stopped, or whose host is gone, lets its beats out. A host that has far too much to do may let them out, too: where
- * the silent process is on this one, the kernel says whether it is stopped, and if not it gets more time.
+ * One that is stopped, or whose host is gone, lets its beats out. A host that has far too much to do may let them out, too:
+ * where the silent process is on this one, the kernel says whether it is stopped, and if not it gets more time.
  */
 #include "run/processes/links.h"
 

@@ -44,7 +44,8 @@ void links_expect_end(struct links *links);
 
 void links_set_state(struct links *links, const struct process_state *state);
 struct process_state links_state_of(const struct links *links, int rank);
-/* After a loss: waits until all others but `but` have closed their connections, as they do when they have told where they stand. */
+/* After a loss: waits until all others but `but` have closed their connections, as they do when they have told where they
+ * stand. */
 void links_hear_out(struct links *links, int but, double seconds);
 /* Log lines go to rank 0 (level, then text). */
 void links_log(void *context, enum ps_log_level level, const char *text);

@@ -145,8 +145,8 @@ static bool meet(const struct transport_options *options, const struct routes *r
     return false;
 }
 
-/* Blocks wander: what was taken from one rank is given to the next. So each opens the memory of all, and maps beforehand what it is
- * sure to see. */
+/* Blocks wander: what was taken from one rank is given to the next. So each opens the memory of all, and maps beforehand what
+ * it is sure to see. */
 static enum ps_status open_member(struct neighbours *neighbours, const struct transport_options *options,
                                   const struct routes *routes, int rank, const struct offer *offer, struct ps_error *error) {
     struct member *member = &neighbours->members[rank];

@@ -1,12 +1,12 @@
 /*
- * Neighbours: ranks of one host, whose blocks change places as those of threads do. Nothing is copied, and no call of anybody's is
- * needed for a block to get there.
+ * Neighbours: ranks of one host, whose blocks change places as those of threads do. Nothing is copied, and no call of anybody's
+ * is needed for a block to get there.
  *
- * Each rank has the blocks that travel in memory that the others of its host can open (worker.h). Besides it has a board there: for
- * each route that begins or ends at it a list of what it has posted, and a bell. The n-th post of one end meets the n-th of the
- * other, so an end whose partner has posted as many takes the partner's block into its own table. Nobody writes into another's
- * lists and there is no lock: a rank that dies or is stopped leaves nothing half done. Who posts rings the other's bell, on
- * which that one may be asleep.
+ * Each rank has the blocks that travel in memory that the others of its host can open (worker.h). Besides it has a board there:
+ * for each route that begins or ends at it a list of what it has posted, and a bell. The n-th post of one end meets the n-th of
+ * the other, so an end whose partner has posted as many takes the partner's block into its own table. Nobody writes into
+ * another's lists and there is no lock: a rank that dies or is stopped leaves nothing half done. Who posts rings the other's
+ * bell, on which that one may be asleep.
  */
 #ifndef PENSTOCK_RUN_TRANSPORTS_NEIGHBOURS_H
 #define PENSTOCK_RUN_TRANSPORTS_NEIGHBOURS_H
@@ -19,22 +19,23 @@
 
 struct neighbours;
 
-/* All ranks of a run call it together. *neighbours becomes NULL where this one has none, or its memory and theirs cannot be shared (which
- * is logged): then all of its host have none. `options->shared` and `routes` are borrowed for as long as it lives. */
+/* All ranks of a run call it together. *neighbours becomes NULL where this one has none, or its memory and theirs cannot be
+ * shared (which is logged): then all of its host have none. `options->shared` and `routes` are borrowed for as long as it
+ * lives. */
 enum ps_status neighbours_create(const struct transport_options *options, const struct routes *routes,
                                  struct neighbours **neighbours, struct ps_error *error);
 /* What tables hold of other ranks' memory must not be used any more. NULL is fine. */
 void neighbours_destroy(struct neighbours *neighbours);
 /* Does the route go between this rank and a neighbour? */
 bool neighbours_on(const struct neighbours *neighbours, int route);
-/* Lists a block as this end's next; returns its number. Never blocks. What is posted is taken in that order, and at most as many are not
- * taken as the part has slots. */
+/* Lists a block as this end's next; returns its number. Never blocks. What is posted is taken in that order, and at most as
+ * many are not taken as the part has slots. */
 uint64_t neighbours_post(struct neighbours *neighbours, int route, const float *block, double when);
 /* Has the other end posted as many? Then *block becomes its block, and *when the later of both posts' times. Never blocks. */
 bool neighbours_take(struct neighbours *neighbours, int route, uint64_t number, float **block, double *when);
 
-/* What a replica says of its share of a sum over the stage's gradients (rank_sums.h). It alone writes it; the others read what is below
- * `come` once that has come to the sum's number. */
+/* What a replica says of its share of a sum over the stage's gradients (rank_sums.h). It alone writes it; the others read what
+ * is below `come` once that has come to the sum's number. */
 struct neighbour_note {
     atomic_uint_fast64_t come, done; /* sums that it has a share in; that it has added its slice of */
     uint64_t gradients, statistics;  /* neighbours_offset */
@@ -47,8 +48,8 @@ uint64_t neighbours_offset(const struct neighbours *neighbours, const float *blo
 float *neighbours_block(const struct neighbours *neighbours, int part, uint64_t offset);
 void neighbours_ring(const struct neighbours *neighbours, int part);
 
-/* Who waits first forgets what the bell rang for, then looks, then sleeps until it rings, or so long (INFINITY: no matter how long),
- * or for no reason. */
+/* Who waits first forgets what the bell rang for, then looks, then sleeps until it rings, or so long (INFINITY: no matter how
+ * long), or for no reason. */
 void neighbours_forget(struct neighbours *neighbours);
 void neighbours_sleep(struct neighbours *neighbours, double seconds);
 /* Rings the own bell. From any thread. */

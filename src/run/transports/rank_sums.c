@@ -11,8 +11,8 @@
 
 /* Floats in a piece, at most. */
 enum { PIECE = 1 << 18 };
-/* Tags of sums follow those of routes: of a stage's one for all; of what stages share, whose parts may be on one rank, one for each
- * part that sends and one for what it gets back. */
+/* Tags of sums follow those of routes: of a stage's one for all; of what stages share, whose parts may be on one rank, one for
+ * each part that sends and one for what it gets back. */
 enum { SUM_TAG = 20000, TIE_TAG = 18000 };
 
 /* A piece on its way. */

@@ -1,13 +1,13 @@
 /*
- * Sums over the replicas of a stage whose workers are processes, in the order of the replicas, so that the bits are those of the
- * threads transport. Nothing waits: the sums go on when somebody looks.
+ * Sums over the replicas of a stage whose workers are processes, in the order of the replicas, so that the bits are those of
+ * the threads transport. Nothing waits: the sums go on when somebody looks.
  *
- * Where all of them share a host's memory each adds up a slice of everybody's gradients, in place, when all have come, and the sum is made
- * when all are done (neighbours.h). Else the first replica's adds up for all: the others send their gradients a piece at a time
- * and get the sum back, and what is held beside the blocks is one piece per replica.
+ * Where all of them share a host's memory each adds up a slice of everybody's gradients, in place, when all have come, and the
+ * sum is made when all are done (neighbours.h). Else the first replica's adds up for all: the others send their gradients a
+ * piece at a time and get the sum back, and what is held beside the blocks is one piece per replica.
  *
- * What the first and the last stage share is added up by messages, too, when each stage has its own sum, over the parts of both: the
- * first part of the first stage adds its own and that of the first part of the last, and all others get the sum, too.
+ * What the first and the last stage share is added up by messages, too, when each stage has its own sum, over the parts of
+ * both: the first part of the first stage adds its own and that of the first part of the last, and all others get the sum, too.
  */
 #ifndef PENSTOCK_RUN_TRANSPORTS_RANK_SUMS_H
 #define PENSTOCK_RUN_TRANSPORTS_RANK_SUMS_H
@@ -17,7 +17,8 @@
 
 struct rank_sums;
 
-/* For the parts of this process's worker. Everything is borrowed for the call but `class` and `neighbours` (NULL: there are none). */
+/* For the parts of this process's worker. Everything is borrowed for the call but `class` and `neighbours` (NULL: there are
+ * none). */
 enum ps_status rank_sums_create(const struct processes_class *class, const struct neighbours *neighbours,
                                 const struct transport_options *options, struct rank_sums **sums, struct ps_error *error);
 void rank_sums_destroy(struct rank_sums *sums); /* NULL is fine */

@@ -4,10 +4,10 @@
  * their order. Nothing changes places: contents are copied into the receiver's block. Between ranks that share memory there are
  * no messages: there blocks change places (neighbours.h).
  *
- * Where the cluster's description names a medium that several links share, say the one cable of a host, a worker sends over it one block
- * at a time, as the simulator has it: the first arrives early and the second no later than if both had shared the cable. Their receivers
- * first say, by a word, that they are ready. A block that waited on the cable for its receiver could keep back the very one that the
- * receiver waits for.
+ * Where the cluster's description names a medium that several links share, say the one cable of a host, a worker sends over it
+ * one block at a time, as the simulator has it: the first arrives early and the second no later than if both had shared the
+ * cable. Their receivers first say, by a word, that they are ready. A block that waited on the cable for its receiver could
+ * keep back the very one that the receiver waits for.
  *
  * A route between two parts of one worker has both ends here and is the channels' matter.
  */
@@ -25,8 +25,8 @@
 #include "run/transports/rank_sums.h"
 #include "run/worker.h"
 
-/* Who waits sleeps between two looks, for a twentieth of the time that it has waited so far: so a look comes little later than it
- * could have, and ranks that wait long leave the cores to those that compute. */
+/* Who waits sleeps between two looks, for a twentieth of the time that it has waited so far: so a look comes little later than
+ * it could have, and ranks that wait long leave the cores to those that compute. */
 #define LOOK_SHARE 0.05
 #define LOOK_LEAST_S 2e-6
 #define LOOK_MOST_S 5e-4
@@ -173,8 +173,8 @@ void ranks_destroy(struct transport *transport) {
     free(ranks);
 }
 
-/* Is an older one of the same route still to begin? It goes first, whichever of their words was seen first: the other end takes them
- * in their order. */
+/* Is an older one of the same route still to begin? It goes first, whichever of their words was seen first: the other end takes
+ * them in their order. */
 static bool has_older(const struct ranks *ranks, const struct place *place) {
     for (const struct place *older = ranks->pending; older != place; older = older->next)
         if (older->waits && older->route == place->route) return true;
@@ -308,7 +308,8 @@ static void prepare_to_pause(struct ranks *ranks) {
     if (ranks->neighbours) neighbours_forget(ranks->neighbours);
 }
 
-/* Of somebody who waits since then. False: there is nothing to wait for any more. Neighbours ring; messages and emulated links do not. */
+/* Of somebody who waits since then. False: there is nothing to wait for any more. Neighbours ring; messages and emulated links
+ * do not. */
 static bool pause_before_look(struct ranks *ranks, double since) {
     if (atomic_load(&ranks->stopped)) return false;
     bool rung = ranks->messages == 0 && !ranks->emulation && rank_sums_idle(ranks->sums);

@@ -1,6 +1,6 @@
 /*
- * The sum over replicas: a piece at a time, small enough for the nearest cache, is added up beside the blocks and copied into all of
- * them. So it takes no memory that grows with the stage, and its bits depend on the order of the replicas alone.
+ * The sum over replicas: a piece at a time, small enough for the nearest cache, is added up beside the blocks and copied into
+ * all of them. So it takes no memory that grows with the stage, and its bits depend on the order of the replicas alone.
  */
 #include "run/transports/sum.h"
 

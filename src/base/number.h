@@ -1,0 +1,30 @@
+/* Small arithmetic that C's library lacks and several modules need. */
+#ifndef PENSTOCK_BASE_NUMBER_H
+#define PENSTOCK_BASE_NUMBER_H
+
+#include <math.h>
+#include <stdint.h>
+
+static inline int64_t number_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t number_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The greatest common divisor of two positive numbers. */
+static inline int number_common_divisor(int a, int b) {
+    while (b != 0) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Times as searches count them: sums and comparisons of whole nanoseconds are exact. */
+static inline int64_t number_nanoseconds(double seconds) { return llround(seconds * 1e9); }
+
+/* The order of doubles, for qsort. */
+static inline int number_compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+#endif

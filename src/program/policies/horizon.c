@@ -1,0 +1,22 @@
+/*
+ * Penstock's own variant of PipeOptim: on every stage the forward looks as many updates ahead as on the first, past its own
+ * backward to that of the micro-batch which is `stage` later; the backward reads the newest weights. SpecTrain and XPipe look
+ * half as far past it, in both passes. What it gains is in docs/beyond.md.
+ */
+#include "program/lower.h"
+
+static struct reading forward(const struct reading_context *context) {
+    return (struct reading){.version = context->forward_version, .ahead = context->horizon_version - context->forward_version};
+}
+
+static struct reading backward(const struct reading_context *context) {
+    return (struct reading){.version = context->backward_version};
+}
+
+const struct weight_policy policy_horizon = {
+    .name = "horizon",
+    .summary = "as pipeoptim, but all stages look as far ahead as the first (docs/beyond.md)",
+    .prediction = PREDICT_OWN_RULE,
+    .forward = forward,
+    .backward = backward,
+};

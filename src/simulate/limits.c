@@ -1,0 +1,135 @@
+/*
+ * Finding the instruction that does not fit. A worker takes the memory of all its slots at once, before it starts; a slot that its
+ * program has not touched yet is one that the instructions before could have done without. So slots count from the first instruction
+ * that touches them, and weights, gradients, optimizer and workspace from the beginning.
+ */
+#include "simulate/limits.h"
+
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "plan/plan.h"
+#include "program/moments.h"
+#include "simulate/simulate.h"
+
+static void raise_to(int *count, int slot) {
+    if (slot >= *count) *count = slot + 1;
+}
+
+/* Adds what the instruction touches to the slots that its part has touched; whether there is anything new. */
+static bool touch(struct stage_slots *slots, const struct instruction *instruction) {
+    struct stage_slots before = *slots;
+    int *counts[BLOCK_KINDS] = {
+        [BLOCK_STASH] = &slots->stash,
+        [BLOCK_DELTA] = &slots->delta,
+        [BLOCK_INPUT] = &slots->input,
+        [BLOCK_OUTPUT] = &slots->output,
+        [BLOCK_OUTPUT_GRADIENT] = &slots->output_gradient,
+        [BLOCK_INPUT_GRADIENT] = &slots->input_gradient,
+    };
+    for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        if (instruction->block[kind] != NO_SLOT) raise_to(counts[kind], instruction->block[kind]);
+    raise_to(&slots->weights, instruction->slot);
+    raise_to(&slots->weights, instruction->to);
+    raise_to(&slots->weights, instruction->predict_to);
+    bool more = before.weights != slots->weights;
+    for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        more = more || stage_slots_of(&before, (enum block_kind)kind) != stage_slots_of(slots, (enum block_kind)kind);
+    return more;
+}
+
+static int64_t bytes_of(const struct ps_programs *programs, int worker, const struct stage_slots *touched,
+                        const struct stage_sizes *sizes, int moments) {
+    struct worker_memory total = {0};
+    for (int part = 0; part < programs->part_count; part++) {
+        if (programs->parts[part].worker != worker) continue;
+        struct worker_memory memory = stage_memory(&sizes[programs->parts[part].stage], &touched[part], moments);
+        worker_memory_add(&total, &memory);
+    }
+    return worker_memory_total(&total);
+}
+
+/* The first instruction for which more than `limit` bytes are needed, and how many. */
+static const struct instruction *find_first(const struct ps_programs *programs, int worker, struct stage_slots *touched,
+                                            const struct stage_sizes *sizes, int moments, int64_t limit, int64_t *needed) {
+    const struct program *program = &programs->worker[worker];
+    for (int part = 0; part < programs->part_count; part++)
+        touched[part] = (struct stage_slots){.weights = 1, .forward_only = programs->slots[part].forward_only};
+    for (int i = 0; i < program->count; i++) {
+        const struct instruction *instruction = &program->code[i];
+        if (!touch(&touched[programs_part(programs, worker, instruction->stage)], instruction) && i > 0) continue;
+        *needed = bytes_of(programs, worker, touched, sizes, moments);
+        if (*needed > limit) return instruction;
+    }
+    return NULL;
+}
+
+static enum ps_status refuse(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes, int moments,
+                             int64_t limit, struct ps_error *error) {
+    size_t bytes = (size_t)programs->part_count * sizeof(struct stage_slots);
+    struct stage_slots *touched = malloc(bytes);
+    if (!touched) return error_memory(error, "the slots of a worker", bytes);
+    struct worker_memory all = programs_memory(programs, worker, sizes, moments);
+    int64_t needed = worker_memory_total(&all);
+    const struct instruction *first = find_first(programs, worker, touched, sizes, moments, limit, &needed);
+    char name[96] = "its program", needed_text[32], limit_text[32], all_text[32];
+    if (first) instruction_text(first, name);
+    error_set(error, PS_NO_PLAN,
+              "worker %d: %s does not fit: up to it %s (%lld bytes) are needed, the limit is %s (%lld bytes)", worker, name,
+              text_bytes(needed, needed_text), (long long)needed, text_bytes(limit, limit_text), (long long)limit);
+    error_hint(error, "worker %d needs %s in all\n", worker, text_bytes(worker_memory_total(&all), all_text));
+    free(touched);
+    return PS_NO_PLAN;
+}
+
+enum ps_status limits_check(const struct ps_programs *programs, const struct stage_sizes *sizes, int moments,
+                            const struct ps_cluster *cluster, struct ps_error *error) {
+    for (int w = 0; w < programs->workers; w++) {
+        struct worker_memory memory = programs_memory(programs, w, sizes, moments);
+        int64_t limit = cluster->devices[w].memory_bytes;
+        if (limit > 0 && worker_memory_total(&memory) > limit) return refuse(programs, w, sizes, moments, limit, error);
+    }
+    return PS_OK;
+}
+
+enum ps_status ps_programs_check_memory(const struct ps_programs *programs, const struct ps_plan *plan,
+                                        const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                        struct ps_error *error) {
+    const struct cost_table *table;
+    struct ps_profile *reordered;
+    int moments;
+    if (cluster->workers < programs->workers)
+        return error_set(error, PS_USAGE, "cluster: has %d of the %d workers that the plan needs", cluster->workers,
+                         programs->workers);
+    TRY(plan_moments(plan, &moments, error));
+    TRY(profile_table(profile, plan->micro_batch, &table, error));
+    TRY(plan_check(plan, table->layer_count, error));
+    TRY(cluster_check_types(cluster, table, error));
+    TRY(simulate_costs(plan, profile, &table, &reordered, error));
+    size_t bytes = (size_t)plan->stage_count * sizeof(struct stage_sizes);
+    struct stage_sizes *sizes = malloc(bytes);
+    enum ps_status status = sizes ? PS_OK : error_memory(error, "sizes of stages", bytes);
+    for (int s = 0; status == PS_OK && s < plan->stage_count; s++)
+        sizes[s] = simulate_stage_cost(plan, table, cluster, s, plan->stages[s].forward[0]).size;
+    if (status == PS_OK) status = limits_check(programs, sizes, moments, cluster, error);
+    free(sizes);
+    ps_profile_destroy(reordered);
+    return status;
+}
+
+/* The simulation knows who takes too much; only then are the programs lowered once more to see where. */
+enum ps_status ps_simulation_check_memory(const struct ps_simulation *simulation, const struct ps_plan *plan,
+                                          const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                          struct ps_error *error) {
+    bool fits = true;
+    for (int w = 0; w < simulation->info.workers; w++) {
+        int64_t limit = cluster->devices[w].memory_bytes;
+        fits = fits && (limit == 0 || simulation->worker[w].memory_bytes <= limit);
+    }
+    if (fits) return PS_OK;
+    struct ps_programs *programs;
+    TRY(lower_plan(plan, simulation->info.batches, &programs, error));
+    enum ps_status status = ps_programs_check_memory(programs, plan, profile, cluster, error);
+    ps_programs_destroy(programs);
+    return status;
+}
