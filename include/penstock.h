@@ -151,9 +151,9 @@ struct ps_layer_info ps_model_layer(const struct ps_model *model, int layer); /*
 struct ps_profile;
 
 struct ps_profile_options {
-    const char *device;       /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
-    int threads;              /* per worker; 0: 1 */
-    int busy;                 /* workers that compute side by side meanwhile, the measured one among them; 0: 1 */
+    const char *device; /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
+    int threads;        /* per worker; 0: 1 */
+    int busy; /* workers that compute side by side meanwhile, the measured one among them; 0: 2, or 1 without cores for them */
     const int *micro_batches; /* sizes to measure at */
     int micro_batch_count;
     int warmup, repeats;  /* 0: 2, and 9 or, of a small network, as many as fit a quarter of a second */
@@ -250,8 +250,8 @@ void ps_plan_destroy(struct ps_plan *plan);
 
 struct ps_programs;
 
-/* Lowers `batches` mini-batches (one segment) to one instruction list per worker and verifies them. With a profile the plan's layers
- * are held against its own; NULL: they are not. */
+/* Lowers `batches` mini-batches (one segment) to one instruction list per worker and verifies them. With a profile the plan's
+ * layers are held against its own; NULL: they are not. */
 enum ps_status ps_programs_lower(const struct ps_plan *plan, const struct ps_profile *profile, int batches,
                                  struct ps_programs **programs, struct ps_error *error);
 enum ps_status ps_programs_parse(const char *text, struct ps_programs **programs, struct ps_error *error);
@@ -259,12 +259,14 @@ char *ps_programs_print(const struct ps_programs *programs);
 /* Proves order, freedom from deadlock under rendezvous sends, weight versions and buffer use; the message names the first
  * instruction that is wrong. */
 enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_error *error);
-/* Do the programs of this plan fit the memory of the cluster's devices? PS_NO_PLAN names the first instruction that does not. */
+/* Do the programs of this plan fit the memory of the cluster's devices? PS_NO_PLAN names the first instruction that does not.
+ */
 enum ps_status ps_programs_check_memory(const struct ps_programs *programs, const struct ps_plan *plan,
                                         const struct ps_profile *profile, const struct ps_cluster *cluster,
                                         struct ps_error *error);
-/* What the verifier counted of each worker: the copies of the weights that it keeps of a stage, and the largest number of updates that
- * fall between a forward and its own backward. As a table, and as JSON with the listing. Free with free(); NULL: out of memory. */
+/* What the verifier counted of each worker: the copies of the weights that it keeps of a stage, and the largest number of
+ * updates that fall between a forward and its own backward. As a table, and as JSON with the listing. Free with free(); NULL:
+ * out of memory. */
 char *ps_programs_table(const struct ps_programs *programs);
 char *ps_programs_json(const struct ps_programs *programs);
 void ps_programs_destroy(struct ps_programs *programs);

@@ -144,6 +144,35 @@ static void test_sums(void **state) {
     assert_seconds(summed_s(1000), 3 + 2 * 0.5 + 0.25);
 }
 
+/* Chimera with a micro-batch in each direction: both workers come to the sum of stage 1 after 1 + 1 + 2. The one that makes it
+ * begins its last backward only then, and the sum of stage 0 follows that. */
+static void test_sums_take_their_makers_time(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    struct ps_cluster *cluster;
+    struct ps_cluster_options options = {.workers = 2};
+    const int down[] = {0, 1}, up[] = {1, 0};
+    assert_ok(profile_create(1, 2, &profile, &test_error));
+    for (int l = 0; l < 2; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        layer->time = (struct layer_times){.forward_s = 1, .backward_weight_s = 2};
+        layer->sum_s = 0.125;
+        layer->size.parameter_bytes = 1000;
+    }
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(plan_create(2, 2, &plan, &test_error));
+    strcpy(plan->schedule, "chimera");
+    strcpy(plan->weights, "sync");
+    plan->micro_batches = 2;
+    for (int s = 0; s < 2; s++) {
+        const int *workers = s == 0 ? down : up;
+        assert_ok(plan_stage_workers(plan, s, workers, 2, workers, 2, &test_error));
+        plan->stages[s].first = plan->stages[s].last = s;
+    }
+    assert_seconds(simulated(plan, profile, cluster, 1).makespan_s, 1 + 1 + 2 + 2 * 0.125 + 2 + 2 * 0.125);
+}
+
 /* Two stages on one worker, each a layer of 8 bytes of parameters, with as many of gradients. */
 static double two_stages_s(int64_t fast_memory_bytes) {
     struct ps_profile *profile;
@@ -178,8 +207,11 @@ static void test_fast_memory_is_the_workers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_are_added), cmocka_unit_test(test_predictions),
-                                       cmocka_unit_test(test_cuts), cmocka_unit_test(test_sums),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_are_added),
+                                       cmocka_unit_test(test_predictions),
+                                       cmocka_unit_test(test_cuts),
+                                       cmocka_unit_test(test_sums),
+                                       cmocka_unit_test(test_sums_take_their_makers_time),
                                        cmocka_unit_test(test_fast_memory_is_the_workers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,8 @@ static const struct argument rows[] = {
     ARGUMENT_THREADS(OF(options.threads), "threads of a worker"),
     {.name = "busy",
      .value = "P",
-     .help = "measure while P workers compute side by side, as they will on one machine",
+     .help = "measure while P workers compute side by side, as they will on one machine; 2 where nothing is said and there are "
+             "cores for them",
      .offset = OF(options.busy),
      .read = argument_read_integer,
      .low = 1,

@@ -109,21 +109,49 @@ static struct between next_on_grid(struct between place, int64_t size) {
     return place;
 }
 
-/* The class's picture, moved and as strong as the sample is. */
-static void draw(const struct dataset_shape *shape, const struct sample *sample, const float *grid, float *image) {
-    const size_t channels = (size_t)shape->channels, line = GRID * channels;
+/* Floats of a line of the picture that are worked on together: lines of usual images, and few enough for the nearest cache. */
+enum { STRIP = 1024 };
+
+/* A line of the grid, interpolated along the pixels from `first` on. */
+static void draw_line(const float *line, size_t channels, int64_t size, struct between column, int64_t pixels, float *out) {
+    for (int64_t w = 0; w < pixels; w++, column = next_on_grid(column, size)) {
+        const float *left = line + column.before * channels, *right = line + column.after * channels;
+        for (size_t c = 0; c < channels; c++) *out++ = left[c] + (right[c] - left[c]) * column.weight;
+    }
+}
+
+static VECTOR_CLONES void draw_between(size_t count, const float *upper, const float *lower, float weight, float strength,
+                                       float *restrict out) {
+    for (size_t i = 0; i < count; i++) out[i] = (upper[i] + (lower[i] - upper[i]) * weight) * strength;
+}
+
+/* Some columns of the class's picture, moved and as strong as the sample is. Lines between the same two of the grid have those
+ * in common. */
+static void draw_strip(const struct dataset_shape *shape, const struct sample *sample, const float *grid, int64_t first,
+                       int64_t pixels, float *image) {
+    const size_t channels = (size_t)shape->channels, line = GRID * channels, count = (size_t)pixels * channels;
+    const struct between column = place_on_grid(first - sample->right, shape->width);
+    float lines[2][STRIP], *upper = lines[0], *lower = lines[1];
+    size_t drawn = GRID; /* the line of the grid that is in `lower`; GRID: none */
     for (int64_t h = 0; h < shape->height; h++) {
         const struct between row = place_on_grid(h - sample->down, shape->height);
-        const float *above = grid + row.before * line, *below = grid + row.after * line;
-        struct between column = place_on_grid(-sample->right, shape->width);
-        for (int64_t w = 0; w < shape->width; w++, column = next_on_grid(column, shape->width)) {
-            const size_t left = column.before * channels, right = column.after * channels;
-            for (size_t c = 0; c < channels; c++) {
-                const float upper = above[left + c] + (above[right + c] - above[left + c]) * column.weight;
-                const float lower = below[left + c] + (below[right + c] - below[left + c]) * column.weight;
-                *image++ = (upper + (lower - upper) * row.weight) * sample->strength;
-            }
+        if (row.after != drawn) {
+            float *other = upper;
+            upper = lower, lower = other;
+            if (row.before != drawn) draw_line(grid + row.before * line, channels, shape->width, column, pixels, upper);
+            draw_line(grid + row.after * line, channels, shape->width, column, pixels, lower);
+            drawn = row.after;
         }
+        float *out = image + ((size_t)h * (size_t)shape->width + (size_t)first) * channels;
+        draw_between(count, upper, lower, row.weight, sample->strength, out);
+    }
+}
+
+static void draw(const struct dataset_shape *shape, const struct sample *sample, const float *grid, float *image) {
+    const int64_t strip = STRIP / shape->channels;
+    for (int64_t first = 0; first < shape->width; first += strip) {
+        const int64_t left = shape->width - first;
+        draw_strip(shape, sample, grid, first, left < strip ? left : strip, image);
     }
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/vector.h"
 
 void bench_close(struct bench *bench) {
     stage_destroy(bench->stage);
@@ -33,7 +34,7 @@ struct piece {
     void **block;
     int64_t bytes;
 };
-enum { PIECES = 13 };
+enum { PIECES = 16 };
 
 static size_t list_pieces(struct bench *bench, const struct stage_sizes *sizes, struct piece pieces[PIECES]) {
     struct stage_blocks *blocks = &bench->blocks;
@@ -46,6 +47,9 @@ static size_t list_pieces(struct bench *bench, const struct stage_sizes *sizes, 
         {(void **)&blocks->input, sizes->input_bytes},
         {(void **)&blocks->output, sizes->output_bytes},
         {(void **)&blocks->stash, sizes->stash_bytes},
+        {(void **)&bench->other.input, sizes->input_bytes},
+        {(void **)&bench->other.output, sizes->output_bytes},
+        {(void **)&bench->other.stash, sizes->stash_bytes},
         {(void **)&blocks->delta, sizes->delta_bytes},
         {(void **)&blocks->input_gradient, sizes->input_bytes},
         {(void **)&blocks->output_gradient, sizes->output_bytes},
@@ -79,7 +83,7 @@ static enum ps_status take_memory(struct bench *bench, struct ps_error *error) {
     for (int p = 0; p < PIECES; p++) *pieces[p].block = memory_block_carve(&bench->memory, (size_t)pieces[p].bytes);
     if (bench->first == 0) bench->blocks.input_gradient = NULL;
     if (bench->first + bench->layer_count == bench->graph->layer_count)
-        bench->blocks.output = bench->blocks.output_gradient = NULL;
+        bench->blocks.output = bench->other.output = bench->blocks.output_gradient = NULL;
     bench->times = calloc(count * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
     bench->pass = calloc(count, sizeof *bench->pass);
     bench->left_out = calloc((size_t)bench->graph->layer_count, sizeof *bench->left_out);
@@ -100,6 +104,7 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
     if (bench->input) memcpy(bench->blocks.input, bench->input, elements * sizeof(float));
     for (size_t i = 0; i < elements && !bench->input; i++)
         bench->blocks.input[i] = tokens > 0 ? (float)random_below(key, i, tokens) : 2 * random_uniform(key, i) - 1;
+    memcpy(bench->other.input, bench->blocks.input, elements * sizeof(float));
     for (size_t n = 0; n < label_count(bench); n++)
         bench->labels[n] = (int32_t)random_below(key, elements + n, (uint64_t)bench->classes);
     return PS_OK;
@@ -140,8 +145,18 @@ static struct stage_step step_of(struct bench *bench, int round) {
                                .between_context = bench};
 }
 
+static void change_micro_batch(struct bench *bench) {
+    struct bench_values values = {bench->blocks.input, bench->blocks.output, bench->blocks.stash};
+    bench->blocks.input = bench->other.input;
+    bench->blocks.output = bench->other.output;
+    bench->blocks.stash = bench->other.stash;
+    bench->other = values;
+}
+
+/* Of the other micro-batch than the last one. */
 static enum ps_status run_forward(struct bench *bench, const struct stage_step *step, int slot, struct ps_error *error) {
     struct stage_result result = {0};
+    change_micro_batch(bench);
     start_pass(bench);
     TRY(stage_forward(bench->stage, &bench->blocks, step, &result, error));
     keep_pass(bench, TIME_FORWARD, slot);
@@ -154,6 +169,14 @@ static enum ps_status run_backward(struct bench *bench, const struct stage_step 
     TRY(stage_backward(bench->stage, &bench->blocks, step, half, error));
     keep_pass(bench, timing, slot);
     return PS_OK;
+}
+
+/* Of a pass over all parameters in one piece. */
+static void keep_by_bytes(struct bench *bench, double seconds, enum timing timing, int slot) {
+    double each = seconds / (double)stage_sizes(bench->stage).parameter_bytes;
+    for (int l = 0; l < bench->layer_count; l++)
+        bench->pass[l] = each * (double)bench->table->layers[bench->first + l].size.parameter_bytes;
+    keep_pass(bench, timing, slot);
 }
 
 /* With a learning rate of 0: the work of an update, and weights that stay sane however often it is done. */
@@ -169,10 +192,22 @@ static void run_update(struct bench *bench, int64_t step, enum timing timing, in
                                   .step = step};
     double start = clock_now();
     bench->device->class->update(bench->device, bench->rule, &bench->rule->defaults, &call, timing == TIME_PREDICT, 0);
-    double each = (now(bench) - start) / (double)bytes;
-    for (int l = 0; l < bench->layer_count; l++)
-        bench->pass[l] = each * (double)bench->table->layers[bench->first + l].size.parameter_bytes;
-    keep_pass(bench, timing, slot);
+    keep_by_bytes(bench, now(bench) - start, timing, slot);
+}
+
+/* Piece by piece, as replicas do (run/transports/sum.c); the block of predicted weights plays the other one's gradients.
+ * Whoever adds up works for all: here for two. */
+static void run_sum(struct bench *bench, int slot) {
+    enum { PIECE = 2048 };
+    size_t count = (size_t)stage_sizes(bench->stage).parameter_bytes / sizeof(float);
+    if (count == 0) return;
+    double start = clock_now();
+    for (size_t at = 0; at < count; at += PIECE) {
+        size_t length = count - at < PIECE ? count - at : PIECE;
+        vector_add(length, bench->blocks.gradients + at, bench->predicted + at);
+        memcpy(bench->predicted + at, bench->blocks.gradients + at, length * sizeof(float));
+    }
+    keep_by_bytes(bench, clock_now() - start, TIME_SUM, slot);
 }
 
 enum ps_status bench_forward(struct bench *bench, int layers, struct ps_error *error) {
@@ -192,6 +227,7 @@ enum ps_status bench_round(struct bench *bench, int round, int slot, struct ps_e
     run_update(bench, round + 1, TIME_UPDATE_PREDICT, slot);
     run_update(bench, round + 1, TIME_PREDICT, slot);
     run_update(bench, round + 1, TIME_UPDATE_ASIDE, slot);
+    run_sum(bench, slot);
     TRY(run_forward(bench, &step, -1, error));
     TRY(run_backward(bench, &step, STAGE_INPUT_APART, TIME_INPUT_HALF, slot, error));
     return run_backward(bench, &step, STAGE_WEIGHTS_APART, TIME_WEIGHTS_HALF, slot, error);

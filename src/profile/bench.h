@@ -1,6 +1,7 @@
 /*
  * Layers run for their times, as one stage with real weights and activations: each layer finds its input, its weights and the
- * caches as in training. What a layer takes is read off between the operators.
+ * caches as in training. Two micro-batches take turns, as a stage of a pipeline keeps the values of several: a forward writes
+ * where the one before the last did, which is further down in the caches. What a layer takes is read off between the operators.
  */
 #ifndef PENSTOCK_PROFILE_BENCH_H
 #define PENSTOCK_PROFILE_BENCH_H
@@ -19,6 +20,7 @@ enum timing {
     TIME_UPDATE_PREDICT, /* with the prediction in the same pass */
     TIME_PREDICT,
     TIME_UPDATE_ASIDE, /* the new weights in another block */
+    TIME_SUM,          /* the gradients and a replica's added up, in both blocks */
     TIMINGS
 };
 
@@ -38,6 +40,9 @@ struct bench {
     struct stage *stage;
     struct memory_block memory; /* of the blocks */
     struct stage_blocks blocks;
+    struct bench_values {
+        float *input, *output, *stash;
+    } other; /* the same blocks of the micro-batch whose turn is next */
     float *moment, *predicted;
     int32_t *labels;
     double *times;  /* of the layers: see bench_times */

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "graph/model.h"
@@ -84,6 +85,7 @@ static void summarize(const struct bench *bench, int l, struct layer_cost *cost)
         *updates[u].time = figure.s;
         *updates[u].spread = figure.spread_s;
     }
+    cost->sum_s = figure_of(bench, l, TIME_SUM).s / 2;
 }
 
 /* Adding is one more pass over the gradients: the difference is small beside what the medians of a layer differ by chance, so
@@ -141,7 +143,10 @@ static enum ps_status summarize_all(struct bench *bench, struct layer_cost *laye
     for (int l = 0; l < bench->layer_count; l++) summarize(bench, l, &layers[l]);
     summarize_adding(bench, layers);
     double factor = taken_s / medians_s(bench);
-    for (int l = 0; l < bench->layer_count; l++) scale(&layers[l].time, factor);
+    for (int l = 0; l < bench->layer_count; l++) {
+        scale(&layers[l].time, factor);
+        layers[l].sum_s *= factor;
+    }
     return PS_OK;
 }
 
@@ -155,14 +160,15 @@ static enum ps_status record_sizes(const struct bench *bench, struct cost_table 
     return status;
 }
 
-/* What the cuts cost, and sums over replicas. */
+/* What the cuts cost, and what a sum takes longer whose blocks lie in two cores' caches. */
 static enum ps_status summarize_shared(const struct bench *bench, bool several, struct cost_table *table,
                                        struct ps_error *error) {
     struct hand_over_rates rates;
     TRY(hand_over_measure(several, &rates, error));
     for (int l = 0; l < table->layer_count; l++) {
         const struct layer_sizes *size = &table->layers[l].size;
-        table->layers[l].sum_s = (double)(size->parameter_bytes + size->statistics_bytes) * rates.copy;
+        double bytes = (double)(size->parameter_bytes + size->statistics_bytes);
+        table->layers[l].sum_s += bytes * rates.take + (double)size->statistics_bytes * rates.copy;
     }
     for (int l = 0; l + 1 < table->layer_count; l++) {
         struct layer_cost *layer = &table->layers[l];
@@ -298,18 +304,21 @@ static enum ps_status measure(const struct ps_model *model, const struct ps_prof
     return status;
 }
 
+/* Costs are for pipelines, whose workers slow each other down where they share a memory. */
+static int usual_busy(int threads) { return cores_usable() >= 2 * threads ? 2 : 1; }
+
 /* Measures the costs or works them out. */
 static enum ps_status fill(const struct ps_model *model, const struct ps_profile_options *options, const int *sizes,
                            struct ps_profile *profile, struct ps_error *error) {
     snprintf(profile->model, sizeof profile->model, "%s", model->name);
     snprintf(profile->device, sizeof profile->device, "%s", options->device ? options->device : "cpu");
     profile->threads = options->threads ? options->threads : 1;
-    profile->busy = options->busy ? options->busy : 1;
     for (int i = 0; i < profile->table_count; i++) {
         profile->tables[i].micro_batch = sizes[i];
         name_layers(model->graph, &profile->tables[i]);
     }
     const struct modelled_device *modelled = modelled_find(profile->device);
+    profile->busy = modelled ? 1 : options->busy > 0 ? options->busy : usual_busy(profile->threads);
     if (!modelled) TRY(measure(model, options, profile, error));
     for (int i = 0; modelled && i < profile->table_count; i++)
         TRY(modelled_fill(modelled, model->graph, &profile->tables[i], error));

@@ -207,6 +207,17 @@ static enum ps_status run_backward(struct crew *crew, int number, const struct i
     return PS_OK;
 }
 
+/* Where workers share a memory whoever comes last makes the sum in its own time. Only a device that keeps its own time has to
+ * be told. */
+static void note_own_sum(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
+                         const struct transport_share *share, double came_s) {
+    const struct transport_class *class = crew->transport_class;
+    if (!worker->device->class->not_before || share->takes_s == 0) return;
+    if (!class->settled(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0)) return;
+    double settled_s = class->settled_at(crew->transport, stage->part, BLOCK_WEIGHT_GRADIENTS, 0);
+    if (settled_s <= came_s + share->takes_s) worker->device->class->not_before(worker->device, settled_s);
+}
+
 /* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those
  * of what the stage shares with another. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
@@ -229,9 +240,11 @@ static enum ps_status reduce(void *context, int number, const struct instruction
         .statistics = stage->statistics,
         .statistics_count = crew->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
     };
+    double came_s = device_now(worker);
     stage->sum_from_s = clock_now();
-    crew->transport_class->reduce(crew->transport, stage->part, &share, device_now(worker));
+    crew->transport_class->reduce(crew->transport, stage->part, &share, came_s);
     stage->sum_until_s = clock_now();
+    note_own_sum(crew, worker, stage, &share, came_s);
     return PS_OK;
 }
 

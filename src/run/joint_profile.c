@@ -114,7 +114,7 @@ static enum ps_status read_sizes(const struct json_place *request, int sizes[MIC
 
 enum ps_status joint_profile_answer(struct processes *processes, const struct json_place *request, struct ps_error *error) {
     int sizes[MICRO_BATCHES_MAX];
-    struct ps_profile_options options = {.micro_batches = sizes};
+    struct ps_profile_options options = {.busy = 1, .micro_batches = sizes};
     struct task task;
     struct ps_model *model;
     struct ps_profile *profile;

@@ -54,8 +54,12 @@ static enum ps_status meet(struct processes *processes, struct ps_error *error) 
 /* Seconds of a training step of one sample. */
 static enum ps_status measure_device(const char *device, int threads, double *seconds, struct ps_error *error) {
     int micro_batch = SURVEY_MICRO_BATCH;
-    struct ps_profile_options options = {
-        .device = device, .threads = threads, .micro_batches = &micro_batch, .micro_batch_count = 1, .repeats = SURVEY_REPEATS};
+    struct ps_profile_options options = {.device = device,
+                                         .threads = threads,
+                                         .busy = 1,
+                                         .micro_batches = &micro_batch,
+                                         .micro_batch_count = 1,
+                                         .repeats = SURVEY_REPEATS};
     struct ps_model *model;
     struct ps_profile *profile;
     TRY(ps_model_create(SURVEY_MODEL, &model, error));

@@ -186,7 +186,7 @@ enum ps_status ps_compare_largest(const char *model, const char *key, const char
     int micro_batch = options->plan.micro_batch > 0 ? options->plan.micro_batch : 16;
     struct largest largest = {.model = model, .key = key, .cluster_path = options->cluster_path}, *context = &largest;
     largest.profile = (struct ps_profile_options){
-        .device = device ? device : "gpu:v100", .micro_batches = &micro_batch, .micro_batch_count = 1};
+        .device = device ? device : "gpu:v100", .busy = 1, .micro_batches = &micro_batch, .micro_batch_count = 1};
     struct ps_comparison *made;
     TRY(check_device(largest.profile.device, error));
     TRY(find_values(&largest, error));

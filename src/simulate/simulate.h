@@ -23,7 +23,8 @@
  * REDUCE only starts too. The sum over a stage's replicas begins when all have come and the links of the ring, from each to the
  * next, have done with those before it. Of r replicas it takes 2 (r - 1) steps of latency + bytes / r / bandwidth on the
  * slowest of the links (channels of the ring that share a link take turns in each step), and settles all their gradients at its
- * end. Where there are no links, workers share a memory: it takes r times sum_s from when the last has come.
+ * end. Where there are no links, workers share a memory: it takes r times sum_s of the last one's time, from when that has
+ * come.
  *
  * Without overlap (cluster.overlap false) transfers take the workers' own time: the sender is held up at its SEND, whether or
  * not the other end has come, and the receiver as long when it first needs the block, from the later of its own time and the

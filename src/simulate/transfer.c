@@ -240,6 +240,7 @@ enum ps_status transfer_reduce(void *context, int worker, const struct instructi
     if (++ring->offered < group.size) return PS_OK;
     ring->offered = 0;
     add_up(engine, &group, instruction, index);
+    if (ring->in_place && ring->duration > 0) occupy(engine, worker, ring->duration);
     return PS_OK;
 }
 
