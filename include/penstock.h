@@ -371,6 +371,9 @@ struct ps_run_info {
     double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
     double top5, valid_top5;   /* share of labels among the five best guesses; NaN for five classes or fewer */
     double valid_bleu;         /* of the sentences that were translated, greedily; as in struct ps_evaluation */
+    int64_t start_bytes;       /* that this process held, but for the code of files, when its kernels were made and before its
+                                  workers took their memory */
+    int64_t loader_bytes;      /* for data that it reads ahead, likewise beside its workers' memory */
 };
 
 struct ps_run_worker {

@@ -179,6 +179,28 @@ static void test_grey(void **state) {
     samples_close(&samples);
 }
 
+/* A pixel that is half transparent is half as bright over black, in colour and in grey. */
+static void test_transparent(void **state) {
+    (void)state;
+    static uint8_t pixels[SIDE * SIDE * 4];
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        const uint8_t colour[] = {200, 100, 50, (uint8_t)i};
+        memcpy(&pixels[4 * i], colour, sizeof colour);
+    }
+    png_image image = {.version = PNG_IMAGE_VERSION, .width = SIDE, .height = SIDE, .format = PNG_FORMAT_RGBA};
+    assert_true(png_image_write_to_file(&image, join("clear.png"), 0, pixels, 0, NULL));
+    for (int channels = 1; channels <= 3; channels += 2) {
+        struct picture picture;
+        assert_ok(picture_read(join("clear.png"), channels, &picture, &test_error));
+        assert_int_equal(picture.channels, channels);
+        for (int i = 0; i < SIDE * SIDE; i++) {
+            const double bright = channels == 3 ? 200 : 0.299 * 200 + 0.587 * 100 + 0.114 * 50;
+            assert_float_equal(picture.pixels[channels * i], bright * i / 255, 1.1);
+        }
+        picture_free(&picture);
+    }
+}
+
 /* A ramp stays a ramp, away from the edges. */
 static void test_scaling(void **state) {
     (void)state;
@@ -464,11 +486,17 @@ static void test_tiny_imagenet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_scaling),
-        cmocka_unit_test(test_middle),        cmocka_unit_test(test_grey),
-        cmocka_unit_test(test_augmentation),  cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_wrong_specs),   cmocka_unit_test(test_deep_png),
-        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_damage_while_training),
+        cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_middle),
+        cmocka_unit_test(test_grey),
+        cmocka_unit_test(test_transparent),
+        cmocka_unit_test(test_augmentation),
+        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_wrong_specs),
+        cmocka_unit_test(test_deep_png),
+        cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_damage_while_training),
         cmocka_unit_test(test_tiny_imagenet),
     };
     return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);

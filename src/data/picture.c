@@ -122,11 +122,19 @@ static enum ps_status read_jpeg(const char *path, const char *data, size_t size,
 
 /* ----------------------------------------------------------------------- PNG */
 
-/* In place: a grey is written where its colour, or one before it, was read. */
-static void turn_grey(struct picture *picture) {
+/* To `channels` of them, in place: what is written stands where it, or a pixel before it, was read. Of four the last is how
+ * opaque the pixel is, over black. */
+static void reduce_channels(struct picture *picture, int channels) {
+    const uint8_t *from = picture->pixels;
+    uint8_t *to = picture->pixels;
     const int64_t pixels = picture->height * picture->width;
-    for (int64_t i = 0; i < pixels; i++) picture->pixels[i] = grey_of(&picture->pixels[3 * i]);
-    picture->channels = 1;
+    for (int64_t i = 0; i < pixels; i++, from += picture->channels) {
+        const int opaque = picture->channels == 4 ? from[3] : 255;
+        uint8_t colour[3];
+        for (int c = 0; c < 3; c++) colour[c] = (uint8_t)((from[c] * opaque + 127) / 255);
+        for (int c = 0; c < channels; c++) *to++ = channels == 1 ? grey_of(colour) : colour[c];
+    }
+    picture->channels = channels;
 }
 
 static enum ps_status read_png(const char *path, const char *data, size_t size, struct picture *picture,
@@ -135,19 +143,19 @@ static enum ps_status read_png(const char *path, const char *data, size_t size, 
     if (!png_image_begin_read_from_memory(&file, data, size)) return damaged(path, "PNG", file.message, error);
     /* Of 16 bits a colour, where the file says nothing: as those of 8, and not in proportion to the light. */
     file.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-    const bool make_grey =
-        picture->channels == 1 && (file.format & PNG_FORMAT_FLAG_COLOR) != 0; /* libpng has a grey of its own */
-    if (make_grey) picture->channels = 3;
-    file.format = picture->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+    /* libpng would mix with black, and make grey of colours, in proportion to the light. */
+    const int channels = (int)picture->channels;
+    const bool mixed = (file.format & PNG_FORMAT_FLAG_ALPHA) != 0, coloured = (file.format & PNG_FORMAT_FLAG_COLOR) != 0;
+    picture->channels = mixed ? 4 : coloured ? 3 : channels;
+    file.format = mixed ? PNG_FORMAT_RGBA : picture->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
     picture->height = file.height;
     picture->width = file.width;
     enum ps_status status = take_pixels(path, picture, error);
-    const png_color black = {0, 0, 0};
-    if (status == PS_OK && !png_image_finish_read(&file, &black, picture->pixels, 0, NULL)) {
+    if (status == PS_OK && !png_image_finish_read(&file, NULL, picture->pixels, 0, NULL)) {
         status = damaged(path, "PNG", file.message, error);
     }
     png_image_free(&file);
-    if (status == PS_OK && make_grey) turn_grey(picture);
+    if (status == PS_OK && picture->channels != channels) reduce_channels(picture, channels);
     return status;
 }
 
