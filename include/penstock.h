@@ -11,7 +11,7 @@
  *   - Arguments are borrowed for the call unless the contract says "takes"; what a function creates is freed by the matching
  *     _destroy (which accepts NULL). Strings returned as `char *` are freed with free() and are NULL where memory ran out;
  *     those returned as `const char *`, and in structs, belong to the object that was asked.
- *   - Indices count from 0 and must be below the count that goes with them; that is asserted, not refused.
+ *   - Indices count from 0 and must be below the count that goes with them.
  *   - The library never prints and never exits. Log lines and progress go to the callbacks given to ps_log_to.
  *   - Unless said otherwise an object may be read by several threads but changed by one.
  *
@@ -371,6 +371,9 @@ struct ps_run_info {
     double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
     double top5, valid_top5;   /* share of labels among the five best guesses; NaN for five classes or fewer */
     double valid_bleu;         /* of the sentences that were translated, greedily; as in struct ps_evaluation */
+    int64_t start_bytes;       /* that this process held, but for the code of files, when its kernels were made and before its
+                                  workers took their memory */
+    int64_t loader_bytes;      /* for data that it reads ahead, likewise beside its workers' memory */
 };
 
 struct ps_run_worker {
