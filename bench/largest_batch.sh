@@ -5,6 +5,7 @@
 #   CUT=memory: as Penstock plans otherwise, with a cut for each method that looks at memory.
 #   KEEP=outputs: every stage also keeps the output of each micro-batch in flight until its backward, as PipeDream's runtime does, on which
 #   the paper's methods are built: of its last stage those are the scores of all classes (a translation's: of all words, at each position).
+#   LINEAR=FACTOR: linear layers take so much longer than was worked out, which moves the cut.
 #   largest_batch.sh [NETWORK...]
 set -eu
 cd "$(dirname "$0")/.."
@@ -54,10 +55,23 @@ fullest() {
         END { printf "%.0f", most }' "$1" "$2"
 }
 
+# cost_of SAMPLES: its costs, into $costs
+cost_of() {
+    costs=$work/$name.$1.json
+    [ ! -e "$costs" ] || return 0
+    "$penstock" profile --model "$network" --device gpu:p100 --micro-batch "$1" -o "$work/worked_out.json" --quiet >"$work/log" 2>&1
+    awk -v factor="${LINEAR:-1}" '
+        /"kind":/ { linear = /"linear"/ }
+        linear && match($0, /_s": [-+.e0-9]+/) {
+            print substr($0, 1, RSTART + 4) substr($0, RSTART + 5, RLENGTH - 5) * factor substr($0, RSTART + RLENGTH)
+            next
+        }
+        { print }' "$work/worked_out.json" >"$costs"
+}
+
 # fits SAMPLES SCHEDULE WEIGHTS MICRO_BATCHES: is there a plan for micro-batches of so many samples?
 fits() {
-    costs=$work/$name.$1.json
-    [ -e "$costs" ] || "$penstock" profile --model "$network" --device gpu:p100 --micro-batch "$1" -o "$costs" --quiet >"$work/log" 2>&1
+    cost_of "$1"
     status=0
     "$penstock" plan --profile "$costs" --workers 4 $limited --bandwidth 10GB/s --method pipedream --recompute --schedule "$2" \
         --weights "$3" --micro-batches "$4" --optimizer "$optimizer" -o "$work/plan.json" --quiet >"$work/log" 2>&1 || status=$?
@@ -106,7 +120,7 @@ copies() {
     weights_of "$work/plan.json"
 }
 
-echo "largest micro-batch on four workers of 16 GB, with recomputation, cut by ${CUT:-pipedream}${KEEP:+, keeping $KEEP}; beside it the paper's for each GPU"
+echo "largest micro-batch on four workers of 16 GB, with recomputation, cut by ${CUT:-pipedream}${KEEP:+, keeping $KEEP}${LINEAR:+, linear layers $LINEAR times as long}; beside it the paper's for each GPU"
 echo
 table largest "$@"
 echo

@@ -1,44 +1,52 @@
 #!/bin/sh
 # Memory of each weight policy against its plan, four workers on 1f1b-async (sync: 1f1b): what the plan says, what the workers'
-# allocators took, and by how much the process grew at its peak, all workers together. What a process holds before it trains
-# anything (libraries, the runtime) is that of LeNet-5 with one sample, less its own plan. What a process takes beyond the plan is
-# the code of its kernels, the data that are read ahead, and what oneDNN's plain products take for themselves.
-# MODEL:MICRO_BATCH.
-#   bench/memory.sh [MODEL:MICRO_BATCH...]     POLICIES (all), OPTIMIZER (adam; spectrain: sgdm)
+# blocks took, and the most that the process held, in MiB, all workers together. Beside its workers a process has
+#   code      pages of the program's and the libraries' files
+#   kernels   what else it held when its kernels were made and before its workers took memory: their code, what oneDNN keeps
+#             of them
+#   ahead     data read ahead
+# and `workers` is what is left of its peak: the blocks, and what was not thought of.
+#   bench/memory.sh [MODEL:MICRO_BATCH...]     POLICIES (all), OPTIMIZER (adam; spectrain: sgdm), PLAN (more options for plan)
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim horizon} optimizer=${OPTIMIZER:-adam} workers=4
-[ $# -gt 0 ] || set -- vgg16:16 resnet50,input=64:8 residual_lstm,seq=100:32 gnmt8,seq=20,vocab=8000,hidden=512:16 \
-    gpt2,layers=4,width=256,heads=4,seq=128,vocab=4000:8
+policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim horizon} optimizer=${OPTIMIZER:-adam} workers=${WORKERS:-4}
+[ $# -gt 0 ] || set -- lenet5:64 alexnet:16 vgg16:16 resnet,blocks=2:32 resnet50,input=64:8 googlenet,input=64:8 \
+    residual_lstm,seq=100:32 gnmt8,seq=20,vocab=4000,hidden=256:16 \
+    gpt2,layers=4,width=256,heads=4,seq=128,vocab=4000:8 bert48,layers=4,width=128,heads=2,seq=64,vocab=4000:8
 
-# The sum of a field over a document's workers.
-total() { awk -F'[:,]' -v name="\"$1\"" '{ key = $1; gsub(/[ \t{]/, "", key) } key == name { sum += $2 } END { printf "%.0f", sum }' "$2"; }
+# The sum of a field over a document's workers; also a field of the document itself.
+total() {
+    awk -F'[:,]' -v name="\"$1\"" '{ key = $1; gsub(/[ \t{]/, "", key) } key == name { sum += $2 } END { printf "%.0f", sum }' \
+        "$work/summary.json"
+}
 
-# run MODEL MICRO_BATCH POLICY OPTIMIZER WORKERS: leaves summary.json
+# run MODEL MICRO_BATCH POLICY OPTIMIZER: leaves summary.json
 run() {
     schedule=1f1b-async kind=images micro_batches=1
     [ "$3" != sync ] || schedule=1f1b
     case $1 in *lstm*|gpt*|bert*|gnmt*) kind=tokens ;; esac
-    [ "$3" != 2bw ] && [ "$3" != sync ] || micro_batches=$5
+    [ "$3" != 2bw ] && [ "$3" != sync ] || micro_batches=$workers
     [ -f "$work/$1.$2.json" ] || "$penstock" profile --model "$1" --micro-batch "$2" --repeats 1 --quiet -o "$work/$1.$2.json" >/dev/null
-    "$penstock" plan --profile "$work/$1.$2.json" --workers "$5" --method pipedream --schedule $schedule --weights "$3" \
-        --micro-batches $micro_batches --optimizer "$4" -o "$work/plan.json" --quiet >/dev/null
+    # shellcheck disable=SC2086
+    "$penstock" plan --profile "$work/$1.$2.json" --workers "$workers" --method pipedream --schedule $schedule --weights "$3" \
+        --micro-batches $micro_batches --optimizer "$4" ${PLAN:-} -o "$work/plan.json" --quiet >/dev/null
     "$penstock" train --plan "$work/plan.json" --profile "$work/$1.$2.json" --data synthetic:$kind,samples=$(($2 * micro_batches * 6)) \
         --steps 6 --lr 0.0001 --quiet --json >"$work/summary.json"
 }
 
-run lenet5 1 latest sgdm 1
-start=$(($(total process_peak_bytes "$work/summary.json") - $(total predicted_memory_bytes "$work/summary.json")))
-echo "$workers workers, $optimizer; MiB over all workers; a process starts with $((start >> 20)) MiB"
-printf '%-48s %-10s %9s %9s %9s %8s\n' model:micro-batch policy planned taken process process/planned
+echo "$workers workers, $optimizer${PLAN:+, $PLAN}; MiB"
+printf '%-54s %-10s %8s %8s %8s %6s %8s %6s %8s %8s\n' model:micro-batch policy planned taken process code kernels ahead workers /planned
 for given; do
     for policy in $policies; do
         rule=$optimizer
         [ "$policy" != spectrain ] || rule=sgdm
-        run "${given%:*}" "${given##*:}" "$policy" "$rule" $workers
-        echo "$(total predicted_memory_bytes "$work/summary.json") $(total memory_bytes "$work/summary.json") $(total process_peak_bytes "$work/summary.json")" |
-            awk -v start="$start" -v given="$given" -v policy="$policy" '{ m = 1048576
-                printf "%-48s %-10s %9.1f %9.1f %9.1f %8.3f\n", given, policy, $1 / m, $2 / m, ($3 - start) / m, ($3 - start) / $1 }'
+        run "${given%:*}" "${given##*:}" "$policy" "$rule"
+        echo "$(total predicted_memory_bytes) $(total memory_bytes) $(total process_peak_bytes) $(total process_code_bytes)" \
+            "$(total process_start_bytes) $(total loader_bytes)" | awk -v given="$given" -v policy="$policy" '{
+                m = 1048576
+                own = $3 - $4 - $5 - $6
+                printf "%-54s %-10s %8.1f %8.1f %8.1f %6.1f %8.1f %6.1f %8.1f %8.3f\n", given, policy, $1 / m, $2 / m, $3 / m, $4 / m,
+                    $5 / m, $6 / m, own / m, own / $1 }'
     done
 done

@@ -7,16 +7,20 @@ cd "$(dirname "$0")/.."
 
 # simulate SCHEDULE WEIGHTS WORKERS MICRO_BATCHES BATCHES
 simulate() {
-    awk -v n="$3" 'BEGIN {
+    stages=$3
+    [ "$1" != interleaved ] || stages=$((2 * $3))
+    awk -v n="$stages" 'BEGIN {
         print "name,forward_s,backward_s,parameter_bytes,output_bytes"
         for (i = 0; i < n; i++) printf "l%d,%g,%g,40000,10000\n", i, 0.001 * (1 + i % 3 / 10), 0.002 * (1 + i % 5 / 10)
     }' > "$work/profile.csv"
-    awk -v n="$3" -v schedule="$1" -v weights="$2" -v m="$4" 'BEGIN {
+    awk -v n="$3" -v stages="$stages" -v schedule="$1" -v weights="$2" -v m="$4" 'BEGIN {
         printf "{\"format\": \"penstock-plan\", \"version\": 1, \"model\": \"profile\", \"method\": \"uniform\", "
         printf "\"schedule\": \"%s\", \"weights\": \"%s\", \"optimizer\": \"sgdm\", ", schedule, weights
         printf "\"workers\": %d, \"micro_batch\": 0, \"micro_batches\": %d, \"stages\": [", n, m
-        for (i = 0; i < n; i++)
-            printf "%s{\"layers\": [%d, %d], \"forward\": [%d], \"backward\": [%d]}", i ? ", " : "", i + 1, i + 1, i, i
+        for (i = 0; i < stages; i++) {
+            who = schedule == "chimera" ? i ", " n - 1 - i : i % n
+            printf "%s{\"layers\": [%d, %d], \"forward\": [%s], \"backward\": [%s]}", i ? ", " : "", i + 1, i + 1, who, who
+        }
         print "]}"
     }' > "$work/plan.json"
     python3 - "$penstock" "$work" "$1" "$3" "$4" "$5" <<'PYTHON'
@@ -40,3 +44,7 @@ simulate 1f1b-async pipeoptim 256 1 4096
 simulate 1f1b sync 64 4096 1
 simulate 1f1b-async latest 1024 1 4096
 simulate 1f1b sync 1024 4096 1
+simulate interleaved sync 64 16384 1
+simulate interleaved sync 64 65536 1
+simulate chimera sync 64 65536 1
+simulate gpipe sync 64 16384 1

@@ -11,7 +11,7 @@
  *   - Arguments are borrowed for the call unless the contract says "takes"; what a function creates is freed by the matching
  *     _destroy (which accepts NULL). Strings returned as `char *` are freed with free() and are NULL where memory ran out;
  *     those returned as `const char *`, and in structs, belong to the object that was asked.
- *   - Indices count from 0 and must be below the count that goes with them; that is asserted, not refused.
+ *   - Indices count from 0 and must be below the count that goes with them.
  *   - The library never prints and never exits. Log lines and progress go to the callbacks given to ps_log_to.
  *   - Unless said otherwise an object may be read by several threads but changed by one.
  *
@@ -250,8 +250,8 @@ void ps_plan_destroy(struct ps_plan *plan);
 
 struct ps_programs;
 
-/* Lowers `batches` mini-batches (one segment) to one instruction list per worker and verifies them. With a profile the plan's layers
- * are held against its own; NULL: they are not. */
+/* Lowers `batches` mini-batches (one segment) to one instruction list per worker and verifies them. With a profile the plan's
+ * layers are held against its own; NULL: they are not. */
 enum ps_status ps_programs_lower(const struct ps_plan *plan, const struct ps_profile *profile, int batches,
                                  struct ps_programs **programs, struct ps_error *error);
 enum ps_status ps_programs_parse(const char *text, struct ps_programs **programs, struct ps_error *error);
@@ -259,12 +259,14 @@ char *ps_programs_print(const struct ps_programs *programs);
 /* Proves order, freedom from deadlock under rendezvous sends, weight versions and buffer use; the message names the first
  * instruction that is wrong. */
 enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_error *error);
-/* Do the programs of this plan fit the memory of the cluster's devices? PS_NO_PLAN names the first instruction that does not. */
+/* Do the programs of this plan fit the memory of the cluster's devices? PS_NO_PLAN names the first instruction that does not.
+ */
 enum ps_status ps_programs_check_memory(const struct ps_programs *programs, const struct ps_plan *plan,
                                         const struct ps_profile *profile, const struct ps_cluster *cluster,
                                         struct ps_error *error);
-/* What the verifier counted of each worker: the copies of the weights that it keeps of a stage, and the largest number of updates that
- * fall between a forward and its own backward. As a table, and as JSON with the listing. Free with free(); NULL: out of memory. */
+/* What the verifier counted of each worker: the copies of the weights that it keeps of a stage, and the largest number of
+ * updates that fall between a forward and its own backward. As a table, and as JSON with the listing. Free with free(); NULL:
+ * out of memory. */
 char *ps_programs_table(const struct ps_programs *programs);
 char *ps_programs_json(const struct ps_programs *programs);
 void ps_programs_destroy(struct ps_programs *programs);
@@ -369,6 +371,9 @@ struct ps_run_info {
     double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
     double top5, valid_top5;   /* share of labels among the five best guesses; NaN for five classes or fewer */
     double valid_bleu;         /* of the sentences that were translated, greedily; as in struct ps_evaluation */
+    int64_t start_bytes;       /* that this process held, but for the code of files, when its kernels were made and before its
+                                  workers took their memory */
+    int64_t loader_bytes;      /* for data that it reads ahead, likewise beside its workers' memory */
 };
 
 struct ps_run_worker {

@@ -41,12 +41,12 @@ static void compare(const char *name, uint64_t number, const struct problem *p, 
     }
 }
 
-static void compare_case(struct device *device, struct device *reference, size_t which) {
+static void compare_case(struct device *device, struct device *reference, const struct test_case *which, uint64_t first,
+                         uint64_t repeats) {
     char name[96];
-    snprintf(name, sizeof name, "%s on %s", cases[which].name, device->class->name);
-    for (uint64_t r = 0; r < REPEATS; r++) {
-        uint64_t number = which * 100 + r;
-        struct problem p = make_problem(&cases[which], number);
+    snprintf(name, sizeof name, "%s on %s", which->name, device->class->name);
+    for (uint64_t number = first; number < first + repeats; number++) {
+        struct problem p = make_problem(which, number);
         for (int training = 1; training >= 0; training--) {
             p.training = training == 1;
             struct answer wanted = solve(reference, &p), got = solve(device, &p), again = solve(device, &p);
@@ -66,9 +66,31 @@ static void test_devices_agree(void **state) {
     for (int i = 0; device_table[i] != NULL; i++) {
         if (!device_table[i]->real || device_table[i] == reference->class) continue;
         struct device *device = chain_device(device_table[i]->name);
-        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) compare_case(device, reference, c);
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) compare_case(device, reference, &cases[c], c * 100, REPEATS);
         device_close(device);
     }
+    device_close(reference);
+}
+
+/* So many rows and features that the forward is a plain product in pieces. */
+static int build_wide(struct builder *b, struct draw *d, bool relu) {
+    enum { ROWS = 256, FEATURES = 1024 };
+    struct attributes a = {.channels = FEATURES + draw(d, 1, 2 * FEATURES), .bias = draw(d, 0, 1) == 1};
+    int node = add_one(b, OPERATOR_LINEAR, &a, build_input(b, draw(d, 1, 5), ROWS, 1));
+    if (relu) build_relu(b, node, "relu");
+    return node;
+}
+
+static int case_wide(struct builder *b, struct draw *d) { return build_wide(b, d, false); }
+static int case_wide_relu(struct builder *b, struct draw *d) { return build_wide(b, d, true); }
+
+static void test_wide_linear(void **state) {
+    (void)state;
+    static const struct test_case wide[] = {{"wide linear", case_wide, false},
+                                            {"wide linear with relu", case_wide_relu, false}};
+    struct device *reference = chain_device("reference"), *device = chain_device("cpu");
+    for (size_t c = 0; c < 2; c++) compare_case(device, reference, &wide[c], 90000 + c * 100, 3);
+    device_close(device);
     device_close(reference);
 }
 
@@ -123,6 +145,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases_complete),
         cmocka_unit_test(test_devices_agree),
+        cmocka_unit_test(test_wide_linear),
         cmocka_unit_test(test_unwanted_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

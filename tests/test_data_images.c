@@ -158,6 +158,49 @@ static void test_decoding(void **state) {
     samples_close(&samples);
 }
 
+/* Of red, green and blue the figures of ITU-R BT.601, from PNG and JPEG alike. */
+static void test_grey(void **state) {
+    (void)state;
+    make_folder("hue/a");
+    make_folder("hue/b");
+    write_png("hue/a/1.png", SIDE, SIDE, 3, 100);
+    write_jpeg("hue/b/1.jpg", SIDE, SIDE, 3, 100);
+    struct samples samples = open_set("images:%s/hue,normalise=none", DATASET_TRAIN, SIDE, 1);
+    for (int64_t i = 0; i < 2; i++) {
+        float image[SIDE * SIDE];
+        assert_int_equal(read_one(&samples, i, image), i);
+        for (int y = 0; y < SIDE; y++) {
+            for (int x = 0; x < SIDE; x++) {
+                double wanted = 0.299 * 8 * x + 0.587 * 8 * y + 0.114 * 100;
+                assert_float_equal(255 * (double)image[y * SIDE + x], wanted, i == 0 ? 0.51 : 3);
+            }
+        }
+    }
+    samples_close(&samples);
+}
+
+/* A pixel that is half transparent is half as bright over black, in colour and in grey. */
+static void test_transparent(void **state) {
+    (void)state;
+    static uint8_t pixels[SIDE * SIDE * 4];
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        const uint8_t colour[] = {200, 100, 50, (uint8_t)i};
+        memcpy(&pixels[4 * i], colour, sizeof colour);
+    }
+    png_image image = {.version = PNG_IMAGE_VERSION, .width = SIDE, .height = SIDE, .format = PNG_FORMAT_RGBA};
+    assert_true(png_image_write_to_file(&image, join("clear.png"), 0, pixels, 0, NULL));
+    for (int channels = 1; channels <= 3; channels += 2) {
+        struct picture picture;
+        assert_ok(picture_read(join("clear.png"), channels, &picture, &test_error));
+        assert_int_equal(picture.channels, channels);
+        for (int i = 0; i < SIDE * SIDE; i++) {
+            const double bright = channels == 3 ? 200 : 0.299 * 200 + 0.587 * 100 + 0.114 * 50;
+            assert_float_equal(picture.pixels[channels * i], bright * i / 255, 1.1);
+        }
+        picture_free(&picture);
+    }
+}
+
 /* A ramp stays a ramp, away from the edges. */
 static void test_scaling(void **state) {
     (void)state;
@@ -187,8 +230,8 @@ static void test_scaling(void **state) {
     picture_free(&picture);
 }
 
-/* Evaluation sees what torchvision's Resize and CenterCrop see: the longer side is rounded down, and of a middle between two pixels
- * the even one is taken. Red tells where an image was cut (PIL and torchvision gave the figures). */
+/* Evaluation sees what torchvision's Resize and CenterCrop see: the longer side is rounded down, and of a middle between two
+ * pixels the even one is taken. Red tells where an image was cut (PIL and torchvision gave the figures). */
 static void test_middle(void **state) {
     (void)state;
     static const struct {
@@ -446,6 +489,8 @@ int main(void) {
         cmocka_unit_test(test_decoding),
         cmocka_unit_test(test_scaling),
         cmocka_unit_test(test_middle),
+        cmocka_unit_test(test_grey),
+        cmocka_unit_test(test_transparent),
         cmocka_unit_test(test_augmentation),
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_wrong_specs),

@@ -219,7 +219,8 @@ static void test_sizes(void **state) {
                                       "vgg16,input=448,classes=2",
                                       "vgg16,input=32",
                                       "inception_v3,input=75",
-                                      "alexnet,input=63,form=imagenet"};
+                                      "alexnet,input=63,form=imagenet",
+                                      "googlenet,input=15"};
     for (size_t i = 0; i < sizeof fit / sizeof *fit; i++) ps_model_destroy(create(fit[i]));
     struct ps_model *model = create("alexnet,input=256,classes=1000");
     assert_int_equal(ps_model_info(model).parameters, 61100840);
@@ -259,6 +260,7 @@ static void test_wrong_specs(void **state) {
         {"inception_v3,input=74", "node 'Mixed_7a"},
         {"inception_v3,input=32", "; images from 75 pixels a side on are taken"},
         {"vgg16,input=1", "; images from 32 pixels a side on are taken"},
+        {"googlenet,input=14", "; images from 15 pixels a side on are taken"},
         {"alexnet,input=9,form=imagenet", "; images from 63 pixels a side on are taken"},
         {"gpt2,classes=3", "no option 'classes'"},
         {"gpt2,input=32", "no option 'input'"},

@@ -1,154 +1,9 @@
 /*
  * Going on with a run: from every checkpoint it ends with the weights, moments, log and figures of the run that was never
- * interrupted, under the same plan, another one, or another transport; and only from checkpoints that are whole.
+ * interrupted, under the same plan, another one, or another transport.
  */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <jansson.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "base/clock.h"
-#include "run/manifest.h"
-#include "run_support.h"
-
-/*
- * The library's own calls of these end here. Counted down to a failure, they fail once and every time after it, as on a disk
- * that is full or gone. Nothing is synced: what that is for, a machine without power, cannot be tried here, and it would take
- * most of the test's time.
- */
-enum fault { FAULT_NONE, FAULT_SYNC, FAULT_RENAME, FAULT_WRITE, FAULTS };
-static enum fault fault;
-static int calls_until_fault;
-
-static bool fails(enum fault which, int reason) {
-    if (fault != which || __atomic_sub_fetch(&calls_until_fault, 1, __ATOMIC_RELAXED) > 0) return false;
-    errno = reason;
-    return true;
-}
-
-int fsync(int descriptor) {
-    (void)descriptor;
-    return fails(FAULT_SYNC, EIO) ? -1 : 0;
-}
-
-int rename(const char *old, const char *new) {
-    return fails(FAULT_RENAME, EACCES) ? -1 : (int)syscall(SYS_renameat, AT_FDCWD, old, AT_FDCWD, new);
-}
-
-ssize_t write(int descriptor, const void *data, size_t size) {
-    /* A full disk takes what fits first. */
-    if (fails(FAULT_WRITE, ENOSPC))
-        return size > 1 && calls_until_fault == 0 ? syscall(SYS_write, descriptor, data, size / 2) : -1;
-    return syscall(SYS_write, descriptor, data, size);
-}
-
-/* Epochs of 8 steps; segments of 3, 3, 2, 3, 3, 2, 3, 1. */
-static const struct run_case base = {.workers = 3,
-                                     .micro_batch = 4,
-                                     .micro_batches = 3,
-                                     .steps = 20,
-                                     .data = "synthetic:images,samples=97",
-                                     .valid = "synthetic:images,samples=21",
-                                     .lr_schedule = "cosine"};
-enum { EVERY = 3, LAST = 20 };
-static const int checkpoints[] = {0, 3, 6, 8, 11, 14, 16, 19, 20};
-enum { CHECKPOINTS = sizeof checkpoints / sizeof *checkpoints };
-
-/* Writes the case's plan as NAME.json and returns options for a run in NAME. */
-static struct ps_train_options prepare(struct run_case wanted, const char *name, char plan_path[4096], char out[4096]) {
-    char file[64];
-    wanted = run_case_complete(wanted);
-    snprintf(file, sizeof file, "%s.json", name);
-    struct ps_plan *plan = run_case_plan(&wanted);
-    assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, file), &test_error));
-    ps_plan_destroy(plan);
-    struct ps_train_options options = run_case_options(&wanted, plan_path, file_join(out, test_directory, name));
-    options.checkpoint_every = EVERY;
-    options.keep_checkpoints = 100;
-    return options;
-}
-
-static void train(const struct ps_train_options *options) {
-    struct ps_run *run;
-    assert_ok(ps_train(options, &run, &test_error));
-    ps_run_destroy(run);
-}
-
-/* Trains the case undisturbed in NAME. */
-static void train_whole(struct run_case wanted, const char *name, char out[4096]) {
-    char plan_path[4096];
-    struct ps_train_options options = prepare(wanted, name, plan_path, out);
-    train(&options);
-}
-
-static void shell(const char *format, const char *a, const char *b) {
-    char command[9000];
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(command, sizeof command, format, a, b);
-#pragma GCC diagnostic pop
-    assert_int_equal(system(command), 0);
-}
-
-static const char *checkpoint_path(const char *run_dir, int step, char path[4096]) {
-    char name[128];
-    snprintf(name, sizeof name, "checkpoints/%06d", step);
-    return file_join(path, run_dir, name);
-}
-
-/* A copy of the run as it was when checkpoint `step` was its newest. */
-static void interrupted_copy(const char *run_dir, int step, const char *copy) {
-    char last[16];
-    snprintf(last, sizeof last, "%06d", step);
-    shell("c='%s'; rm -rf \"$c\"; cp -r '%s' \"$c\"", copy, run_dir);
-    shell("cd '%s' && rm -f summary.json && cd checkpoints && ls | awk '$0 > \"%s\"' | xargs -r rm -r", copy, last);
-}
-
-static struct ps_train_options resume_options(const char *run_dir) {
-    struct ps_train_options options;
-    ps_train_options_init(&options);
-    options.resume = run_dir;
-    return options;
-}
-
-/* Both runs' last checkpoints hold the same weights and moments, bit for bit. */
-static void assert_same_end(const char *model, const char *one, const char *other) {
-    struct trained a = trained_read(model, one), b = trained_read(model, other);
-    assert_true(trained_equal(&a, &b));
-    trained_free(&a);
-    trained_free(&b);
-    char path[4096], path_other[4096];
-    shell("cd '%s'; for f in optimizer-*; do [ \"$f\" = 'optimizer-*' ] || cmp \"$f\" '%s'/$f || exit 1; done",
-          checkpoint_path(one, LAST, path), checkpoint_path(other, LAST, path_other));
-}
-
-/* The log has each line once, with the same figures. */
-static void assert_same_log(const char *one, const char *other) {
-    char a[4096], b[4096];
-    shell("for r in '%s' '%s'; do sed 's/, \"samples_per_s.*//' $r; echo; done | awk 'NF {n[$0]++} END {for (l in n) if (n[l] "
-          "!= 2) {print l; exit 1}}'",
-          file_join(a, one, "log.jsonl"), file_join(b, other, "log.jsonl"));
-}
-
-static json_t *read_summary(const char *run_dir) {
-    char path[4096];
-    json_t *summary = json_load_file(file_join(path, run_dir, "summary.json"), 0, NULL);
-    assert_non_null(summary);
-    return summary;
-}
-
-static void assert_same_summary(const char *one, const char *other) {
-    static const char *const fields[] = {"step", "epoch", "loss", "accuracy", "valid_loss", "valid_accuracy", "lr"};
-    json_t *a = read_summary(one), *b = read_summary(other);
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        assert_non_null(json_object_get(a, fields[i]));
-        assert_true(json_equal(json_object_get(a, fields[i]), json_object_get(b, fields[i])));
-    }
-    json_decref(a);
-    json_decref(b);
-}
+#include "resume_support.h"
 
 /* LeNet-5's layers, some of them with forward and backward on different workers. */
 static const struct split_case split = {
@@ -363,87 +218,6 @@ static void test_other_policy(void **state) {
     }
 }
 
-/* ------------------------------------------------------------------------- damage */
-
-/* Calls `change` on the file's contents and puts the result in its place, then the old again. */
-static void with_file(const char *run_dir, const char *path, const char *contents, size_t size, size_t position, bool cut) {
-    char *changed = malloc(size + 1);
-    assert_non_null(changed);
-    memcpy(changed, contents, size);
-    if (!cut) changed[position] = (char)(changed[position] ^ (1 << position % 8));
-    test_file_write(path, changed, cut ? position : size);
-    free(changed);
-    struct checkpoint checkpoint;
-    assert_ok(checkpoint_find(run_dir, &checkpoint, &test_error));
-    if (checkpoint.state.step != 19)
-        print_message("%s: %s at byte %zu was not noticed\n", path, cut ? "a cut" : "a changed bit", position);
-    assert_int_equal(checkpoint.state.step, 19);
-    checkpoint_free(&checkpoint);
-    test_file_write(path, contents, size);
-}
-
-static void damage_file(const char *run_dir, const char *path, uint64_t stream) {
-    char *contents;
-    size_t size;
-    assert_ok(file_read(path, 1 << 24, &contents, &size, &test_error));
-    struct random_key key = test_key(stream);
-    for (uint64_t i = 0; i < 40; i++) {
-        size_t position = i < 8 ? i : i < 16 ? size - 1 - (i - 8) : random_below(key, i, (uint32_t)size);
-        if (position >= size) continue;
-        with_file(run_dir, path, contents, size, position, false);
-        with_file(run_dir, path, contents, size, position, true);
-    }
-    struct checkpoint checkpoint;
-    unlink(path);
-    assert_ok(checkpoint_find(run_dir, &checkpoint, &test_error));
-    assert_int_equal(checkpoint.state.step, 19);
-    checkpoint_free(&checkpoint);
-    test_file_write(path, contents, size);
-    free(contents);
-}
-
-static void test_damage(void **state) {
-    (void)state;
-    char out[4096], path[4096], file[4096];
-    train_whole(base, "damage", out);
-    DIR *entries = opendir(checkpoint_path(out, LAST, path));
-    assert_non_null(entries);
-    uint64_t files = 0;
-    for (struct dirent *entry; (entry = readdir(entries));)
-        if (entry->d_name[0] != '.') damage_file(out, file_join(file, path, entry->d_name), ++files);
-    closedir(entries);
-    assert_int_equal(files, 3 + 3 + 3);
-    struct checkpoint checkpoint;
-    assert_ok(checkpoint_find(out, &checkpoint, &test_error));
-    assert_int_equal(checkpoint.state.step, LAST);
-    checkpoint_free(&checkpoint);
-}
-
-/* The newest is damaged, so is the one before: it goes on from the third, and ends as the run that was never interrupted. */
-static void test_passes_over(void **state) {
-    (void)state;
-    char out[4096], copy[4096], path[4096], file[4096];
-    train_whole(base, "over", out);
-    interrupted_copy(out, 16, file_join(copy, test_directory, "copy"));
-    assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 16, path), "state.json"), 10), 0);
-    assert_int_equal(unlink(file_join(file, checkpoint_path(copy, 14, path), "manifest.txt")), 0);
-    struct ps_train_options options = resume_options(copy);
-    train(&options);
-    assert_same_end("lenet5,input=16,classes=4", out, copy);
-    assert_same_log(out, copy);
-    /* None is left. */
-    interrupted_copy(out, 3, copy);
-    assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 3, path), "state.json"), 10), 0);
-    assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 0, path), "state.json"), 10), 0);
-    struct ps_run *run;
-    assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "none of its 2 checkpoints is whole");
-    assert_status(ps_export(copy, "safetensors", "x", &test_error), PS_NO_CHECKPOINT, "none of its 2");
-    shell("rm -r '%s'/checkpoints%s", copy, "");
-    assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");
-    options.resume = test_directory;
-    assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no run");
-}
-
 static void test_refusals(void **state) {
     (void)state;
     char out[4096], copy[4096], plan_path[4096], unused[4096];
@@ -482,58 +256,6 @@ static void test_pruning(void **state) {
     train(&options);
     for (int i = 0; i < CHECKPOINTS; i++)
         assert_int_equal(file_exists(checkpoint_path(out, checkpoints[i], path)), checkpoints[i] >= 19);
-}
-
-/* ------------------------------------------------------------------------- faults */
-
-/* Whatever call fails while a run writes, it ends with status 5 and one line; what was kept before is whole, and the run that
- * goes on from it ends as if nothing had been. */
-static void fail_at(const char *whole, enum fault which, int call, int *failures) {
-    char out[4096], plan_path[4096];
-    struct ps_train_options options = prepare(base, "fault", plan_path, out);
-    shell("rm -rf '%s'%s", out, "");
-    struct ps_run *run;
-    fault = which;
-    calls_until_fault = call;
-    enum ps_status status = ps_train(&options, &run, &test_error);
-    fault = FAULT_NONE;
-    if (status == PS_OK) {
-        ps_run_destroy(run);
-        return;
-    }
-    ++*failures;
-    assert_status(status, PS_IO, which == FAULT_WRITE ? "No space left" : which == FAULT_SYNC ? "Input/output" : "Permission");
-    options = resume_options(out);
-    status = ps_train(&options, &run, &test_error);
-    if (status == PS_NO_CHECKPOINT) {
-        /* Before its first checkpoint was in its place there was no run: it can begin again. */
-        char path[4096];
-        assert_false(file_exists(file_join(path, out, "config.json")));
-        memset(&test_error, 0, sizeof test_error);
-        options = prepare(base, "fault", plan_path, out);
-        status = ps_train(&options, &run, &test_error);
-    }
-    assert_ok(status);
-    ps_run_destroy(run);
-    assert_same_end("lenet5,input=16,classes=4", whole, out);
-    assert_same_log(whole, out);
-}
-
-static void test_faults(void **state) {
-    (void)state;
-    char whole[4096];
-    train_whole(base, "whole", whole);
-    struct random_key key = test_key(100);
-    int failures = 0, tried = 0;
-    for (int which = FAULT_SYNC; which < FAULTS; which++)
-        for (uint64_t i = 0; i < 8; i++) {
-            int calls[FAULTS] = {[FAULT_SYNC] = 110, [FAULT_RENAME] = 13, [FAULT_WRITE] = 160};
-            fail_at(whole, (enum fault)which, 1 + (int)random_below(key, 100 * (uint64_t)which + i, (uint32_t)calls[which]),
-                    &failures);
-            tried++;
-        }
-    print_message("%d of %d runs met a fault\n", failures, tried);
-    assert_true(failures > tried / 2);
 }
 
 /* --------------------------------------------------------------------------- stops */
@@ -593,11 +315,8 @@ int main(void) {
         cmocka_unit_test(test_other_plans),
         cmocka_unit_test(test_matrix),
         cmocka_unit_test(test_other_policy),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_passes_over),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_pruning),
-        cmocka_unit_test(test_faults),
         cmocka_unit_test(test_stops),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);

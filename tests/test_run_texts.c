@@ -120,6 +120,14 @@ static void test_learning(void **state) {
     free(lines);
     options.beam = 17;
     assert_status(ps_evaluate(&options, &beam, &test_error), PS_USAGE, "--batch");
+    options.beam = 0;
+    char moved[4096], named[8400];
+    assert_int_equal(rename(file_join(path, run_dir, "vocabulary.json"), file_join(moved, place, "words.json")), 0);
+    assert_status(ps_evaluate(&options, &beam, &test_error), PS_BAD_INPUT, "vocabulary.json: there is no such file");
+    snprintf(named, sizeof named, "%s,vocab=%s", valid, moved);
+    options.data = named;
+    assert_ok(ps_evaluate(&options, &beam, &test_error));
+    assert_true(beam.loss == greedy.loss);
     test_directory_remove(place);
 }
 

@@ -38,53 +38,60 @@ static void write_cluster(const char *directory, const char *first, const char *
     test_file_write(path, text, strlen(text));
 }
 
-/* On `wide` every layer takes 1 s; on `deep` the last takes 1 s and the others 3 s. Told apart, three layers on wide and the
- * last on deep take 3 s; with the types exchanged, deep in front, one layer on deep and three on wide do. */
+/* Profiles of two types of devices on one cluster, in a directory of their own. On `wide` every layer takes 1 s; on `deep` the
+ * last takes 1 s and the others 3 s. */
+struct types {
+    char directory[4096], paths[8600];
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+};
+
+static void make_types(const char *first, const char *second, struct types *types) {
+    char cluster_path[4200];
+    test_directory_make(types->directory);
+    write_profile(types->directory, "wide", 1, 1, LAYERS);
+    write_profile(types->directory, "deep", 3, 1, LAYERS);
+    snprintf(types->paths, sizeof types->paths, "%s/wide.json,%s/deep.json", types->directory, types->directory);
+    write_cluster(types->directory, first, second, cluster_path);
+    assert_ok(ps_profile_read(types->paths, &types->profile, &test_error));
+    assert_ok(ps_cluster_read(cluster_path, &types->cluster, &test_error));
+}
+
+static void free_types(struct types *types) {
+    ps_cluster_destroy(types->cluster);
+    ps_profile_destroy(types->profile);
+    test_directory_remove(types->directory);
+}
+
+/* Told apart, three layers on wide and the last on deep take 3 s; with the types exchanged, deep in front, one layer on deep
+ * and three on wide do. */
 static void each_type_has_its_costs(void **state) {
     (void)state;
-    char directory[4096], paths[8600], cluster_path[4200];
-    test_directory_make(directory);
-    write_profile(directory, "wide", 1, 1, LAYERS);
-    write_profile(directory, "deep", 3, 1, LAYERS);
-    snprintf(paths, sizeof paths, "%s/wide.json,%s/deep.json", directory, directory);
-    const char *const types[2][2] = {{"wide", "deep"}, {"deep", "wide"}};
-    for (int order = 0; order < 2; order++) {
-        struct ps_profile *profile;
-        struct ps_cluster *cluster;
+    const char *const order[2][2] = {{"wide", "deep"}, {"deep", "wide"}};
+    for (int o = 0; o < 2; o++) {
+        struct types types;
         struct ps_plan *plan;
         struct ps_simulation *simulation;
-        write_cluster(directory, types[order][0], types[order][1], cluster_path);
-        assert_ok(ps_profile_read(paths, &profile, &test_error));
-        assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+        make_types(order[o][0], order[o][1], &types);
         struct ps_plan_options options = {.method = "pipedream", .schedule = "1f1b-async", .weights = "latest"};
-        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
-        assert_int_equal(plan->stages[0].last, order == 0 ? LAYERS - 2 : 0);
-        assert_ok(ps_simulate(plan, profile, cluster, 64, &simulation, &test_error));
+        assert_ok(ps_plan_find(types.profile, types.cluster, &options, &plan, &test_error));
+        assert_int_equal(plan->stages[0].last, o == 0 ? LAYERS - 2 : 0);
+        assert_ok(ps_simulate(plan, types.profile, types.cluster, 64, &simulation, &test_error));
         assert_true(fabs(ps_simulation_info(simulation).period_s - 3) < 1e-9);
         ps_simulation_destroy(simulation);
         ps_plan_destroy(plan);
-        ps_cluster_destroy(cluster);
-        ps_profile_destroy(profile);
+        free_types(&types);
     }
-    test_directory_remove(directory);
 }
 
 /* Replicas on unlike devices: the slower one sets the pace of a shared mini-batch. Four micro-batches on each, four layers. */
 static void replicas_have_their_own_costs(void **state) {
     (void)state;
-    char directory[4096], paths[8600], cluster_path[4200];
     static const int both[2] = {0, 1};
-    struct ps_profile *profile;
-    struct ps_cluster *cluster;
+    struct types types;
     struct ps_plan *plan;
     struct ps_simulation *simulation;
-    test_directory_make(directory);
-    write_profile(directory, "wide", 1, 1, LAYERS);
-    write_profile(directory, "deep", 3, 1, LAYERS);
-    snprintf(paths, sizeof paths, "%s/wide.json,%s/deep.json", directory, directory);
-    write_cluster(directory, "wide", "deep", cluster_path);
-    assert_ok(ps_profile_read(paths, &profile, &test_error));
-    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    make_types("wide", "deep", &types);
     assert_ok(plan_create(2, 1, &plan, &test_error));
     snprintf(plan->model, sizeof plan->model, "chain");
     snprintf(plan->schedule, sizeof plan->schedule, "gpipe");
@@ -93,50 +100,38 @@ static void replicas_have_their_own_costs(void **state) {
     plan->micro_batches = 8;
     assert_ok(plan_stage_workers(plan, 0, both, 2, both, 2, &test_error));
     plan->stages[0].last = LAYERS - 1;
-    assert_ok(ps_simulate(plan, profile, cluster, 4, &simulation, &test_error));
+    assert_ok(ps_simulate(plan, types.profile, types.cluster, 4, &simulation, &test_error));
     assert_true(fabs(ps_simulation_info(simulation).period_s - 4 * 10) < 1e-9);
     assert_true(fabs(ps_simulation_worker(simulation, 0).busy_s - 4 * 16) < 1e-9);
     ps_simulation_destroy(simulation);
     ps_plan_destroy(plan);
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    test_directory_remove(directory);
+    free_types(&types);
 }
 
 /* Of a stage that two pipelines share each half has its own worker's costs, in the search as in the simulation of its plan. */
 static void mirrored_stages_have_their_own_costs(void **state) {
     (void)state;
-    char directory[4096], paths[8600], cluster_path[4200];
-    struct ps_profile *profile;
-    struct ps_cluster *cluster;
+    struct types types;
     struct ps_plan *plan;
     struct ps_simulation *simulation;
-    test_directory_make(directory);
-    write_profile(directory, "wide", 1, 1, LAYERS);
-    write_profile(directory, "deep", 3, 1, LAYERS);
-    snprintf(paths, sizeof paths, "%s/wide.json,%s/deep.json", directory, directory);
-    write_cluster(directory, "wide", "deep", cluster_path);
-    assert_ok(ps_profile_read(paths, &profile, &test_error));
-    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    make_types("wide", "deep", &types);
     struct ps_plan_options options = {.method = "uniform", .schedule = "chimera", .micro_batches = 4};
-    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
-    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+    assert_ok(ps_plan_find(types.profile, types.cluster, &options, &plan, &test_error));
+    assert_ok(ps_simulate(plan, types.profile, types.cluster, 0, &simulation, &test_error));
     assert_true(fabs(ps_simulation_info(simulation).period_s - plan->predicted.period_s) < 1e-9);
     /* Half of the micro-batches have all but the last layer on each of the two. */
     assert_true(plan->predicted.period_s > 2 * (2 * 3 + 1));
     ps_simulation_destroy(simulation);
     ps_plan_destroy(plan);
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    test_directory_remove(directory);
+    free_types(&types);
 }
 
 static void contradictions_are_named(void **state) {
     (void)state;
-    char directory[4096], paths[8600], cluster_path[4200];
-    test_directory_make(directory);
-    write_profile(directory, "wide", 1, 1, LAYERS);
-    write_profile(directory, "deep", 3, 1, LAYERS);
+    struct types types;
+    char paths[8600], cluster_path[4200];
+    make_types("wide", "deep", &types);
+    const char *directory = types.directory;
     write_profile(directory, "short", 1, 1, LAYERS - 1);
     struct ps_profile *profile;
     snprintf(paths, sizeof paths, "%s/wide.json,%s/short.json", directory, directory);
@@ -146,23 +141,18 @@ static void contradictions_are_named(void **state) {
     assert_status(ps_profile_read(paths, &profile, &test_error), PS_BAD_INPUT, "'wide' has a profile already");
     snprintf(paths, sizeof paths, "%s/wide.json,%s/none.json", directory, directory);
     assert_status(ps_profile_read(paths, &profile, &test_error), PS_BAD_INPUT, "none.json");
-    struct ps_cluster *cluster;
+    struct ps_cluster *flat;
     struct ps_plan *plan;
     struct ps_plan_options options = {0};
-    snprintf(paths, sizeof paths, "%s/wide.json,%s/deep.json", directory, directory);
-    assert_ok(ps_profile_read(paths, &profile, &test_error));
     write_cluster(directory, "wide", "flat", cluster_path);
-    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
-    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE,
+    assert_ok(ps_cluster_read(cluster_path, &flat, &test_error));
+    assert_status(ps_plan_find(types.profile, flat, &options, &plan, &test_error), PS_USAGE,
                   "devices[1].type: 'flat' has no profile");
-    ps_cluster_destroy(cluster);
-    write_cluster(directory, "wide", "deep", cluster_path);
-    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    ps_cluster_destroy(flat);
     options.method = "bipartition-paper";
-    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "the cluster has several");
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    test_directory_remove(directory);
+    assert_status(ps_plan_find(types.profile, types.cluster, &options, &plan, &test_error), PS_USAGE,
+                  "the cluster has several");
+    free_types(&types);
 }
 
 /* Two layers; "fore" takes 1 s for each forward and 4 s for each backward, "back" the other way round. Cut once, whoever has a

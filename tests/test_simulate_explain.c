@@ -3,12 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random_costs.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
 enum { STAGES_MAX = 8, LAYERS = 6, MIB = 1 << 20 };
-
-static double random_seconds(struct random_key key, uint64_t index) { return 1e-6 + 1e-2 * (double)random_uniform(key, index); }
 
 static double path_seconds(const struct critical_path *path, int workers) {
     double sum_s = path->transfer_s + path->other_s;
@@ -23,16 +22,8 @@ static void test_path_adds_up(void **state) {
         struct random_key key = test_key(round);
         const struct schedule *schedule = schedule_table[random_below(key, 0, 4)];
         int stages = 1 + (int)random_below(key, 1, 7), m = 1 + (int)random_below(key, 2, 6);
-        struct stage_cost costs[STAGES_MAX] = {0};
-        for (int s = 0; s < stages; s++) {
-            uint64_t base = 100 + 10 * (uint64_t)s;
-            costs[s].time = (struct layer_times){.forward_s = random_seconds(key, base),
-                                                 .backward_input_s = random_seconds(key, base + 1),
-                                                 .backward_weight_s = random_seconds(key, base + 2),
-                                                 .update_s = random_seconds(key, base + 3) / 8};
-            costs[s].size.input_bytes = s > 0 ? costs[s - 1].size.output_bytes : 4096;
-            costs[s].size.output_bytes = s + 1 < stages ? 1 + (int64_t)random_below(key, base + 4, 100000) : 0;
-        }
+        struct stage_cost costs[STAGES_MAX];
+        random_costs(key, stages, costs);
         struct ps_cluster_options options = {.workers = stages,
                                              .bandwidth_bytes_per_s = 1e6 + 1e8 * (double)random_uniform(key, 4),
                                              .latency_s = 1e-3 * (double)random_uniform(key, 6),

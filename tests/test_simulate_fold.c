@@ -5,29 +5,83 @@
 #include "simulate/simulate.h"
 #include "support.h"
 
-enum { STAGES_MAX = 9 };
+#include "program/allocation.h"
 
+enum { STAGES_MAX = 24, REPLICAS_MAX = 8 };
+
+/* `replicas` of each stage, in turn: workers of their own; `split`: each stage's backwards run where the stage's neighbour's
+ * forwards do. Neither: as the schedule places them. */
 struct pipe_run {
     const char *schedule, *policy;
-    bool flush, recompute;
-    int stages, micro_batches, batches;
+    bool flush, recompute, split;
+    int workers, micro_batches, batches, turn;
+    int replicas[3];
 };
+
+static struct ps_plan *plan_of(const struct pipe_run *shape, int micro_batches) {
+    struct ps_plan *plan;
+    int workers = 0;
+    for (int s = 0; s < shape->workers; s++) workers += shape->split ? 1 : shape->replicas[s % 3];
+    assert_ok(plan_create(workers, shape->workers, &plan, &test_error));
+    strcpy(plan->schedule, shape->schedule);
+    strcpy(plan->weights, shape->policy);
+    plan->micro_batches = micro_batches;
+    for (int s = 0, worker = 0; s < shape->workers; s++) {
+        int list[REPLICAS_MAX], count = shape->split ? 1 : shape->replicas[s % 3], back = s ^ 1;
+        for (int r = 0; r < count; r++) list[r] = worker++;
+        if (back >= shape->workers) back = s;
+        assert_ok(plan_stage_workers(plan, s, list, count, shape->split ? &back : list, count, &test_error));
+        plan->stages[s].first = plan->stages[s].last = s;
+        plan->stages[s].recompute = shape->recompute;
+    }
+    return plan;
+}
 
 static enum ps_status lower(void *context, int micro_batches, int batches, struct ps_programs **programs,
                             struct ps_error *error) {
     const struct pipe_run *shape = context;
-    return lower_straight(shape->schedule, shape->policy, shape->stages, micro_batches, batches, shape->recompute, programs,
-                          error);
+    if (!shape->split && !shape->replicas[0])
+        return lower_straight(shape->schedule, shape->policy, shape->workers, micro_batches, batches, shape->recompute,
+                              programs, error);
+    struct ps_plan *plan = plan_of(shape, micro_batches);
+    enum ps_status status = lower_plan(plan, batches, programs, error);
+    ps_plan_destroy(plan);
+    return status;
 }
 
-static struct folded *fold(struct pipe_run *shape) {
+static struct folded *fold(struct pipe_run *run) {
     struct folded *folded;
-    assert_ok(
-        fold_create(lower, shape, shape->flush, shape->stages, shape->micro_batches, shape->batches, &folded, &test_error));
+    int workers = run->workers;
+    for (int s = 0; run->replicas[0] && s < run->workers; s++) workers += run->replicas[s % 3] - 1;
+    struct fold_shape shape = {.flush = run->flush,
+                               .workers = workers,
+                               .micro_batches = run->micro_batches,
+                               .batches = run->batches,
+                               .turn = run->turn ? run->turn : 1};
+    assert_ok(fold_create(lower, run, &shape, &folded, &test_error));
     return folded;
 }
 
+/* Weight slots are not kept, but for those that weights travel from and to. */
+static void assert_same_instruction(const struct ps_programs *programs, const struct instruction *got,
+                                    const struct instruction *wanted) {
+    assert_int_equal(got->op, wanted->op);
+    assert_int_equal(got->stage, wanted->stage);
+    assert_int_equal(got->micro_batch, wanted->micro_batch);
+    assert_int_equal(got->predict_to == NO_SLOT, wanted->predict_to == NO_SLOT);
+    enum action action = opcode_table[got->op].action;
+    if (action == ACTION_SEND || action == ACTION_RECEIVE) assert_int_equal(got->peer, wanted->peer);
+    if (action == ACTION_UPDATE) assert_int_equal(got->to != got->slot, wanted->to != wanted->slot);
+    if (programs_split(programs, got->stage)) {
+        assert_int_equal(instruction_handed_slot(got), instruction_handed_slot(wanted));
+        if (got->op == OP_SW || got->op == OP_RW) assert_int_equal(got->slot, wanted->slot);
+    }
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) assert_int_equal(got->block[kind], wanted->block[kind]);
+}
+
 static void assert_same_code(const struct ps_programs *programs, const struct folded *folded) {
+    struct allocation *allocation;
+    assert_ok(allocation_create(folded->programs, &allocation, &test_error));
     for (int w = 0; w < programs->workers; w++) {
         struct folded_cursor cursor = {0};
         struct instruction page[7];
@@ -35,27 +89,27 @@ static void assert_same_code(const struct ps_programs *programs, const struct fo
         assert_int_equal(fold_length(folded, w), programs->worker[w].count);
         while ((count = fold_next(folded, w, &cursor, page, 7)) > 0)
             for (int i = 0; i < count; i++, at++) {
-                const struct instruction *wanted = &programs->worker[w].code[at];
-                assert_int_equal(page[i].op, wanted->op);
-                assert_int_equal(page[i].stage, wanted->stage);
-                assert_int_equal(page[i].micro_batch, wanted->micro_batch);
-                assert_int_equal(page[i].predict_to == NO_SLOT, wanted->predict_to == NO_SLOT);
-                for (int kind = 0; kind < BLOCK_KINDS; kind++)
-                    assert_int_equal(page[i].block[kind] == NO_SLOT, wanted->block[kind] == NO_SLOT);
+                assert_ok(allocation_next(allocation, folded->programs, w, &page[i], &test_error));
+                assert_same_instruction(programs, &page[i], &programs->worker[w].code[at]);
             }
         assert_int_equal(at, programs->worker[w].count);
     }
-    assert_memory_equal(programs->slots, folded->programs->slots, (size_t)programs->stages * sizeof *programs->slots);
+    allocation_destroy(allocation);
+    assert_memory_equal(programs->slots, folded->programs->slots, (size_t)programs->part_count * sizeof *programs->slots);
 }
 
 static void assert_same_simulation(const struct ps_programs *programs, const struct folded *folded, uint64_t round) {
     struct stage_cost costs[STAGES_MAX];
     struct random_key key = test_key(round);
+    assert_in_range(programs->stages, 1, STAGES_MAX);
     for (int s = 0; s < programs->stages; s++)
-        costs[s] = (struct stage_cost){.time = {.forward_s = 1 + random_below(key, 8 * (uint64_t)s, 4),
-                                                .backward_input_s = 1 + random_below(key, 8 * (uint64_t)s + 1, 4),
-                                                .update_s = 0.25},
-                                       .size = {.input_bytes = 64, .output_bytes = 64}};
+        costs[s] =
+            (struct stage_cost){.time = {.forward_s = 1 + random_below(key, 8 * (uint64_t)s, 4),
+                                         .backward_input_s = 1 + random_below(key, 8 * (uint64_t)s + 1, 4),
+                                         .update_s = 0.25,
+                                         .update_aside_s = 0.75,
+                                         .update_predict_s = 0.5},
+                                .size = {.parameter_bytes = 640, .input_bytes = 64, .output_bytes = 64, .stash_bytes = 32}};
     struct ps_cluster_options options = {
         .workers = programs->workers, .latency_s = 0.25 * random_below(key, 1000, 12), .no_overlap = round % 5 == 4};
     struct ps_cluster *cluster;
@@ -77,6 +131,19 @@ static void assert_same_simulation(const struct ps_programs *programs, const str
     ps_cluster_destroy(cluster);
 }
 
+static void check(struct pipe_run *run, uint64_t round) {
+    struct ps_programs *programs;
+    assert_ok(lower(run, run->micro_batches, run->batches, &programs, &test_error));
+    struct folded *folded = fold(run);
+    if (!folded)
+        fail_msg("%s, %s, %d workers, %d x %d: not folded", run->schedule, run->policy, run->workers, run->micro_batches,
+                 run->batches);
+    assert_same_code(programs, folded);
+    assert_same_simulation(programs, folded, round);
+    fold_destroy(folded);
+    ps_programs_destroy(programs);
+}
+
 static void test_same(void **state) {
     (void)state;
     struct pipe_run shapes[] = {
@@ -87,23 +154,85 @@ static void test_same(void **state) {
         {.schedule = "1f1b-async", .policy = "pipeoptim", .micro_batches = 1},
         {.schedule = "1f1b-async", .policy = "pipeoptim", .recompute = true, .micro_batches = 3},
         {.schedule = "1f1b-async", .policy = "spectrain", .micro_batches = 2},
-        {.schedule = "1f1b-async", .policy = "2bw", .micro_batches = STAGES_MAX},
+        {.schedule = "1f1b-async", .policy = "2bw", .micro_batches = 9},
     };
     uint64_t round = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        for (int stages = 1; stages <= STAGES_MAX; stages++)
-            for (int length = 26; length < 40; length += 3, round++) {
+        for (int workers = 1; workers <= 9; workers++)
+            for (int length = 30; length < 44; length += 3, round++) {
                 struct pipe_run shape = shapes[i];
-                struct ps_programs *programs;
-                shape.stages = stages;
+                shape.workers = workers;
                 *(shape.flush ? &shape.micro_batches : &shape.batches) = length;
-                assert_ok(lower(&shape, shape.micro_batches, shape.batches, &programs, &test_error));
-                struct folded *folded = fold(&shape);
-                assert_non_null(folded);
-                assert_same_code(programs, folded);
-                assert_same_simulation(programs, folded, round);
-                fold_destroy(folded);
-                ps_programs_destroy(programs);
+                check(&shape, round);
+            }
+}
+
+/* Several stages on a worker, and two directions. */
+static void test_rounds(void **state) {
+    (void)state;
+    static const char *const schedules[] = {"interleaved", "zb-h1", "zb-h2", "zb-v", "chimera", "1f1b-so", "naive"};
+    uint64_t round = 1000;
+    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++)
+        for (int workers = 2; workers <= 6; workers += 2)
+            for (int length = 60; length < 68; length++, round++) {
+                struct pipe_run run = {.schedule = schedules[i],
+                                       .policy = "sync",
+                                       .flush = true,
+                                       .workers = workers,
+                                       .micro_batches = length,
+                                       .batches = 1 + (int)(round % 3),
+                                       .turn = strcmp(schedules[i], "chimera") == 0 ? 2 : 1};
+                check(&run, round);
+            }
+}
+
+/* A greedy order takes longer until it repeats itself. */
+static void test_greedy(void **state) {
+    (void)state;
+    static const int workers[] = {2, 3, 4, 6};
+    for (int i = 0; i < 4; i++) {
+        struct pipe_run run = {.schedule = "hanayo", .policy = "sync", .flush = true, .batches = 2};
+        run.workers = workers[i];
+        run.micro_batches = 301 + i;
+        check(&run, 1500 + (uint64_t)i);
+    }
+}
+
+static void test_replicas(void **state) {
+    (void)state;
+    static const struct pipe_run runs[] = {
+        {.schedule = "1f1b", .policy = "sync", .flush = true, .workers = 3, .batches = 2, .turn = 2, .replicas = {2, 1, 2}},
+        {.schedule = "1f1b", .policy = "sync", .flush = true, .workers = 2, .batches = 3, .turn = 6, .replicas = {2, 3, 1}},
+        {.schedule = "1f1b-async", .policy = "latest", .workers = 3, .micro_batches = 1, .turn = 2, .replicas = {1, 2, 1}},
+        {.schedule = "1f1b-async", .policy = "stash", .workers = 2, .micro_batches = 2, .turn = 3, .replicas = {3, 1, 1}},
+        {.schedule = "1f1b-async", .policy = "pipeoptim", .workers = 3, .micro_batches = 1, .turn = 6, .replicas = {2, 3, 1}},
+    };
+    uint64_t round = 2000;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        for (int length = 60; length < 72; length++, round++) {
+            struct pipe_run run = runs[i];
+            *(run.flush ? &run.micro_batches : &run.batches) = length;
+            check(&run, round);
+        }
+}
+
+static void test_split(void **state) {
+    (void)state;
+    static const struct pipe_run runs[] = {
+        {.schedule = "1f1b-async", .policy = "latest", .micro_batches = 1},
+        {.schedule = "1f1b-async", .policy = "stash", .micro_batches = 1},
+        {.schedule = "1f1b-async", .policy = "pipeoptim", .micro_batches = 2, .recompute = true},
+    };
+    uint64_t round = 3000;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        for (int workers = 2; workers <= 6; workers++)
+            for (int length = 60; length < 64; length++, round++) {
+                struct pipe_run run = runs[i];
+                run.workers = workers;
+                run.split = true;
+                run.turn = 2;
+                *(run.flush ? &run.micro_batches : &run.batches) = length;
+                check(&run, round);
             }
 }
 
@@ -112,13 +241,15 @@ static void test_same(void **state) {
 static void test_left_alone(void **state) {
     (void)state;
     struct pipe_run gpipe = {
-        .schedule = "gpipe", .policy = "sync", .flush = true, .stages = 3, .micro_batches = 40, .batches = 2};
+        .schedule = "gpipe", .policy = "sync", .flush = true, .workers = 3, .micro_batches = 40, .batches = 2};
     assert_null(fold(&gpipe));
-    struct pipe_run few = {.schedule = "1f1b", .policy = "sync", .flush = true, .stages = 4, .micro_batches = 8, .batches = 2};
+    struct pipe_run few = {.schedule = "1f1b", .policy = "sync", .flush = true, .workers = 4, .micro_batches = 8, .batches = 2};
     assert_null(fold(&few));
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same), cmocka_unit_test(test_left_alone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same),     cmocka_unit_test(test_rounds),
+                                       cmocka_unit_test(test_replicas), cmocka_unit_test(test_greedy),
+                                       cmocka_unit_test(test_split),    cmocka_unit_test(test_left_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,8 +225,8 @@ static void test_refusals(void **state) {
     ps_profile_destroy(profile);
 }
 
-/* The instruction that does not fit, for every limit from nothing to all that is needed: never further back with more memory, and the
- * bytes that are named are above the limit. */
+/* The instruction that does not fit, for every limit from nothing to all that is needed: never further back with more memory,
+ * and the bytes that are named are above the limit. */
 static void test_memory_limits(void **state) {
     (void)state;
     struct ps_profile *profile = make_profile();

@@ -120,8 +120,7 @@ static const struct example {
      0},
     {"bapipe_fbp_as",
      "BaPipe, figure 5(b): FBP-AS, 3 accelerators, 8 micro-batches, F = B = 2, transfers of 1 streamed; of a device's two rows "
-     "the "
-     "first is its forwards', the second its backwards'",
+     "the first is its forwards', the second its backwards'",
      "fbp-as",
      "sync",
      3,

@@ -36,23 +36,25 @@ static inline struct attention_shape attention_shape(const struct attributes *at
 /* Scores of all samples and heads. */
 static inline int64_t attention_scores(const struct attention_shape *s) { return s->samples * s->heads * s->queries * s->keys; }
 
-/* Elements from the start of the part's input (attention_input) to the row of a position and head. */
+/* Which input the part is in. */
 static inline int attention_input(const struct attention_shape *s, enum attention_part part) {
     return s->packed ? 0 : (int)part;
 }
 
+/* Elements from the start of that input to the part's row of a position and head. */
 static inline int64_t attention_offset(const struct attention_shape *s, enum attention_part part, int64_t n, int64_t position,
                                        int64_t head) {
     int64_t positions = part == ATTENTION_QUERY ? s->queries : s->keys;
     return (n * positions + position) * s->stride + head * s->each + (s->packed ? (int64_t)part * s->features : 0);
 }
 
+/* That row itself. */
 static inline const float *attention_row(const struct attention_shape *s, const float *const *inputs, enum attention_part part,
                                          int64_t n, int64_t position, int64_t head) {
     return inputs[attention_input(s, part)] + attention_offset(s, part, n, position, head);
 }
 
-/* NULL where nobody wants the part's gradient. */
+/* The row of the part's gradient; NULL where nobody wants it. */
 static inline float *attention_gradient(const struct attention_shape *s, float *const *gradients, enum attention_part part,
                                         int64_t n, int64_t position, int64_t head) {
     float *gradient = gradients[attention_input(s, part)];

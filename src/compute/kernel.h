@@ -27,14 +27,14 @@ struct kernel_call {
     float *state;           /* forward only, samples x state_floats: what a sequence begins with, and then what it ends with, so
                                that the next call goes on with it; NULL: it begins with zeros */
     const int32_t *labels;  /* loss only: one a sample, or one a position of a sequence; -1: not counted (no loss, no hit,
-                                   gradient 0) */
+                               gradient 0) */
     int counted;            /* loss only: the first `counted` of the N samples count; the labels of the others are not
-                                   looked at */
+                               looked at */
     float gradient_scale;   /* loss only: 1 / (counted labels of the whole mini-batch) */
     bool training;          /* dropout and batch statistics on */
     bool update_statistics; /* false in a recomputation and in evaluation */
     struct random_key key;  /* of this node, step and micro-batch; dropout keeps element i (in memory order) where
-                                   random_uniform(key, i) >= rate, and multiplies it by 1 / (1 - rate) */
+                               random_uniform(key, i) >= rate, and multiplies it by 1 / (1 - rate) */
     /* Of a device that only takes time. backward_weight: its caller will add what it wrote to earlier gradients; both: the half
      * runs apart. */
     bool adds, apart;

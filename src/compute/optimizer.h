@@ -31,7 +31,7 @@ struct optimizer_call {
     float *predicted;                     /* NULL: no prediction */
     double lr;                            /* of this update */
     int64_t step; /* updates done, this one included (first update: 1). predict: updates done so far; with 0 the
-                                   prediction is a copy */
+                     prediction is a copy */
     struct optimizer_ahead ahead;
 };
 

@@ -17,7 +17,7 @@ struct layer_sizes {
     int64_t stash_bytes;      /* kept for the backward: the value made by the layer before, and its own inner values */
     int64_t tail_bytes;       /* its own output where its own backward reads it: kept even when it ends a stage */
     int64_t delta_bytes;     /* gradients of the outputs of its nodes with weights: kept where the backward of the weights comes
-                                 later than that of the input */
+                                later than that of the input */
     int64_t workspace_bytes; /* needed only while it runs */
 };
 

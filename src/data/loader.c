@@ -192,6 +192,8 @@ static void *reading_thread(void *argument) {
 
 /* --------------------------------------------------------------- the caller */
 
+int64_t loader_bytes(const struct loader *loader) { return loader ? (int64_t)loader->memory.size : 0; }
+
 int64_t loader_batches(const struct loader *loader) { return loader->batches; }
 
 enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_batch *batch, struct ps_error *error) {

@@ -37,6 +37,8 @@ struct loaded_batch {
 enum ps_status loader_create(const struct loader_options *options, struct loader **loader, struct ps_error *error);
 /* At any time: waits at most until the mini-batch that is being read is there. NULL is fine. */
 void loader_destroy(struct loader *loader);
+/* All memory that it takes but for a few words. NULL: 0. */
+int64_t loader_bytes(const struct loader *loader);
 /* Mini-batches in an epoch. */
 int64_t loader_batches(const struct loader *loader);
 /* Waits for mini-batch `number` (counted over all epochs from 0; each must be asked for in increasing order without gaps, but

@@ -31,6 +31,12 @@ static enum ps_status take_pixels(const char *path, struct picture *picture, str
     return picture->pixels ? PS_OK : error_memory(error, path, size);
 }
 
+/* What JPEG calls luma (ITU-R BT.601), in 65536ths and rounded as libjpeg and PIL do: one grey for a colour, whatever the file.
+ */
+static uint8_t grey_of(const uint8_t colour[3]) {
+    return (uint8_t)((19595 * colour[0] + 38470 * colour[1] + 7471 * colour[2] + 32768) >> 16);
+}
+
 /* ---------------------------------------------------------------------- JPEG */
 
 /* libjpeg calls back where something is wrong and must not get control again: errors jump. */
@@ -60,10 +66,10 @@ static void warn_jpeg(j_common_ptr file, int level) {
 /* Four colours as printers have them, stored inverted: red is cyan times black. */
 static void to_red_green_blue(const uint8_t *row, int64_t width, int channels, uint8_t *out) {
     for (int64_t x = 0; x < width; x++, row += 4) {
-        int colour[3];
-        for (int c = 0; c < 3; c++) colour[c] = row[c] * row[3] / 255;
-        for (int c = 0; c < channels && channels == 3; c++) *out++ = (uint8_t)colour[c];
-        if (channels == 1) *out++ = (uint8_t)((299 * colour[0] + 587 * colour[1] + 114 * colour[2]) / 1000);
+        uint8_t colour[3];
+        for (int c = 0; c < 3; c++) colour[c] = (uint8_t)(row[c] * row[3] / 255);
+        for (int c = 0; c < channels && channels == 3; c++) *out++ = colour[c];
+        if (channels == 1) *out++ = grey_of(colour);
     }
 }
 
@@ -116,21 +122,40 @@ static enum ps_status read_jpeg(const char *path, const char *data, size_t size,
 
 /* ----------------------------------------------------------------------- PNG */
 
+/* To `channels` of them, in place: what is written stands where it, or a pixel before it, was read. Of four the last is how
+ * opaque the pixel is, over black. */
+static void reduce_channels(struct picture *picture, int channels) {
+    const uint8_t *from = picture->pixels;
+    uint8_t *to = picture->pixels;
+    const int64_t pixels = picture->height * picture->width;
+    for (int64_t i = 0; i < pixels; i++, from += picture->channels) {
+        const int opaque = picture->channels == 4 ? from[3] : 255;
+        uint8_t colour[3];
+        for (int c = 0; c < 3; c++) colour[c] = (uint8_t)((from[c] * opaque + 127) / 255);
+        for (int c = 0; c < channels; c++) *to++ = channels == 1 ? grey_of(colour) : colour[c];
+    }
+    picture->channels = channels;
+}
+
 static enum ps_status read_png(const char *path, const char *data, size_t size, struct picture *picture,
                                struct ps_error *error) {
     png_image file = {.version = PNG_IMAGE_VERSION};
     if (!png_image_begin_read_from_memory(&file, data, size)) return damaged(path, "PNG", file.message, error);
     /* Of 16 bits a colour, where the file says nothing: as those of 8, and not in proportion to the light. */
     file.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-    file.format = picture->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+    /* libpng would mix with black, and make grey of colours, in proportion to the light. */
+    const int channels = (int)picture->channels;
+    const bool mixed = (file.format & PNG_FORMAT_FLAG_ALPHA) != 0, coloured = (file.format & PNG_FORMAT_FLAG_COLOR) != 0;
+    picture->channels = mixed ? 4 : coloured ? 3 : channels;
+    file.format = mixed ? PNG_FORMAT_RGBA : picture->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
     picture->height = file.height;
     picture->width = file.width;
     enum ps_status status = take_pixels(path, picture, error);
-    const png_color black = {0, 0, 0};
-    if (status == PS_OK && !png_image_finish_read(&file, &black, picture->pixels, 0, NULL)) {
+    if (status == PS_OK && !png_image_finish_read(&file, NULL, picture->pixels, 0, NULL)) {
         status = damaged(path, "PNG", file.message, error);
     }
     png_image_free(&file);
+    if (status == PS_OK && picture->channels != channels) reduce_channels(picture, channels);
     return status;
 }
 

@@ -35,7 +35,7 @@ int64_t shape_elements(const struct shape *shape);
 /* One flat struct for all operators; each documents what it reads. */
 struct attributes {
     int channels;                               /* convolution: output channels; linear, embedding: output features;
-                                                  lstm: hidden size */
+                                                   lstm: hidden size */
     int kernel_h, kernel_w, stride_h, stride_w; /* convolution, pooling */
     int pad_h, pad_w, groups;                   /* convolution, pooling (groups: convolution) */
     bool bias;                                  /* convolution, linear */
@@ -49,7 +49,7 @@ struct attributes {
     bool padded;                                /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
     int first, count;         /* slice: the positions first .. first + count - 1; position_embedding: count
-                                                  vectors */
+                                 vectors */
     bool everywhere;          /* position_embedding: the first vector at every position */
     bool tanh_form;           /* gelu: the approximation by the hyperbolic tangent */
     int heads;                /* attention */

@@ -72,12 +72,12 @@ enum ps_status require_tokens_of(const struct shape *sequence, const struct shap
                      (long long)sequence->dim[1], shape_text(tokens, b));
 }
 
-/* Positions of a window along one side. With `ceiling` it may end outside, but must begin in the image or the padding before
- * it. */
+/* Positions of a window along one side. With `ceiling` it may end outside, also the first of an image that is smaller than it
+ * (by less than the stride, as in PyTorch), but must begin in the image or the padding before it. */
 static int64_t window_positions(int64_t size, int kernel, int stride, int pad, bool ceiling) {
-    int64_t room = size + 2 * (int64_t)pad - kernel;
+    int64_t room = size + 2 * (int64_t)pad - kernel + (ceiling ? stride - 1 : 0);
     if (room < 0) return 0;
-    int64_t positions = (room + (ceiling ? stride - 1 : 0)) / stride + 1;
+    int64_t positions = room / stride + 1;
     return ceiling && (positions - 1) * stride >= size + pad ? positions - 1 : positions;
 }
 

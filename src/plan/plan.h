@@ -18,7 +18,7 @@ struct plan_stage {
     int in_flight; /* micro-batches held at most, where the schedule asks for it (1f1b-star); 0: not said */
 };
 
-/* What a worker's memory is for, in bytes; also what the allocate pass fills (program/memory.h). */
+/* What a worker's memory is for, in bytes; also what programs are counted to take (plan/memory.h). */
 struct worker_memory {
     int64_t weights, gradients, optimizer, stash, buffers, workspace;
 };

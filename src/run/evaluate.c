@@ -46,6 +46,18 @@ static enum ps_status check(const struct ps_evaluate_options *options, struct ps
     return PS_OK;
 }
 
+/* The words by which the run's text is numbered. Text must not be numbered by words of its own, which could be others. */
+static enum ps_status read_words(struct evaluator *evaluator, struct ps_error *error) {
+    char path[4096];
+    const char *data = evaluator->options->data;
+    file_join(path, evaluator->options->run, "vocabulary.json");
+    if (file_exists(path)) return vocabulary_read(path, evaluator->words, error);
+    if (evaluator->model->vocabulary == 0 || strncmp(data, "synthetic:", 10) == 0 || strstr(data, ",vocab=")) return PS_OK;
+    error_set(error, PS_BAD_INPUT, "%s: there is no such file, and by its words the run's text is numbered", path);
+    error_hint(error, "where it was moved, add ,vocab=FILE to the data");
+    return PS_BAD_INPUT;
+}
+
 /* The model that the run's plan names. */
 static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *error) {
     char path[4096];
@@ -54,8 +66,7 @@ static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *err
     enum ps_status status = ps_model_create(plan->model, &evaluator->model, error);
     ps_plan_destroy(plan);
     TRY(status);
-    file_join(path, evaluator->options->run, "vocabulary.json");
-    if (file_exists(path)) TRY(vocabulary_read(path, evaluator->words, error));
+    TRY(read_words(evaluator, error));
     return weight_files_open_run(evaluator->options->run, &evaluator->weights, error);
 }
 

@@ -3,10 +3,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "base/json.h"
 #include "base/text.h"
+#include "run/process_memory.h"
 
 enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *error) {
     struct ps_run *made = calloc(1, sizeof *made);
@@ -76,12 +76,6 @@ void run_set_number(json_t *object, const char *field, double number) {
     if (isfinite(number)) json_object_set_new(object, field, json_real(number));
 }
 
-/* The most that this process ever held in memory: blocks, code, stacks, everything. */
-static json_int_t process_peak_bytes(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (json_int_t)usage.ru_maxrss * 1024 : 0; /* Linux counts in KiB */
-}
-
 json_t *run_document(const struct ps_run *run) {
     const struct ps_run_info *info = &run->info;
     json_t *workers = json_array();
@@ -114,7 +108,11 @@ json_t *run_document(const struct ps_run *run) {
     run_set_number(root, "elapsed_s", info->wall_s);
     json_object_set_new(root, "checkpoint_bytes", json_integer((json_int_t)info->checkpoint_bytes));
     run_set_number(root, "checkpoint_stall_s", info->checkpoint_stall_s);
-    json_object_set_new(root, "process_peak_bytes", json_integer(process_peak_bytes()));
+    json_object_set_new(root, "loader_bytes", json_integer((json_int_t)info->loader_bytes));
+    struct process_memory process = process_memory_read();
+    json_object_set_new(root, "process_peak_bytes", json_integer((json_int_t)process.peak));
+    json_object_set_new(root, "process_code_bytes", json_integer((json_int_t)process.of_code));
+    json_object_set_new(root, "process_start_bytes", json_integer((json_int_t)info->start_bytes));
     json_object_set_new(root, "workers", workers);
     return root;
 }

@@ -149,6 +149,9 @@ static void note_workers(struct trainer *trainer) {
         const struct worker *worker = &trainer->crew->workers[number];
         trainer->run->worker[number].measured_bytes = worker_memory_taken(worker);
         trainer->run->worker[number].busy_s = worker->busy_s;
+        for (int kind = 0; kind < WORKER_DATA_KINDS; kind++)
+            trainer->run->info.loader_bytes +=
+                loader_bytes(worker->images[kind].loader) + loader_bytes(worker->labels[kind].loader);
     }
 }
 
@@ -161,6 +164,7 @@ enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
         TRY(run_segment(trainer, error));
     }
     note_workers(trainer);
+    trainer->run->info.start_bytes = trainer->start_bytes;
     trainer->run->info.checkpoint_stall_s = trainer->writer.stall_s;
     TRY(trainer_share_figures(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;

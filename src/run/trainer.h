@@ -37,6 +37,7 @@ struct trainer {
     int64_t kept_step;            /* of the newest checkpoint, written or in writing */
     struct log_entry figures;     /* of the last segment that was evaluated */
     double stopping_s;            /* since when it is to stop; 0: it is not */
+    int64_t start_bytes;          /* as in struct ps_run_info */
     double started_s, training_s; /* since when; seconds of training segments that are over */
     struct step_sum epoch, line;  /* this epoch's; since the last line of the log */
     double line_started_s;

@@ -8,6 +8,7 @@
 #include "data/pairs.h"
 #include "data/vocabulary.h"
 #include "run/predict.h"
+#include "run/process_memory.h"
 #include "run/survey.h"
 #include "run/trainer_share.h"
 
@@ -236,6 +237,8 @@ static enum ps_status hire_crew(struct trainer *trainer, struct ps_error *error)
     };
     TRY(crew_create(&options, &trainer->crew, error));
     TRY(trainer_share_needs(trainer, check_memory, error));
+    struct process_memory process = process_memory_read();
+    trainer->start_bytes = process.now - process.of_code;
     TRY(crew_start(trainer->crew, &worker, error));
     return trainer->job.device->real ? give_data(trainer, error) : PS_OK;
 }

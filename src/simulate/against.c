@@ -126,13 +126,14 @@ static enum ps_status periods(const struct pairs *pairs, const struct timeline *
     int batches = timeline->batches, stages = 0, first, last;
     for (int i = 0; i < timeline->event_count; i++)
         if (timeline->events[i].instruction.stage >= stages) stages = timeline->events[i].instruction.stage + 1;
-    double *ends = malloc(((size_t)batches + 1) * 2 * sizeof *ends), *measured = ends + batches;
+    double *ends = malloc(((size_t)batches + 1) * 2 * sizeof *ends);
     int *updates = malloc(((size_t)batches + 1) * sizeof *updates);
     if (!ends || !updates) {
         free(ends);
         free(updates);
         return error_memory(error, "the comparison", (size_t)batches * 2 * sizeof *ends);
     }
+    double *measured = ends + batches;
     completions(pairs, false, stages, batches, ends, updates);
     completions(pairs, true, stages, batches, measured, updates);
     choose_span(ends, batches, flush ? INFINITY : last_entry(pairs), &first, &last);

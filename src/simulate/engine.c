@@ -110,18 +110,24 @@ static void finish_computing(struct engine *engine, int index) {
     if (!lanes_other_runs(engine, index)) give_core_to_next(engine);
 }
 
-/* Unfolds the next page of a folded program; false: there is none. Nothing points into the old one any more. */
-static bool turn_page(struct engine *engine, int index) {
+/* Unfolds the next page of a folded program; *more false: there is none. Nothing points into the old one any more. */
+static enum ps_status turn_page(struct engine *engine, int index, bool *more, struct ps_error *error) {
     struct engine_worker *worker = &engine->workers[index];
-    if (!engine->work->folded) return false;
-    worker->page.count = fold_next(engine->work->folded, index, &worker->cursor, worker->page.code, worker->page.capacity);
+    *more = false;
+    if (!engine->work->folded) return PS_OK;
+    struct program *page = &worker->page;
+    page->count = fold_next(engine->work->folded, index, &worker->cursor, page->code, page->capacity);
+    for (int i = 0; i < page->count; i++)
+        TRY(allocation_next(engine->allocation, engine->work->programs, index, &page->code[i], error));
     worker->interpreter.next = 0;
-    return worker->page.count > 0;
+    *more = page->count > 0;
+    return PS_OK;
 }
 
 static enum ps_status go_on(struct engine *engine, int index, struct ps_error *error) {
     struct engine_worker *worker = &engine->workers[index];
     struct interpreter *interpreter = &worker->interpreter;
+    bool more;
     if (worker->computing) {
         finish_computing(engine, index);
         lanes_release(engine, index);
@@ -138,7 +144,8 @@ static enum ps_status go_on(struct engine *engine, int index, struct ps_error *e
             lanes_release(engine, index);
             break;
         case STEP_FINISHED:
-            if (turn_page(engine, index)) break;
+            TRY(turn_page(engine, index, &more, error));
+            if (more) break;
             return PS_OK;
         case STEP_FAILED:
             return error ? error->status : PS_FAILED;

@@ -7,6 +7,7 @@
 #ifndef PENSTOCK_SIMULATE_ENGINE_H
 #define PENSTOCK_SIMULATE_ENGINE_H
 
+#include "program/allocation.h"
 #include "program/interpreter.h"
 #include "program/routes.h"
 #include "simulate/event.h"
@@ -81,9 +82,10 @@ struct engine {
     double tick_s;
     int64_t now;
     bool flush, streaming;
-    int lanes;              /* of a worker; a worker here is one lane of one of the programs': see lanes.c */
-    int worker_count;       /* workers of the programs x lanes */
-    struct event_heap heap; /* subjects: workers, then (as worker_count + block) receiving blocks whose transfer ends */
+    int lanes;                     /* of a worker; a worker here is one lane of one of the programs': see lanes.c */
+    int worker_count;              /* workers of the programs x lanes */
+    struct allocation *allocation; /* of folded programs: the blocks that they hold; else NULL */
+    struct event_heap heap;        /* subjects: workers, then (as worker_count + block) receiving blocks whose transfer ends */
     struct engine_worker *workers;
     struct engine_part *parts;
     struct routes routes;

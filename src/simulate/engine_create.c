@@ -114,6 +114,9 @@ static void survey_slots(struct engine *engine) {
         counts[BLOCK_OUTPUT] = slots->output;
         counts[BLOCK_OUTPUT_GRADIENT] = slots->output_gradient;
         counts[BLOCK_INPUT_GRADIENT] = slots->input_gradient;
+        if (!programs_split(engine->work->programs, engine->work->programs->parts[p].stage)) continue;
+        counts[BLOCK_STASH] = slots->stash;
+        counts[BLOCK_WEIGHTS] = slots->weights;
     }
 }
 
@@ -313,7 +316,10 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
         return error_memory(error, "simulated workers", (size_t)engine->worker_count * sizeof *engine->workers);
     struct survey survey = {0};
     for (int w = 0; w < programs->workers; w++) survey_program(engine, w, &survey);
-    if (engine->work->folded) survey_slots(engine);
+    if (engine->work->folded) {
+        survey_slots(engine);
+        TRY(allocation_create(programs, &engine->allocation, error));
+    }
     if (engine->lanes > 1) TRY(lanes_create(engine, error));
     for (int route = 0; route < engine->routes.count; route++) add_route(engine, &engine->routes.list[route]);
     struct sum_group group;
@@ -358,5 +364,6 @@ void engine_free(struct engine *engine) {
     free(engine->blocks);
     free(engine->queue);
     free(engine->completed);
+    allocation_destroy(engine->allocation);
     *engine = (struct engine){0};
 }

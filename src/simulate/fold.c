@@ -4,32 +4,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Turns of the short programs beyond the workers' number: enough to be in the steady state and for all slots to be in use; some
- * policies have all their weight slots in use only after twice the workers' number. */
-enum { TURNS_SPARE = 4 };
+#include "program/lower.h"
 
-static struct folded_instruction fold_instruction(const struct instruction *instruction) {
-    struct folded_instruction folded = {
-        .micro_batch = instruction->micro_batch, .stage = instruction->stage, .op = instruction->op};
-    for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        if (instruction->block[kind] != NO_SLOT) folded.operands |= (uint8_t)(1 << kind);
-    if (instruction->predict_to != NO_SLOT) folded.operands |= FOLDED_PREDICTS;
-    return folded;
+/* Turns of the short programs beyond the workers' number: enough to be in the steady state and for all slots to be in use. Some
+ * policies have all their weight slots in use only after twice the workers' number, and hanayo's greedy order repeats itself
+ * only after several times. */
+enum { TURNS_SPARE = 4, TIMES_MOST = 8 };
+
+/* Of weights that travel to or from it; NO_SLOT of stages whose weights stay where they are. */
+static int16_t weights_of(const struct ps_programs *programs, const struct instruction *instruction) {
+    if (!programs_split(programs, instruction->stage)) return NO_SLOT;
+    bool hands = instruction->op == OP_SW || instruction->op == OP_RW;
+    return (int16_t)(hands ? instruction->slot : instruction_handed_slot(instruction));
 }
 
-/* Folds a whole list; `next_forward` has room for a number per stage. */
-static void fold_list(const struct program *program, int *next_forward, struct folded_instruction *out) {
-    for (int i = 0; i < program->count; i++) {
-        const struct instruction *instruction = &program->code[i];
-        enum action action = opcode_table[instruction->op].action;
-        out[i] = fold_instruction(instruction);
-        if (action == ACTION_FORWARD) next_forward[instruction->stage] = instruction->micro_batch + 1;
-        if (action == ACTION_RECOMPUTE) out[i].spare = (int16_t)(next_forward[instruction->stage] - instruction->micro_batch);
-    }
+static struct folded_instruction fold_instruction(const struct ps_programs *programs, const struct instruction *instruction) {
+    return (struct folded_instruction){
+        .micro_batch = instruction->micro_batch,
+        .stage = instruction->stage,
+        .weights = weights_of(programs, instruction),
+        .op = instruction->op,
+        .predicts = instruction->predict_to != NO_SLOT,
+        .aside = instruction->op == OP_U && instruction->to != instruction->slot,
+    };
 }
+
+static int larger(int a, int b) { return a > b ? a : b; }
 
 static bool counts_batches(const struct folded_instruction *instruction) {
-    return opcode_table[instruction->op].action == ACTION_UPDATE;
+    enum action action = opcode_table[instruction->op].action;
+    return action == ACTION_UPDATE || action == ACTION_REDUCE;
 }
 
 /* The instruction `turns` turns on. */
@@ -37,65 +41,28 @@ static struct folded_instruction moved(const struct folded *folded, struct folde
     if (!counts_batches(&instruction))
         instruction.micro_batch += turns * folded->turn_micro_batches;
     else if (!folded->flush)
-        instruction.micro_batch += turns;
+        instruction.micro_batch += turns * folded->turn_batches / programs_round(folded->programs, instruction.stage);
     return instruction;
 }
 
 static bool same(struct folded_instruction a, struct folded_instruction b) {
-    return a.micro_batch == b.micro_batch && a.stage == b.stage && a.op == b.op && a.operands == b.operands &&
-           a.spare == b.spare;
-}
-
-/* Do the blocks of a kind that travel go to its slots in turn, as fold.h has it? *in_turn false: some schedule takes or gives
- * back blocks in another order. */
-static enum ps_status check_turns(const struct ps_programs *programs, bool *in_turn, struct ps_error *error) {
-    size_t widest = 1;
-    for (int p = 0; p < programs->part_count; p++)
-        for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
-            if ((size_t)stage_slots_of(&programs->slots[p], (enum block_kind)kind) > widest)
-                widest = (size_t)stage_slots_of(&programs->slots[p], (enum block_kind)kind);
-    size_t cells = (size_t)programs->part_count * BLOCK_KINDS * widest;
-    int16_t *slot = malloc(cells * sizeof *slot); /* by part, kind and micro-batch modulo slots */
-    if (!slot) return error_memory(error, "folded programs", cells * sizeof *slot);
-    for (size_t i = 0; i < cells; i++) slot[i] = NO_SLOT;
-    *in_turn = true;
-    for (int w = 0; w < programs->workers; w++)
-        for (int i = 0; i < programs->worker[w].count; i++) {
-            const struct instruction *instruction = &programs->worker[w].code[i];
-            if (opcode_table[instruction->op].action == ACTION_RECOMPUTE) continue;
-            int part = programs_part(programs, w, instruction->stage);
-            for (int kind = BLOCK_INPUT; kind < BLOCK_KINDS; kind++) {
-                if (instruction->block[kind] == NO_SLOT) continue;
-                int turn = instruction->micro_batch % stage_slots_of(&programs->slots[part], (enum block_kind)kind);
-                int16_t *known = &slot[((size_t)part * BLOCK_KINDS + (size_t)kind) * widest + (size_t)turn];
-                if (*known == NO_SLOT) *known = instruction->block[kind];
-                *in_turn = *in_turn && *known == instruction->block[kind];
-            }
-        }
-    free(slot);
-    return PS_OK;
+    return a.micro_batch == b.micro_batch && a.stage == b.stage && a.op == b.op && a.weights == b.weights &&
+           a.predicts == b.predicts && a.aside == b.aside;
 }
 
 /* Replaces every worker's code by its folded form, in `out`. */
 static enum ps_status take_code(struct ps_programs *programs, struct folded_program *out, struct ps_error *error) {
-    int *next_forward = calloc((size_t)programs->stages, sizeof *next_forward);
-    enum ps_status status =
-        next_forward ? PS_OK : error_memory(error, "folded programs", (size_t)programs->stages * sizeof(int));
-    for (int w = 0; status == PS_OK && w < programs->workers; w++) {
+    for (int w = 0; w < programs->workers; w++) {
         struct program *program = &programs->worker[w];
         size_t bytes = ((size_t)program->count + 1) * sizeof *out[w].code;
         out[w].code = malloc(bytes);
-        if (!out[w].code) {
-            status = error_memory(error, "folded programs", bytes);
-            break;
-        }
-        fold_list(program, next_forward, out[w].code);
+        if (!out[w].code) return error_memory(error, "folded programs", bytes);
+        for (int i = 0; i < program->count; i++) out[w].code[i] = fold_instruction(programs, &program->code[i]);
         out[w].head = program->count;
         free(program->code);
         *program = (struct program){0};
     }
-    free(next_forward);
-    return status;
+    return PS_OK;
 }
 
 static void free_code(struct folded_program *code, int workers) {
@@ -123,55 +90,95 @@ static bool same_slots(const struct ps_programs *a, const struct ps_programs *b)
 }
 
 static enum ps_status lower_code(fold_lower *lower, void *context, int micro_batches, int batches,
-                                 struct ps_programs **programs, struct folded_program **code, bool *in_turn,
-                                 struct ps_error *error) {
+                                 struct ps_programs **programs, struct folded_program **code, struct ps_error *error) {
     TRY(lower(context, micro_batches, batches, programs, error));
-    TRY(check_turns(*programs, in_turn, error));
     size_t workers = (size_t)(*programs)->workers;
     *code = calloc(workers, sizeof **code);
     if (!*code) return error_memory(error, "folded programs", workers * sizeof **code);
     return take_code(*programs, *code, error);
 }
 
-/* Fills `folded` from two lowerings; leaves it without turns where they do not fit together. */
-static enum ps_status make(fold_lower *lower, void *context, int short_turns, int micro_batches, int batches,
-                           struct folded *folded, struct ps_error *error) {
+/* Keeps of two mini-batches the first. False: the second is not like it. */
+static bool halve(const struct ps_programs *programs, struct folded_program *program) {
+    int count = program->head / 2;
+    bool alike = program->head % 2 == 0;
+    for (int i = 0; alike && i < count; i++) {
+        struct folded_instruction next = program->code[i];
+        next.micro_batch += counts_batches(&next) ? 1 : programs->micro_batches;
+        alike = same(next, program->code[count + i]);
+    }
+    program->head = count;
+    return alike;
+}
+
+/* Fills `folded` from two lowerings, of so many micro-batches or (without flush) mini-batches and of a turn more; leaves it
+ * without turns where they do not fit together. Where workers hold several parts it looks at two mini-batches, whether they are
+ * alike. */
+static enum ps_status make(fold_lower *lower, void *context, const struct fold_shape *shape, int length, int turn,
+                           struct folded *folded, bool *grows, struct ps_error *error) {
     struct ps_programs *more = NULL;
     struct folded_program *code = NULL;
-    int m = folded->flush ? short_turns : micro_batches, n = folded->flush ? 1 : short_turns;
-    bool failed = false, fits = true, in_turn = true;
-    enum ps_status status = lower_code(lower, context, m + folded->flush, n + !folded->flush, &more, &code, &in_turn, error);
-    if (status == PS_OK) status = lower_code(lower, context, m, n, &folded->programs, &folded->worker, &fits, error);
+    int m = shape->flush ? length : shape->micro_batches, n = shape->flush ? 1 : length;
+    bool failed = false, fits = false, twice = false;
+    enum ps_status status =
+        lower_code(lower, context, shape->flush ? m + turn : m, shape->flush ? n : n + turn, &more, &code, error);
     if (status == PS_OK) {
-        fits = fits && in_turn && more->part_count == more->stages && same_slots(folded->programs, more);
+        twice = shape->flush && shape->batches > 1 && more->part_count > more->workers;
+        status = lower_code(lower, context, m, twice ? 2 : n, &folded->programs, &folded->worker, error);
+    }
+    if (status == PS_OK) {
+        fits = same_slots(folded->programs, more);
+        *grows = !fits;
+        for (int w = 0; fits && twice && w < more->workers; w++) fits = halve(folded->programs, &folded->worker[w]);
         for (int w = 0; fits && w < more->workers; w++) fits = split(folded, &folded->worker[w], &code[w], &failed);
         if (failed) status = error_memory(error, "folded programs", sizeof *code);
-        folded->turns = fits ? (folded->flush ? micro_batches : batches) - short_turns : 0;
-        folded->programs->micro_batches = micro_batches;
-        folded->programs->batches = batches;
+        folded->turns = fits ? ((shape->flush ? shape->micro_batches : shape->batches) - length) / turn : 0;
+        folded->programs->micro_batches = shape->micro_batches;
+        folded->programs->batches = shape->batches;
     }
     free_code(code, more ? more->workers : 0);
     ps_programs_destroy(more);
     return status;
 }
 
-enum ps_status fold_create(fold_lower *lower, void *context, bool flush, int workers, int micro_batches, int batches,
-                           struct folded **out, struct ps_error *error) {
-    int per_turn = flush ? 1 : micro_batches, turns = flush ? micro_batches : batches;
-    *out = NULL;
-    for (int times = 1; times <= 2; times++) {
-        int short_turns = (times * workers + per_turn - 1) / per_turn + TURNS_SPARE;
-        if (turns < short_turns + TURNS_SPARE) return PS_OK;
-        struct folded *folded = malloc(sizeof *folded);
-        if (!folded) return error_memory(error, "folded programs", sizeof *folded);
-        *folded = (struct folded){.flush = flush, .repeats = flush ? batches : 1, .turn_micro_batches = per_turn};
-        enum ps_status status = make(lower, context, short_turns, micro_batches, batches, folded, error);
-        if (status == PS_OK && folded->turns > 0) {
-            *out = folded;
-            return PS_OK;
-        }
+int fold_common_multiple(int a, int b) {
+    int times = 1;
+    while (times * a % b != 0) times++;
+    return times * a;
+}
+
+/* Tries turns of this length behind so many times the workers' number. *out NULL: they are none, or too few for it to pay;
+ * *grows: blocks become more with every turn. */
+static enum ps_status try_turn(fold_lower *lower, void *context, const struct fold_shape *shape, int times, int turn,
+                               struct folded **out, bool *grows, struct ps_error *error) {
+    int length = shape->flush ? shape->micro_batches : shape->batches, per_turn = shape->flush ? 1 : shape->micro_batches;
+    int least = (times * shape->workers + per_turn - 1) / per_turn + TURNS_SPARE + (times - 1) * turn;
+    int short_length = least + ((length - least) % turn + turn) % turn;
+    if (length < short_length + larger(TURNS_SPARE, 2 * turn)) return PS_OK;
+    if (times > 2 && length / 4 < short_length) return PS_OK;
+    struct folded *folded = malloc(sizeof *folded);
+    if (!folded) return error_memory(error, "folded programs", sizeof *folded);
+    *folded = (struct folded){.flush = shape->flush,
+                              .repeats = shape->flush ? shape->batches : 1,
+                              .turn_micro_batches = turn * per_turn,
+                              .turn_batches = turn};
+    enum ps_status status = make(lower, context, shape, short_length, turn, folded, grows, error);
+    if (status == PS_OK && folded->turns > 0)
+        *out = folded;
+    else
         fold_destroy(folded);
-        if (status != PS_OK) return status;
+    return status;
+}
+
+enum ps_status fold_create(fold_lower *lower, void *context, const struct fold_shape *shape, struct folded **out,
+                           struct ps_error *error) {
+    int rounds = fold_common_multiple(shape->turn, shape->workers), turns[] = {shape->turn, rounds, 2 * rounds};
+    *out = NULL;
+    for (int times = 1; times <= TIMES_MOST && !*out; times *= 2) {
+        bool grows = false;
+        for (int i = 0; i < 3 && !*out; i++)
+            if (i == 0 || turns[i] != turns[i - 1]) TRY(try_turn(lower, context, shape, times, turns[i], out, &grows, error));
+        if (grows && times > 1) return PS_OK;
     }
     return PS_OK;
 }
@@ -185,18 +192,23 @@ void fold_destroy(struct folded *folded) {
 
 /* ---------------------------------------------------------------- unfolding */
 
-static struct instruction unfold(const struct folded *folded, int worker, struct folded_instruction from, int repeat) {
+/* The worker at the other end of a transfer. */
+static int16_t peer_of(const struct ps_programs *programs, const struct instruction *instruction) {
+    int other = instruction_other_stage(instruction), k = instruction->micro_batch;
+    bool backward =
+        instruction->op == OP_SG || instruction->op == OP_RG || instruction->op == OP_SS || instruction->op == OP_RW;
+    int part = backward ? programs_backward_part(programs, other, k) : programs_forward_part(programs, other, k);
+    return (int16_t)programs->parts[part].worker;
+}
+
+static struct instruction unfold(const struct folded *folded, struct folded_instruction from, int repeat) {
     int number = from.micro_batch + repeat * (counts_batches(&from) ? 1 : folded->programs->micro_batches);
     struct instruction instruction = instruction_make((enum opcode)from.op, from.stage, number);
-    const struct stage_slots *slots = &folded->programs->slots[programs_part(folded->programs, worker, from.stage)];
-    for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        if (from.operands & (1 << kind))
-            instruction.block[kind] =
-                (int16_t)((number + (kind == BLOCK_OUTPUT ? from.spare : 0)) % stage_slots_of(slots, (enum block_kind)kind));
-    if (from.operands & FOLDED_PREDICTS) instruction.predict_to = 0;
     enum action action = opcode_table[from.op].action;
-    if (action == ACTION_SEND || action == ACTION_RECEIVE)
-        instruction.peer = (int16_t)programs_worker(folded->programs, instruction_other_stage(&instruction));
+    if (from.predicts) instruction.predict_to = from.weights == NO_SLOT ? 0 : from.weights;
+    if (action != ACTION_UPDATE && action != ACTION_PREDICT) instruction.slot = from.weights;
+    if (from.aside) instruction.to = (int16_t)(instruction.slot + 1);
+    if (action == ACTION_SEND || action == ACTION_RECEIVE) instruction.peer = peer_of(folded->programs, &instruction);
     return instruction;
 }
 
@@ -206,7 +218,7 @@ int fold_next(const struct folded *folded, int worker, struct folded_cursor *cur
     int count = 0;
     while (count < most && cursor->repeat < folded->repeats) {
         if (cursor->turn == 0 && cursor->at < program->head) {
-            out[count++] = unfold(folded, worker, program->code[cursor->at++], cursor->repeat);
+            out[count++] = unfold(folded, program->code[cursor->at++], cursor->repeat);
         } else if (cursor->turn < folded->turns) {
             int at = cursor->at - program->head;
             if (at == program->turn) {
@@ -214,10 +226,10 @@ int fold_next(const struct folded *folded, int worker, struct folded_cursor *cur
                 cursor->at = program->head;
                 continue;
             }
-            out[count++] = unfold(folded, worker, moved(folded, turn[at], cursor->turn), cursor->repeat);
+            out[count++] = unfold(folded, moved(folded, turn[at], cursor->turn), cursor->repeat);
             cursor->at++;
         } else if (cursor->at < program->head + program->tail) {
-            out[count++] = unfold(folded, worker, moved(folded, program->code[cursor->at++], folded->turns), cursor->repeat);
+            out[count++] = unfold(folded, moved(folded, program->code[cursor->at++], folded->turns), cursor->repeat);
         } else {
             *cursor = (struct folded_cursor){.repeat = cursor->repeat + 1};
         }

@@ -1,7 +1,7 @@
 /*
- * Finding the instruction that does not fit. A worker takes the memory of all its slots at once, before it starts; a slot that its
- * program has not touched yet is one that the instructions before could have done without. So slots count from the first instruction
- * that touches them, and weights, gradients, optimizer and workspace from the beginning.
+ * Finding the instruction that does not fit. A worker takes the memory of all its slots at once, before it starts; a slot that
+ * its program has not touched yet is one that the instructions before could have done without. So slots count from the first
+ * instruction that touches them, and weights, gradients, optimizer and workspace from the beginning.
  */
 #include "simulate/limits.h"
 

@@ -47,11 +47,7 @@ static double slope(const struct engine *engine, int from, int to) {
 /* Mini-batches after which a pipeline repeats itself where replicas take them in turn. */
 static int turn_of(const struct ps_programs *programs) {
     int turn = 1;
-    for (int stage = 0; stage < programs->stages; stage++) {
-        int round = programs_round(programs, stage), times = 1;
-        while (times * turn % round != 0) times++;
-        turn *= times;
-    }
+    for (int stage = 0; stage < programs->stages; stage++) turn = fold_common_multiple(turn, programs_round(programs, stage));
     return turn;
 }
 
@@ -214,6 +210,14 @@ static enum ps_status lower_length(void *context, int micro_batches, int batches
     return lower_plan(&plan, batches, programs, error);
 }
 
+/* Micro-batches (without flush mini-batches) after which all replicas have had their turn; weights that travel do so from two
+ * blocks in turn. */
+static int plan_turn(const struct ps_plan *plan) {
+    int turn = plan_is_split(plan) ? 2 : 1;
+    for (int s = 0; s < plan->stage_count; s++) turn = fold_common_multiple(turn, plan->stages[s].forward_count);
+    return turn;
+}
+
 static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowered *lowered, struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(plan->schedule, &schedule, error));
@@ -222,9 +226,14 @@ static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowe
     if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
     *lowered = (struct lowered){0};
     struct ps_plan shared = *plan;
-    if (!schedule->lanes && 2.0 * plan->stage_count * batches * plan->micro_batches > SIMULATE_EVENTS_MAX)
-        TRY(fold_create(lower_length, &shared, schedule->flush, plan->workers, plan->micro_batches, batches, &lowered->folded,
-                        error));
+    if (!schedule->lanes && 2.0 * plan->stage_count * batches * plan->micro_batches > SIMULATE_EVENTS_MAX) {
+        struct fold_shape shape = {.flush = schedule->flush,
+                                   .workers = plan->workers,
+                                   .micro_batches = plan->micro_batches,
+                                   .batches = batches,
+                                   .turn = plan_turn(plan)};
+        TRY(fold_create(lower_length, &shared, &shape, &lowered->folded, error));
+    }
     return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
 }
 

@@ -106,7 +106,28 @@ static enum ps_status open_device(const struct device_options *options, struct d
     return PS_OK;
 }
 
-static void attach(struct device *device) { omp_set_num_threads(device->threads); }
+/*
+ * oneDNN's plain products ask for aligned memory in each call and give it back. glibc before 2.38 cuts that out of a larger
+ * piece and puts what is left at both ends into a cache of small pieces that each thread has, from where it never joins its
+ * neighbours: the next call finds no piece that is large enough, and takes more, up to some 10 MiB that no plan counts
+ * (bench/memory.sh). Such a cache holds a few pieces of each size. So it is filled beforehand; elsewhere that does no harm.
+ */
+static void fill_small_pieces(void) {
+    enum { LEAST = 24, MOST = 400, STEP = 16, OF_EACH = 14 };
+    static _Thread_local bool filled;
+    if (filled) return;
+    filled = true;
+    for (size_t size = LEAST; size < MOST; size += STEP) {
+        void *volatile pieces[OF_EACH]; /* volatile: or a compiler may leave all of it out */
+        for (int i = 0; i < OF_EACH; i++) pieces[i] = malloc(size);
+        for (int i = OF_EACH - 1; i >= 0; i--) free(pieces[i]);
+    }
+}
+
+static void attach(struct device *device) {
+    omp_set_num_threads(device->threads);
+    fill_small_pieces();
+}
 
 const struct device_class device_cpu = {
     .name = "cpu",

@@ -260,11 +260,20 @@ dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *fr
     return take_plan(draft, attributes, status, plan);
 }
 
-bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
+/* What oneDNN calls its code for the plan; "" where it does not say. */
+static const char *code_of(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
     const char *name = NULL;
-    if (draft->status != dnnl_success) return false;
+    if (draft->status != dnnl_success) return "";
     dnnl_status_t status = dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&name);
-    return status == dnnl_success && name != NULL && strncmp(name, "ref", 3) == 0;
+    return status == dnnl_success && name != NULL ? name : "";
+}
+
+bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
+    return strncmp(code_of(draft, plan), "ref", 3) == 0;
+}
+
+bool draft_is_plain(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
+    return strstr(code_of(draft, plan), "gemm:jit") != NULL;
 }
 
 static dnnl_status_t make_argument(struct draft *draft, const_dnnl_primitive_desc_t plan, int argument, dnnl_exec_arg_t *made) {

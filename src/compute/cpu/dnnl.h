@@ -108,6 +108,9 @@ dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *fr
 /* Whether the plan is oneDNN's slow reference code. */
 bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan);
 
+/* Whether the plan is oneDNN's plain product, which takes memory of its own while it runs. */
+bool draft_is_plain(const struct draft *draft, const_dnnl_primitive_desc_t plan);
+
 /* Makes a planned primitive; `arguments` are DNNL_ARG_..., 0 at the end. `part` is its name in messages. */
 void draft_primitive(struct draft *draft, const_dnnl_primitive_desc_t plan, const char *part, const int *arguments,
                      struct primitive *primitive);

@@ -45,7 +45,7 @@ struct search {
     int workers, replicas_max;
     double *work_s, *update_s, *weight_bytes; /* per ideal, of what is in it: one micro-batch, one update, to be added up */
     double *cut_s;      /* per ideal: a transfer in its slower direction on the slowest link; without overlap
-                                                 both directions */
+                           both directions */
     bool *reached;      /* [workers used][replicas of the last stage][ideal] */
     bool *reached_any;  /* [workers used][ideal]: with any number */
     struct step *steps; /* likewise */

@@ -18,21 +18,25 @@
  */
 #include <stdlib.h>
 
+#include "program/allocation.h"
 #include "program/passes/passes.h"
 
 struct block_pool {
     int *holder; /* by slot: the micro-batch it holds, -1: free */
     int used, capacity;
+    int full; /* slots before this one are all taken */
+    int last; /* slot that was looked for last: blocks are mostly asked for in turn */
     int sent; /* slot whose transfer was started last, NO_SLOT: none */
 };
 
-struct allocate_pass {
+struct allocation {
+    int part_count;
     struct block_pool (*pools)[BLOCK_KINDS]; /* by part */
 };
 
 static enum ps_status take(struct block_pool *pool, int micro_batch, struct instruction *instruction, enum block_kind kind,
                            struct ps_error *error) {
-    int slot = 0;
+    int slot = pool->full;
     while (slot < pool->used && pool->holder[slot] >= 0) slot++;
     if (slot == pool->capacity) {
         int capacity = pool->capacity ? 2 * pool->capacity : 8;
@@ -45,14 +49,17 @@ static enum ps_status take(struct block_pool *pool, int micro_batch, struct inst
         return error_set(error, PS_USAGE, "micro-batches: stage %d would hold more than %d blocks at once", instruction->stage,
                          INT16_MAX);
     if (slot == pool->used) pool->used++;
+    pool->full = slot + 1;
     pool->holder[slot] = micro_batch;
     instruction->block[kind] = (int16_t)slot;
     return PS_OK;
 }
 
-static int find(const struct block_pool *pool, int micro_batch) {
-    for (int slot = 0; slot < pool->used; slot++)
-        if (pool->holder[slot] == micro_batch) return slot;
+static int find(struct block_pool *pool, int micro_batch) {
+    for (int i = 0; i < pool->used; i++) {
+        int slot = (pool->last + i) % pool->used;
+        if (pool->holder[slot] == micro_batch) return pool->last = slot;
+    }
     return NO_SLOT;
 }
 
@@ -61,7 +68,9 @@ static void use(struct block_pool *pool, struct instruction *instruction, enum b
 }
 
 static void drop(struct block_pool *pool, int slot) {
-    if (slot != NO_SLOT) pool->holder[slot] = -1;
+    if (slot == NO_SLOT) return;
+    pool->holder[slot] = -1;
+    if (slot < pool->full) pool->full = slot;
 }
 
 /* The block being sent stays taken until the next is sent, or goes at once in evaluation. */
@@ -126,46 +135,44 @@ static enum ps_status move_stash(const struct ps_programs *programs, struct bloc
     return PS_OK;
 }
 
-static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
-                            struct ps_error *error) {
-    const struct allocate_pass *pass = context;
-    struct instruction instruction = programs->worker[worker].code[index];
-    struct block_pool *pools = pass->pools[programs_part(programs, worker, instruction.stage)];
-    int k = instruction.micro_batch;
-    switch ((enum opcode)instruction.op) {
+enum ps_status allocation_next(struct allocation *allocation, const struct ps_programs *programs, int worker,
+                               struct instruction *instruction, struct ps_error *error) {
+    struct block_pool *pools = allocation->pools[programs_part(programs, worker, instruction->stage)];
+    int k = instruction->micro_batch;
+    switch ((enum opcode)instruction->op) {
     case OP_F:
-        TRY(forward(programs, pools, &instruction, error));
+        TRY(forward(programs, pools, instruction, error));
         break;
     case OP_B:
     case OP_I:
     case OP_W:
-        TRY(backward(programs, pools, &instruction, error));
+        TRY(backward(programs, pools, instruction, error));
         break;
     case OP_R:
-        use(&pools[BLOCK_INPUT], &instruction, BLOCK_INPUT);
-        TRY(take(&pools[BLOCK_STASH], k, &instruction, BLOCK_STASH, error));
-        if (instruction.stage == programs->stages - 1) break;
-        TRY(take(&pools[BLOCK_OUTPUT], k, &instruction, BLOCK_OUTPUT, error));
-        drop(&pools[BLOCK_OUTPUT], instruction.block[BLOCK_OUTPUT]);
+        use(&pools[BLOCK_INPUT], instruction, BLOCK_INPUT);
+        TRY(take(&pools[BLOCK_STASH], k, instruction, BLOCK_STASH, error));
+        if (instruction->stage == programs->stages - 1) break;
+        TRY(take(&pools[BLOCK_OUTPUT], k, instruction, BLOCK_OUTPUT, error));
+        drop(&pools[BLOCK_OUTPUT], instruction->block[BLOCK_OUTPUT]);
         break;
     case OP_RA:
-        TRY(take(&pools[BLOCK_INPUT], k, &instruction, BLOCK_INPUT, error));
+        TRY(take(&pools[BLOCK_INPUT], k, instruction, BLOCK_INPUT, error));
         break;
     case OP_RG:
-        TRY(take(&pools[BLOCK_OUTPUT_GRADIENT], k, &instruction, BLOCK_OUTPUT_GRADIENT, error));
+        TRY(take(&pools[BLOCK_OUTPUT_GRADIENT], k, instruction, BLOCK_OUTPUT_GRADIENT, error));
         break;
     case OP_SA:
-        use(&pools[BLOCK_OUTPUT], &instruction, BLOCK_OUTPUT);
-        sent(&pools[BLOCK_OUTPUT], instruction.block[BLOCK_OUTPUT], programs->evaluation || instruction.peer == worker);
+        use(&pools[BLOCK_OUTPUT], instruction, BLOCK_OUTPUT);
+        sent(&pools[BLOCK_OUTPUT], instruction->block[BLOCK_OUTPUT], programs->evaluation || instruction->peer == worker);
         break;
     case OP_SG:
-        use(&pools[BLOCK_INPUT_GRADIENT], &instruction, BLOCK_INPUT_GRADIENT);
-        sent(&pools[BLOCK_INPUT_GRADIENT], instruction.block[BLOCK_INPUT_GRADIENT],
-             programs->evaluation || instruction.peer == worker);
+        use(&pools[BLOCK_INPUT_GRADIENT], instruction, BLOCK_INPUT_GRADIENT);
+        sent(&pools[BLOCK_INPUT_GRADIENT], instruction->block[BLOCK_INPUT_GRADIENT],
+             programs->evaluation || instruction->peer == worker);
         break;
     case OP_SS:
     case OP_RS:
-        TRY(move_stash(programs, pools, &instruction, error));
+        TRY(move_stash(programs, pools, instruction, error));
         break;
     case OP_U:
     case OP_AR:
@@ -175,18 +182,46 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     case OPCODE_COUNT:
         break;
     }
+    return PS_OK;
+}
+
+enum ps_status allocation_create(const struct ps_programs *programs, struct allocation **out, struct ps_error *error) {
+    size_t parts = (size_t)programs->part_count;
+    struct allocation *allocation = calloc(1, sizeof *allocation);
+    if (allocation) allocation->pools = calloc(parts, sizeof *allocation->pools);
+    if (!allocation || !allocation->pools) {
+        free(allocation);
+        return error_memory(error, "the numbers of blocks", parts * sizeof *allocation->pools);
+    }
+    allocation->part_count = programs->part_count;
+    for (int part = 0; part < programs->part_count; part++)
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) allocation->pools[part][kind].sent = NO_SLOT;
+    *out = allocation;
+    return PS_OK;
+}
+
+void allocation_destroy(struct allocation *allocation) {
+    if (!allocation) return;
+    for (int part = 0; part < allocation->part_count; part++)
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(allocation->pools[part][kind].holder);
+    free(allocation->pools);
+    free(allocation);
+}
+
+static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
+                            struct ps_error *error) {
+    struct instruction instruction = programs->worker[worker].code[index];
+    TRY(allocation_next(context, programs, worker, &instruction, error));
     return program_append(out, &instruction, error);
 }
 
 static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
-    struct allocate_pass pass = {.pools = calloc((size_t)programs->part_count, sizeof *pass.pools)};
-    if (!pass.pools) return error_memory(error, "allocate pass", (size_t)programs->part_count * sizeof *pass.pools);
-    for (int part = 0; part < programs->part_count; part++)
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) pass.pools[part][kind].sent = NO_SLOT;
-    enum ps_status status = pass_rewrite(programs, visit, &pass, error);
+    struct allocation *allocation;
+    TRY(allocation_create(programs, &allocation, error));
+    enum ps_status status = pass_rewrite(programs, visit, allocation, error);
     for (int part = 0; part < programs->part_count; part++) {
         struct stage_slots *slots = &programs->slots[part];
-        const struct block_pool *pools = pass.pools[part];
+        const struct block_pool *pools = allocation->pools[part];
         slots->forward_only = !programs->parts[part].backward;
         slots->stash = pools[BLOCK_STASH].used;
         slots->delta = pools[BLOCK_DELTA].used;
@@ -194,9 +229,8 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
         slots->output = pools[BLOCK_OUTPUT].used;
         slots->output_gradient = pools[BLOCK_OUTPUT_GRADIENT].used;
         slots->input_gradient = pools[BLOCK_INPUT_GRADIENT].used;
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(pass.pools[part][kind].holder);
     }
-    free(pass.pools);
+    allocation_destroy(allocation);
     return status;
 }
 

@@ -1,0 +1,149 @@
+/*
+ * Runs whose checkpoints are damaged, and disks that fail: a run goes on only from a checkpoint that is whole, and whatever
+ * call fails while one is written, what was kept before is.
+ */
+#include <dirent.h>
+
+#include "resume_support.h"
+
+/* ------------------------------------------------------------------------- damage */
+
+/* Calls `change` on the file's contents and puts the result in its place, then the old again. */
+static void with_file(const char *run_dir, const char *path, const char *contents, size_t size, size_t position, bool cut) {
+    char *changed = malloc(size + 1);
+    assert_non_null(changed);
+    memcpy(changed, contents, size);
+    if (!cut) changed[position] = (char)(changed[position] ^ (1 << position % 8));
+    test_file_write(path, changed, cut ? position : size);
+    free(changed);
+    struct checkpoint checkpoint;
+    assert_ok(checkpoint_find(run_dir, &checkpoint, &test_error));
+    if (checkpoint.state.step != 19)
+        print_message("%s: %s at byte %zu was not noticed\n", path, cut ? "a cut" : "a changed bit", position);
+    assert_int_equal(checkpoint.state.step, 19);
+    checkpoint_free(&checkpoint);
+    test_file_write(path, contents, size);
+}
+
+static void damage_file(const char *run_dir, const char *path, uint64_t stream) {
+    char *contents;
+    size_t size;
+    assert_ok(file_read(path, 1 << 24, &contents, &size, &test_error));
+    struct random_key key = test_key(stream);
+    for (uint64_t i = 0; i < 40; i++) {
+        size_t position = i < 8 ? i : i < 16 ? size - 1 - (i - 8) : random_below(key, i, (uint32_t)size);
+        if (position >= size) continue;
+        with_file(run_dir, path, contents, size, position, false);
+        with_file(run_dir, path, contents, size, position, true);
+    }
+    struct checkpoint checkpoint;
+    unlink(path);
+    assert_ok(checkpoint_find(run_dir, &checkpoint, &test_error));
+    assert_int_equal(checkpoint.state.step, 19);
+    checkpoint_free(&checkpoint);
+    test_file_write(path, contents, size);
+    free(contents);
+}
+
+static void test_damage(void **state) {
+    (void)state;
+    char out[4096], path[4096], file[4096];
+    train_whole(base, "damage", out);
+    DIR *entries = opendir(checkpoint_path(out, LAST, path));
+    assert_non_null(entries);
+    uint64_t files = 0;
+    for (struct dirent *entry; (entry = readdir(entries));)
+        if (entry->d_name[0] != '.') damage_file(out, file_join(file, path, entry->d_name), ++files);
+    closedir(entries);
+    assert_int_equal(files, 3 + 3 + 3);
+    struct checkpoint checkpoint;
+    assert_ok(checkpoint_find(out, &checkpoint, &test_error));
+    assert_int_equal(checkpoint.state.step, LAST);
+    checkpoint_free(&checkpoint);
+}
+
+/* The newest is damaged, so is the one before: it goes on from the third, and ends as the run that was never interrupted. */
+static void test_passes_over(void **state) {
+    (void)state;
+    char out[4096], copy[4096], path[4096], file[4096];
+    train_whole(base, "over", out);
+    interrupted_copy(out, 16, file_join(copy, test_directory, "copy"));
+    assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 16, path), "state.json"), 10), 0);
+    assert_int_equal(unlink(file_join(file, checkpoint_path(copy, 14, path), "manifest.txt")), 0);
+    struct ps_train_options options = resume_options(copy);
+    train(&options);
+    assert_same_end("lenet5,input=16,classes=4", out, copy);
+    assert_same_log(out, copy);
+    /* None is left. */
+    interrupted_copy(out, 3, copy);
+    assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 3, path), "state.json"), 10), 0);
+    assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 0, path), "state.json"), 10), 0);
+    struct ps_run *run;
+    assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "none of its 2 checkpoints is whole");
+    assert_status(ps_export(copy, "safetensors", "x", &test_error), PS_NO_CHECKPOINT, "none of its 2");
+    shell("rm -r '%s'/checkpoints%s", copy, "");
+    assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");
+    options.resume = test_directory;
+    assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no run");
+}
+
+/* ------------------------------------------------------------------------- faults */
+
+/* Whatever call fails while a run writes, it ends with status 5 and one line; what was kept before is whole, and the run that
+ * goes on from it ends as if nothing had been. */
+static void fail_at(const char *whole, enum fault which, int call, int *failures) {
+    char out[4096], plan_path[4096];
+    struct ps_train_options options = prepare(base, "fault", plan_path, out);
+    shell("rm -rf '%s'%s", out, "");
+    struct ps_run *run;
+    fault = which;
+    calls_until_fault = call;
+    enum ps_status status = ps_train(&options, &run, &test_error);
+    fault = FAULT_NONE;
+    if (status == PS_OK) {
+        ps_run_destroy(run);
+        return;
+    }
+    ++*failures;
+    assert_status(status, PS_IO, which == FAULT_WRITE ? "No space left" : which == FAULT_SYNC ? "Input/output" : "Permission");
+    options = resume_options(out);
+    status = ps_train(&options, &run, &test_error);
+    if (status == PS_NO_CHECKPOINT) {
+        /* Before its first checkpoint was in its place there was no run: it can begin again. */
+        char path[4096];
+        assert_false(file_exists(file_join(path, out, "config.json")));
+        memset(&test_error, 0, sizeof test_error);
+        options = prepare(base, "fault", plan_path, out);
+        status = ps_train(&options, &run, &test_error);
+    }
+    assert_ok(status);
+    ps_run_destroy(run);
+    assert_same_end("lenet5,input=16,classes=4", whole, out);
+    assert_same_log(whole, out);
+}
+
+static void test_faults(void **state) {
+    (void)state;
+    char whole[4096];
+    train_whole(base, "whole", whole);
+    struct random_key key = test_key(100);
+    int failures = 0, tried = 0;
+    for (int which = FAULT_SYNC; which < FAULTS; which++)
+        for (uint64_t i = 0; i < 8; i++) {
+            int calls[FAULTS] = {[FAULT_SYNC] = 110, [FAULT_RENAME] = 13, [FAULT_WRITE] = 160};
+            fail_at(whole, (enum fault)which, 1 + (int)random_below(key, 100 * (uint64_t)which + i, (uint32_t)calls[which]),
+                    &failures);
+            tried++;
+        }
+    print_message("%d of %d runs met a fault\n", failures, tried);
+    assert_true(failures > tried / 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_passes_over),
+        cmocka_unit_test(test_faults),
+    };
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
+}
