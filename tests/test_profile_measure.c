@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
 #include "compute/stage.h"
 #include "graph/model.h"
 #include "profile/profile.h"
@@ -164,6 +165,22 @@ static void cuts(void **state) {
     ps_model_destroy(model);
 }
 
+/* Where nobody says how many workers compute side by side: a pipeline has two at least. */
+static void usual_company(void **state) {
+    (void)state;
+    const int size = 1;
+    struct ps_model *model;
+    assert_ok(ps_model_create("lenet5", &model, &test_error));
+    for (int threads = 1; threads <= 2; threads++) {
+        struct ps_profile_options options = {.threads = threads, .micro_batches = &size, .micro_batch_count = 1, .repeats = 1};
+        struct ps_profile *profile;
+        assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
+        assert_int_equal(profile->busy, cores_usable() >= 2 * threads ? 2 : 1);
+        ps_profile_destroy(profile);
+    }
+    ps_model_destroy(model);
+}
+
 static void wrong_options(void **state) {
     (void)state;
     struct ps_model *model;
@@ -189,8 +206,9 @@ static void wrong_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lenet5),      cmocka_unit_test(sizes_agree), cmocka_unit_test(in_pieces),
-        cmocka_unit_test(clock_graph), cmocka_unit_test(cuts),        cmocka_unit_test(wrong_options),
+        cmocka_unit_test(lenet5),        cmocka_unit_test(sizes_agree), cmocka_unit_test(in_pieces),
+        cmocka_unit_test(clock_graph),   cmocka_unit_test(cuts),        cmocka_unit_test(usual_company),
+        cmocka_unit_test(wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
