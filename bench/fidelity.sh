@@ -10,6 +10,7 @@
 #   bench/fidelity.sh NETWORK...          vgg16 alexnet resnet,blocks=3 residual_lstm,seq=50 where nothing is said
 #   CASES: SCHEDULE:WEIGHTS:MICRO_BATCHES..., WORKERS (2; more than cores take turns on them)
 #   ROUNDS (3), SECONDS_EACH (4): of a run, MICRO_BATCH (16) samples, KEEP: a directory for every comparison in full
+#   DATA: what to train on; made-up samples where nothing is said, which cost the workers of small networks a tenth of a core
 #   ROWS: a directory that gathers rounds over several calls; the table is of all that it holds
 # bench/trace.sh measures what --trace costs.
 set -eu
@@ -35,7 +36,7 @@ trained() {
     n=$1 m=$2
     shift 2
     "$penstock" train --plan "$work/plan.json" --profile "$work/profile.json" --steps "$n" --lr 0.0001 \
-        --data "synthetic:$kind,samples=$((2 * n * m * micro_batch))" --quiet --json "$@"
+        --data "${DATA:-synthetic:$kind,samples=$((2 * n * m * micro_batch))}" --quiet --json "$@"
 }
 # planned SCHEDULE WEIGHTS MICRO_BATCHES
 planned() {
