@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <jpeglib.h>
 
@@ -169,11 +168,6 @@ enum ps_status picture_read(const char *path, int channels, struct picture *out,
     struct picture picture = {.channels = channels};
     char *data;
     size_t size;
-    struct stat found;
-    /* A pipe that was found among the images would be waited for without end. */
-    if (stat(path, &found) == 0 && !S_ISREG(found.st_mode))
-        return error_set(error, PS_BAD_INPUT, "%s: not a regular file, but a %s", path,
-                         S_ISDIR(found.st_mode) ? "directory" : "pipe or a device");
     TRY(file_read(path, FILE_LIMIT, &data, &size, error));
     enum ps_status status;
     if (begins_with(data, size, "\xff\xd8", 2)) {
