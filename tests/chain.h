@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "compute/stage.h"
+#include "graph/model.h"
 #include "support.h"
 
 enum { CHAIN_STAGES_MAX = 40, CHAIN_MICRO_BATCHES_MAX = 3 };
@@ -129,6 +130,16 @@ static inline int64_t chain_export(struct chain *chain, const char *name, const 
     }
     fail_msg("no parameter %s", name);
     return 0;
+}
+
+/* The graph of a built-in network; the caller's. */
+static inline struct graph *take_model(const char *spec) {
+    struct ps_model *model = NULL;
+    assert_ok(ps_model_create(spec, &model, &test_error));
+    struct graph *graph = model->graph;
+    model->graph = NULL;
+    ps_model_destroy(model);
+    return graph;
 }
 
 #endif

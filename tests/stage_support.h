@@ -49,15 +49,6 @@ static inline struct graph *tangle(void) {
     return b.graph;
 }
 
-static inline struct graph *take_model(const char *spec) {
-    struct ps_model *model = NULL;
-    assert_ok(ps_model_create(spec, &model, &test_error));
-    struct graph *graph = model->graph;
-    model->graph = NULL;
-    ps_model_destroy(model);
-    return graph;
-}
-
 static inline void fill_data(struct chain *chain) {
     for (int m = 0; m < chain->micro_batches; m++) {
         struct random_key key = test_key(100 + (uint64_t)m);

@@ -15,15 +15,6 @@ static const int32_t labels[4] = {1, 0, 3, 2};
 static const struct stage_step step = {
     .seed = 5, .step = 11, .labels = labels, .gradient_scale = 0.25f, .training = true, .update_statistics = true};
 
-static struct graph *take_model(const char *spec) {
-    struct ps_model *model = NULL;
-    assert_ok(ps_model_create(spec, &model, &test_error));
-    struct graph *graph = model->graph;
-    model->graph = NULL;
-    ps_model_destroy(model);
-    return graph;
-}
-
 /* Values read twice, dropout before and behind what is split, a flattened image, every follower that there is. */
 static struct graph *tangle(void) {
     struct builder b = {graph_create(), &test_error};

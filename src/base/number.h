@@ -18,6 +18,9 @@ static inline int number_common_divisor(int a, int b) {
     return a;
 }
 
+/* The least common multiple of two positive numbers. */
+static inline int number_common_multiple(int a, int b) { return a / number_common_divisor(a, b) * b; }
+
 /* Times as searches count them: sums and comparisons of whole nanoseconds are exact. */
 static inline int64_t number_nanoseconds(double seconds) { return llround(seconds * 1e9); }
 

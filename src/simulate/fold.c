@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "program/lower.h"
 
 /* Turns of the short programs beyond the workers' number: enough to be in the steady state and for all slots to be in use. Some
@@ -28,8 +29,6 @@ static struct folded_instruction fold_instruction(const struct ps_programs *prog
         .aside = instruction->op == OP_U && instruction->to != instruction->slot,
     };
 }
-
-static int larger(int a, int b) { return a > b ? a : b; }
 
 static bool counts_batches(const struct folded_instruction *instruction) {
     enum action action = opcode_table[instruction->op].action;
@@ -141,12 +140,6 @@ static enum ps_status make(fold_lower *lower, void *context, const struct fold_s
     return status;
 }
 
-int fold_common_multiple(int a, int b) {
-    int times = 1;
-    while (times * a % b != 0) times++;
-    return times * a;
-}
-
 /* Tries turns of this length behind so many times the workers' number. *out NULL: they are none, or too few for it to pay;
  * *grows: blocks become more with every turn. */
 static enum ps_status try_turn(fold_lower *lower, void *context, const struct fold_shape *shape, int times, int turn,
@@ -154,7 +147,7 @@ static enum ps_status try_turn(fold_lower *lower, void *context, const struct fo
     int length = shape->flush ? shape->micro_batches : shape->batches, per_turn = shape->flush ? 1 : shape->micro_batches;
     int least = (times * shape->workers + per_turn - 1) / per_turn + TURNS_SPARE + (times - 1) * turn;
     int short_length = least + ((length - least) % turn + turn) % turn;
-    if (length < short_length + larger(TURNS_SPARE, 2 * turn)) return PS_OK;
+    if (length < short_length + number_larger(TURNS_SPARE, 2 * turn)) return PS_OK;
     if (times > 2 && length / 4 < short_length) return PS_OK;
     struct folded *folded = malloc(sizeof *folded);
     if (!folded) return error_memory(error, "folded programs", sizeof *folded);
@@ -172,7 +165,7 @@ static enum ps_status try_turn(fold_lower *lower, void *context, const struct fo
 
 enum ps_status fold_create(fold_lower *lower, void *context, const struct fold_shape *shape, struct folded **out,
                            struct ps_error *error) {
-    int rounds = fold_common_multiple(shape->turn, shape->workers), turns[] = {shape->turn, rounds, 2 * rounds};
+    int rounds = number_common_multiple(shape->turn, shape->workers), turns[] = {shape->turn, rounds, 2 * rounds};
     *out = NULL;
     for (int times = 1; times <= TIMES_MOST && !*out; times *= 2) {
         bool grows = false;

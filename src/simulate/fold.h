@@ -57,9 +57,6 @@ struct fold_shape {
                */
 };
 
-/* The least, of numbers from 1. */
-int fold_common_multiple(int a, int b);
-
 /* *folded NULL: they do not repeat themselves in this way, or are too short for it to pay. */
 enum ps_status fold_create(fold_lower *lower, void *context, const struct fold_shape *shape, struct folded **folded,
                            struct ps_error *error);

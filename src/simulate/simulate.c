@@ -47,7 +47,7 @@ static double slope(const struct engine *engine, int from, int to) {
 /* Mini-batches after which a pipeline repeats itself where replicas take them in turn. */
 static int turn_of(const struct ps_programs *programs) {
     int turn = 1;
-    for (int stage = 0; stage < programs->stages; stage++) turn = fold_common_multiple(turn, programs_round(programs, stage));
+    for (int stage = 0; stage < programs->stages; stage++) turn = number_common_multiple(turn, programs_round(programs, stage));
     return turn;
 }
 
@@ -214,7 +214,7 @@ static enum ps_status lower_length(void *context, int micro_batches, int batches
  * blocks in turn. */
 static int plan_turn(const struct ps_plan *plan) {
     int turn = plan_is_split(plan) ? 2 : 1;
-    for (int s = 0; s < plan->stage_count; s++) turn = fold_common_multiple(turn, plan->stages[s].forward_count);
+    for (int s = 0; s < plan->stage_count; s++) turn = number_common_multiple(turn, plan->stages[s].forward_count);
     return turn;
 }
 

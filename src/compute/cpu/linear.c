@@ -107,11 +107,6 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     return status;
 }
 
-static VECTOR_CLONES void add_bias(size_t count, float *y, const float *bias) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) y[i] += bias[i];
-}
-
 static VECTOR_CLONES void rectify(size_t count, float *y) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) y[i] = y[i] < 0 ? 0 : y[i];
@@ -130,7 +125,7 @@ static void finish_rows(const void *context, int part, size_t first, size_t end)
     const struct finish *finish = context;
     for (size_t row = first; row < end; row++) {
         float *y = finish->y + row * finish->stride;
-        if (finish->bias != NULL) add_bias(finish->width, y, finish->bias);
+        if (finish->bias != NULL) vector_add(finish->width, y, finish->bias);
         if (finish->relu) rectify(finish->width, y);
     }
 }
