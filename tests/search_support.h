@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+#include "plan/plan.h"
 #include "profile/profile.h"
 #include "support.h"
 
@@ -18,6 +20,13 @@ static inline struct ps_cluster *make_cluster(int workers, int64_t memory_bytes,
     struct ps_cluster *cluster;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     return cluster;
+}
+
+/* What the plan's fullest worker needs, as predicted. */
+static inline int64_t most_memory(const struct ps_plan *plan) {
+    int64_t most = 0;
+    for (int w = 0; w < plan->workers; w++) most = number_larger(most, worker_memory_total(&plan->predicted.memory[w]));
+    return most;
 }
 
 /* Eight even layers without update: a worker alone takes 24 ms. */

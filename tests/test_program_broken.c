@@ -130,17 +130,10 @@ static bool wrong_block(struct ps_programs *programs, int worker, int at, struct
 static bool overfull_memory(struct ps_programs *programs, int worker, int at, struct dice *dice) {
     struct instruction *instruction = &programs->worker[worker].code[at];
     struct stage_slots *slots = &programs->slots[programs_part(programs, worker, instruction->stage)];
-    int *counts[BLOCK_KINDS] = {
-        [BLOCK_STASH] = &slots->stash,
-        [BLOCK_DELTA] = &slots->delta,
-        [BLOCK_INPUT] = &slots->input,
-        [BLOCK_OUTPUT] = &slots->output,
-        [BLOCK_OUTPUT_GRADIENT] = &slots->output_gradient,
-        [BLOCK_INPUT_GRADIENT] = &slots->input_gradient,
-    };
     enum block_kind kind = (enum block_kind)draw(dice, BLOCK_KINDS);
-    if (instruction->block[kind] == NO_SLOT || !counts[kind]) return false;
-    *counts[kind] = instruction->block[kind];
+    int *count = stage_slots_place(slots, kind);
+    if (instruction->block[kind] == NO_SLOT || *count == 0) return false;
+    *count = instruction->block[kind];
     return true;
 }
 

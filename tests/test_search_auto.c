@@ -99,15 +99,6 @@ static void test_never_worse(void **state) {
     assert_true(by_planner > 0);
 }
 
-static int64_t most_memory(const struct ps_plan *plan) {
-    int64_t most = 0;
-    for (int w = 0; w < plan->workers; w++) {
-        int64_t bytes = worker_memory_total(&plan->predicted.memory[w]);
-        if (bytes > most) most = bytes;
-    }
-    return most;
-}
-
 /* Where nothing fits, some stages recompute; the prediction is that of the plan as it stands. */
 static void test_recomputation_where_needed(void **state) {
     (void)state;

@@ -30,13 +30,6 @@ static struct ps_profile *random_profile(struct random_key key) {
     return profile;
 }
 
-static int64_t most_memory(const struct ps_plan *plan) {
-    int64_t most = 0;
-    for (int w = 0; w < plan->workers; w++)
-        if (worker_memory_total(&plan->predicted.memory[w]) > most) most = worker_memory_total(&plan->predicted.memory[w]);
-    return most;
-}
-
 static void test_promises(void **state) {
     (void)state;
     int split = 0, kept = 0, shallow_kept = 0, deeper = 0;

@@ -122,15 +122,6 @@ static void test_best_of_its_methods(void **state) {
     }
 }
 
-static int64_t most_memory(const struct ps_plan *plan) {
-    int64_t most = 0;
-    for (int w = 0; w < plan->workers; w++) {
-        int64_t bytes = worker_memory_total(&plan->predicted.memory[w]);
-        if (bytes > most) most = bytes;
-    }
-    return most;
-}
-
 /* Tightens the limit to just below what the last plan took until nothing fits: every plan keeps the limit that it was given,
  * gets no faster, and the refusal says who needs what. */
 static void test_memory_limits(void **state) {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 static inline int64_t number_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int number_larger_int(int a, int b) { return a > b ? a : b; }
 static inline int64_t number_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The greatest common divisor of two positive numbers. */

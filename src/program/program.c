@@ -34,16 +34,22 @@ int instruction_handed_slot(const struct instruction *instruction) {
     }
 }
 
+int *stage_slots_place(struct stage_slots *slots, enum block_kind kind) {
+    int *const places[BLOCK_PLACES] = {[BLOCK_STASH] = &slots->stash,
+                                       [BLOCK_DELTA] = &slots->delta,
+                                       [BLOCK_INPUT] = &slots->input,
+                                       [BLOCK_OUTPUT] = &slots->output,
+                                       [BLOCK_OUTPUT_GRADIENT] = &slots->output_gradient,
+                                       [BLOCK_INPUT_GRADIENT] = &slots->input_gradient,
+                                       [BLOCK_WEIGHTS] = &slots->weights};
+    return places[kind];
+}
+
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind) {
-    const int counts[BLOCK_PLACES] = {[BLOCK_STASH] = slots->stash,
-                                      [BLOCK_DELTA] = slots->delta,
-                                      [BLOCK_INPUT] = slots->input,
-                                      [BLOCK_OUTPUT] = slots->output,
-                                      [BLOCK_OUTPUT_GRADIENT] = slots->output_gradient,
-                                      [BLOCK_INPUT_GRADIENT] = slots->input_gradient,
-                                      [BLOCK_WEIGHT_GRADIENTS] = !slots->forward_only,
-                                      [BLOCK_WEIGHTS] = slots->weights};
-    return counts[kind];
+    struct stage_slots own = *slots;
+    const int *count = stage_slots_place(&own, kind);
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return !own.forward_only;
+    return count ? *count : 0;
 }
 
 enum ps_status program_append(struct program *program, const struct instruction *instruction, struct ps_error *error) {

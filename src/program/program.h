@@ -139,6 +139,8 @@ enum block_kind operand_block(char letter);
 int instruction_handed_slot(const struct instruction *instruction);
 /* How many blocks of a kind a stage has. */
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);
+/* Where that number stands; NULL for BLOCK_WEIGHT_GRADIENTS, which are not counted. */
+int *stage_slots_place(struct stage_slots *slots, enum block_kind kind);
 
 /* While a plan with a pattern of its own is lowered (schedules/pattern.c). */
 bool programs_has_pattern(const struct ps_programs *programs);

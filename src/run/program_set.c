@@ -41,13 +41,11 @@ static struct program_set_entry *find_entry(struct program_set *set, int batches
 
 static void grow_slots(struct stage_slots *most, const struct stage_slots *slots) {
     most->forward_only = slots->forward_only;
-    if (slots->weights > most->weights) most->weights = slots->weights;
-    if (slots->stash > most->stash) most->stash = slots->stash;
-    if (slots->delta > most->delta) most->delta = slots->delta;
-    if (slots->input > most->input) most->input = slots->input;
-    if (slots->output > most->output) most->output = slots->output;
-    if (slots->output_gradient > most->output_gradient) most->output_gradient = slots->output_gradient;
-    if (slots->input_gradient > most->input_gradient) most->input_gradient = slots->input_gradient;
+    most->weights = number_larger_int(most->weights, slots->weights);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        int *count = stage_slots_place(most, (enum block_kind)kind);
+        *count = number_larger_int(*count, stage_slots_of(slots, (enum block_kind)kind));
+    }
 }
 
 static void count_slots(struct program_set *set, const struct ps_programs *programs) {

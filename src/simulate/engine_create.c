@@ -110,13 +110,10 @@ static void survey_slots(struct engine *engine) {
     for (int p = 0; p < engine->work->programs->part_count; p++) {
         const struct stage_slots *slots = &engine->work->programs->slots[p];
         int *counts = engine->parts[p].slots;
-        counts[BLOCK_INPUT] = slots->input;
-        counts[BLOCK_OUTPUT] = slots->output;
-        counts[BLOCK_OUTPUT_GRADIENT] = slots->output_gradient;
-        counts[BLOCK_INPUT_GRADIENT] = slots->input_gradient;
-        if (!programs_split(engine->work->programs, engine->work->programs->parts[p].stage)) continue;
-        counts[BLOCK_STASH] = slots->stash;
-        counts[BLOCK_WEIGHTS] = slots->weights;
+        bool split = programs_split(engine->work->programs, engine->work->programs->parts[p].stage);
+        for (int kind = split ? BLOCK_STASH : BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
+            counts[kind] = stage_slots_of(slots, (enum block_kind)kind);
+        if (split) counts[BLOCK_WEIGHTS] = slots->weights;
     }
 }
 

@@ -19,16 +19,9 @@ static void raise_to(int *count, int slot) {
 /* Adds what the instruction touches to the slots that its part has touched; whether there is anything new. */
 static bool touch(struct stage_slots *slots, const struct instruction *instruction) {
     struct stage_slots before = *slots;
-    int *counts[BLOCK_KINDS] = {
-        [BLOCK_STASH] = &slots->stash,
-        [BLOCK_DELTA] = &slots->delta,
-        [BLOCK_INPUT] = &slots->input,
-        [BLOCK_OUTPUT] = &slots->output,
-        [BLOCK_OUTPUT_GRADIENT] = &slots->output_gradient,
-        [BLOCK_INPUT_GRADIENT] = &slots->input_gradient,
-    };
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        if (instruction->block[kind] != NO_SLOT) raise_to(counts[kind], instruction->block[kind]);
+        if (instruction->block[kind] != NO_SLOT)
+            raise_to(stage_slots_place(slots, (enum block_kind)kind), instruction->block[kind]);
     raise_to(&slots->weights, instruction->slot);
     raise_to(&slots->weights, instruction->to);
     raise_to(&slots->weights, instruction->predict_to);

@@ -23,21 +23,19 @@ enum { MICRO_BATCHES_MAX = 1 << 24 };
 /* Replicas that take mini-batches in turn need so many times longer until one round is like the next. */
 enum { REPLICAS_LONGER = 3 };
 
-static int larger(int a, int b) { return a > b ? a : b; }
-
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches) {
     if (schedule->flush) return 2;
-    return larger(8, (4 * workers + micro_batches - 1) / micro_batches);
+    return number_larger_int(8, (4 * workers + micro_batches - 1) / micro_batches);
 }
 
 int simulate_plan_batches(const struct ps_plan *plan) {
     const struct schedule *schedule;
     int latest = 0;
     if (schedule_find(plan->schedule, &schedule, NULL) != PS_OK) return 1;
-    for (int i = 0; i < plan->pattern_count; i++) latest = larger(latest, plan->pattern[i].shift);
+    for (int i = 0; i < plan->pattern_count; i++) latest = number_larger_int(latest, plan->pattern[i].shift);
     int batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
     if (!schedule->flush && plan_has_replicas(plan)) batches *= REPLICAS_LONGER;
-    return larger(batches, 4 * latest / plan->micro_batches);
+    return number_larger_int(batches, 4 * latest / plan->micro_batches);
 }
 
 static double slope(const struct engine *engine, int from, int to) {
@@ -69,7 +67,7 @@ static double period(const struct engine *engine) {
     while (steady < batches && engine->completed[steady] <= engine->last_entry) steady++;
     int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches, turn = turn_of(programs);
     under_way = (under_way + turn - 1) / turn * turn;
-    int span = larger(1, (steady - 1) / 2 / under_way) * under_way;
+    int span = number_larger_int(1, (steady - 1) / 2 / under_way) * under_way;
     double measured_s = steady <= under_way ? slope(engine, 0, batches - 1) : slope(engine, steady - 1 - span, steady - 1);
     return fmax(measured_s, busiest(engine));
 }
@@ -85,7 +83,7 @@ static void sum_up(const struct engine *engine, struct ps_simulation_info *info)
         .batches = programs->batches,
     };
     if (engine->end > 0) info->bubble = 1 - (double)busy / ((double)engine->end * programs->workers);
-    double samples = (double)larger(1, engine->work->samples) * programs->micro_batches;
+    double samples = (double)number_larger_int(1, engine->work->samples) * programs->micro_batches;
     if (info->period_s > 0) info->throughput_samples_per_s = samples / info->period_s;
 }
 
@@ -122,7 +120,7 @@ static void attribute(const struct engine *engine, int index, int64_t most_busy,
 static int weight_copies(const struct ps_programs *programs, int worker) {
     int copies = 0;
     for (int p = 0; p < programs->part_count; p++)
-        if (programs->parts[p].worker == worker) copies = larger(copies, programs->slots[p].weights);
+        if (programs->parts[p].worker == worker) copies = number_larger_int(copies, programs->slots[p].weights);
     return copies;
 }
 
@@ -222,7 +220,7 @@ static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowe
     const struct schedule *schedule;
     TRY(schedule_find(plan->schedule, &schedule, error));
     if (batches == 0) batches = simulate_plan_batches(plan);
-    int most = larger(1, MICRO_BATCHES_MAX / plan->micro_batches);
+    int most = number_larger_int(1, MICRO_BATCHES_MAX / plan->micro_batches);
     if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
     *lowered = (struct lowered){0};
     struct ps_plan shared = *plan;

@@ -223,12 +223,7 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
         struct stage_slots *slots = &programs->slots[part];
         const struct block_pool *pools = allocation->pools[part];
         slots->forward_only = !programs->parts[part].backward;
-        slots->stash = pools[BLOCK_STASH].used;
-        slots->delta = pools[BLOCK_DELTA].used;
-        slots->input = pools[BLOCK_INPUT].used;
-        slots->output = pools[BLOCK_OUTPUT].used;
-        slots->output_gradient = pools[BLOCK_OUTPUT_GRADIENT].used;
-        slots->input_gradient = pools[BLOCK_INPUT_GRADIENT].used;
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) *stage_slots_place(slots, (enum block_kind)kind) = pools[kind].used;
     }
     allocation_destroy(allocation);
     return status;
