@@ -1,6 +1,7 @@
 /* Training from the outside: what ps_train leaves behind, what it reports, and what it refuses before anything runs. */
 #include <jansson.h>
 
+#include "run/job_plan.h"
 #include "run/run_directory.h"
 #include "run_support.h"
 

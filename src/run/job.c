@@ -2,52 +2,14 @@
 #include "run/job.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "run/joint_profile.h"
-#include "run/predict.h"
-#include "search/search.h"
+#include "run/job_plan.h"
 
-enum { BATCH_DEFAULT = 64, BATCH_MAX = 1 << 24 };
-
-/* ------------------------------------------------------------- cutting batches */
-
-static int divisor_below(int number, int bound) {
-    while (bound > 1 && number % bound != 0) bound--;
-    return bound;
-}
-
-static int divisor_above(int number, int bound) {
-    while (bound < number && number % bound != 0) bound++;
-    return bound;
-}
-
-static enum ps_status not_a_divisor(int batch, int micro_batches, struct ps_error *error) {
-    if (micro_batches > batch)
-        return error_set(error, PS_USAGE, "--micro-batches: %d are more than the %d samples of a mini-batch", micro_batches,
-                         batch);
-    return error_set(error, PS_USAGE, "--micro-batches: %d does not divide the mini-batch of %d samples; %d and %d do",
-                     micro_batches, batch, divisor_below(batch, micro_batches), divisor_above(batch, micro_batches));
-}
-
-enum ps_status job_cut_batch(int batch, int usual, int least, int *micro_batches, int *micro_batch, struct ps_error *error) {
-    int count = *micro_batches, size = *micro_batch;
-    if (size > 0 && batch % size != 0)
-        return error_set(error, PS_USAGE, "--micro-batch: %d does not divide the mini-batch of %d samples; %d and %d do", size,
-                         batch, divisor_below(batch, size < batch ? size : batch), divisor_above(batch, size));
-    if (count > 0 && size > 0 && (int64_t)count * size != batch)
-        return error_set(error, PS_USAGE, "--batch: %d is not %d micro-batches of %d samples", batch, count, size);
-    if (count == 0) count = size > 0 ? batch / size : divisor_below(batch, usual < batch ? usual : batch);
-    if (*micro_batches == 0 && size == 0 && count < least) count = divisor_above(batch, least);
-    if (count > batch || batch % count != 0) return not_a_divisor(batch, count, error);
-    *micro_batches = count;
-    *micro_batch = batch / count;
-    return PS_OK;
-}
+enum { BATCH_MAX = 1 << 24 };
 
 /* --------------------------------------------------------------------- options */
 
@@ -79,121 +41,6 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
                                                      : "--evaluate-every");
     if (!(options->clip >= 0)) return error_set(error, PS_USAGE, "--clip: %g is not a norm above 0", options->clip);
     if (options->threads < 0) return error_set(error, PS_USAGE, "--threads: %d is less than 1", options->threads);
-    return PS_OK;
-}
-
-/* ---------------------------------------------------------- plan, profile, cluster */
-
-/* Do several processes run it, each as a worker? */
-static bool several(const struct job *job) { return job->processes && job->processes->count > 1; }
-
-static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
-    const struct ps_train_options *options = job->options;
-    if (job->cluster) { /* as it was measured */
-        for (int w = 0; w < job->cluster->workers && options->cluster.memory_bytes > 0; w++)
-            job->cluster->devices[w].memory_bytes = options->cluster.memory_bytes;
-    } else if (options->cluster_path) {
-        TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
-    } else {
-        struct ps_cluster_options uniform = options->cluster;
-        if (uniform.workers == 0) uniform.workers = workers > 0 || !several(job) ? workers : job->processes->count;
-        if (uniform.workers == 0) return error_set(error, PS_USAGE, "--workers: how many workers there are must be said");
-        TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
-    }
-    if (workers > 0 && job->cluster->workers != workers)
-        return error_set(error, PS_USAGE, "--workers: the plan is for %d workers, not %d", workers, job->cluster->workers);
-    return PS_OK;
-}
-
-/* Samples of the plan's mini-batch; where nobody says how large a micro-batch is, it counts as one. */
-static int64_t batch_of(const struct ps_plan *plan) {
-    return (int64_t)plan->micro_batches * (plan->micro_batch > 0 ? plan->micro_batch : 1);
-}
-
-static enum ps_status read_plan(struct job *job, struct ps_error *error) {
-    const struct ps_train_options *options = job->options;
-    TRY(ps_plan_read(options->plan_path, &job->plan, error));
-    struct ps_plan *plan = job->plan;
-    if (options->plan.optimizer) snprintf(plan->optimizer, sizeof plan->optimizer, "%s", options->plan.optimizer);
-    if (options->batch > 0 && options->batch != batch_of(plan))
-        return error_set(error, PS_USAGE,
-                         "--batch: the plan %s has a mini-batch of %lld samples (%d micro-batches of %d), not %d",
-                         options->plan_path, (long long)batch_of(plan), plan->micro_batches, plan->micro_batch, options->batch);
-    return open_cluster(job, plan->workers, error);
-}
-
-/* Workers that will compute side by side on this machine. */
-static int busy_workers(const struct job *job) {
-    int most = predict_at_once(job), workers = several(job) ? 1 : job->cluster->workers;
-    return most > 0 && most < workers ? most : workers;
-}
-
-/* On one device of each type; the cluster then says of which type each is. */
-static enum ps_status measure_together(struct job *job, const struct ps_profile_options *options, struct ps_error *error) {
-    struct ps_cluster *typed;
-    TRY(joint_profile_measure(job->processes, job->model, options, job->cluster, job->options->emulate, &job->profile, &typed,
-                              error));
-    if (!typed) return PS_OK;
-    ps_cluster_destroy(job->cluster);
-    job->cluster = typed;
-    return PS_OK;
-}
-
-/* Measures the model at the sizes of micro-batch that the run may have. */
-static enum ps_status measure(struct job *job, const int *sizes, int count, struct ps_error *error) {
-    struct ps_profile_options options = {.device = job->device->name,
-                                         .threads = job->threads,
-                                         .busy = busy_workers(job),
-                                         .micro_batches = sizes,
-                                         .micro_batch_count = count};
-    if (several(job) && job->cluster->workers == job->processes->count) return measure_together(job, &options, error);
-    log_info("profiling %s: micro-batch of %d%s on %s", job->options->model, sizes[0], count > 1 ? " and more" : "",
-             job->device->name);
-    return ps_profile_measure(job->model, &options, &job->profile, error);
-}
-
-/* Who says `auto` and nothing of micro-batches leaves their size to the search: half and twice the usual number are tried. */
-static int open_sizes(const struct ps_plan_options *wishes, int batch, int usual, int least, int sizes[3]) {
-    int count = 0;
-    if (!wishes->method || !search_is_auto(wishes->method) || wishes->micro_batch > 0 || wishes->micro_batches > 0) return 0;
-    for (int number = 2 * usual; number >= 1 && number >= usual / 2; number /= 2)
-        if (number >= least && batch % number == 0) sizes[count++] = batch / number;
-    return count;
-}
-
-static bool any_divides(const struct ps_profile *profile, int batch) {
-    for (int t = 0; t < profile->table_count; t++)
-        if (profile->tables[t].micro_batch > 0 && batch % profile->tables[t].micro_batch == 0) return true;
-    return false;
-}
-
-/* Do the network's first and last layer share a parameter? */
-static bool is_tied(const struct job *job) {
-    return job->model ? graph_tied(job->model->graph) != NULL : cost_table_tied(&job->profile->tables[0]);
-}
-
-static enum ps_status make_plan(struct job *job, struct ps_error *error) {
-    const struct ps_train_options *options = job->options;
-    TRY(open_cluster(job, 0, error));
-    struct ps_plan_options wishes = search_tied(&options->plan, is_tied(job), job->cluster->workers);
-    struct search_choice choice;
-    TRY(search_choose(&wishes, job->cluster->workers, &choice, error));
-    int batch = options->batch > 0 ? options->batch : BATCH_DEFAULT, sizes[3];
-    int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
-    int open = open_sizes(&wishes, batch, choice.micro_batches, least, sizes);
-    if (open > 0 && !job->profile) TRY(measure(job, sizes, open, error));
-    if (open > 0 && any_divides(job->profile, batch)) {
-        wishes.batch = batch;
-    } else {
-        TRY(job_cut_batch(batch, choice.micro_batches, least, &wishes.micro_batches, &wishes.micro_batch, error));
-        if (!job->profile) TRY(measure(job, &wishes.micro_batch, 1, error));
-        /* Costs that do not say for how many samples they are hold for any micro-batch. */
-        if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
-    }
-    TRY(ps_plan_find(job->profile, job->cluster, &wishes, &job->plan, error));
-    log_info("plan: %s cuts %s into %d stages; schedule %s, weights %s, %d micro-batches of %d samples", job->plan->method,
-             job->plan->model, job->plan->stage_count, job->plan->schedule, job->plan->weights, job->plan->micro_batches,
-             job->plan->micro_batch);
     return PS_OK;
 }
 
@@ -258,11 +105,11 @@ static enum ps_status take_network(struct job *job, struct ps_error *error) {
         job->graph = job->model->graph;
     }
     TRY(plan_check(job->plan, job->graph->layer_count, error));
-    job->plan->tied = is_tied(job); /* whatever a plan of other hands says */
-    if (batch_of(job->plan) > BATCH_MAX)
+    job->plan->tied = job_tied(job); /* whatever a plan of other hands says */
+    if (job_plan_batch(job->plan) > BATCH_MAX)
         return error_set(error, PS_USAGE, "micro_batches: a mini-batch of %lld samples is above the %d that are accepted",
-                         (long long)batch_of(job->plan), BATCH_MAX);
-    job->batch = (int)batch_of(job->plan);
+                         (long long)job_plan_batch(job->plan), BATCH_MAX);
+    job->batch = (int)job_plan_batch(job->plan);
     if (job->costs && job->costs->layer_count != job->graph->layer_count)
         return error_set(error, PS_USAGE, "the profile has %d layers where %s has %d", job->costs->layer_count,
                          job->plan->model, job->graph->layer_count);
@@ -332,7 +179,7 @@ enum ps_status job_open(struct job *job, struct ps_error *error) {
     if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
     if (job->profile && job->profile->other_device)
         return error_set(error, PS_USAGE, "--profile: a run has one type of device; several are for planning and simulating");
-    if (options->plan_path) TRY(read_plan(job, error));
+    if (options->plan_path) TRY(job_read_plan(job, error));
     return open_model(job, error);
 }
 
@@ -360,7 +207,7 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
         if (job->plan->stages[s].forward_count > 1)
             return error_set(error, PS_USAGE, "--emulate: the sum over the %d replicas of stage %d cannot be emulated",
                              job->plan->stages[s].forward_count, s);
-    if (is_tied(job) && job->plan->stage_count > 1)
+    if (job_tied(job) && job->plan->stage_count > 1)
         return error_set(error, PS_USAGE,
                          "--emulate: the sum over the stages that share a parameter (tied) cannot be emulated");
     for (int l = 0; l < cluster->link_count && job->transport->processes; l++)
@@ -370,7 +217,7 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
 }
 
 enum ps_status job_plan(struct job *job, struct ps_error *error) {
-    if (!job->plan) TRY(make_plan(job, error));
+    if (!job->plan) TRY(job_make_plan(job, error));
     TRY(check_emulation(job, error));
     TRY(take_network(job, error));
     return take_sizes(job, error);

@@ -47,9 +47,4 @@ double job_perplexity(const struct ps_model *model, double loss);
 /* The data that a network takes. */
 struct dataset_shape job_data_shape(const struct ps_model *model);
 
-/* How a mini-batch is cut: *micro_batches is the wish (0: none) and becomes the number taken, *micro_batch (0: no wish) its
- * size. `usual` is taken where nothing is wished, or the divisor of `batch` nearest below it that is at least `least`. PS_USAGE
- * names the divisors near. */
-enum ps_status job_cut_batch(int batch, int usual, int least, int *micro_batches, int *micro_batch, struct ps_error *error);
-
 #endif

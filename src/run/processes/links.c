@@ -1,7 +1,7 @@
 /*
  * The links at work. One thread per process reads all its connections and sends a beat now and then; whoever else has something
- * to say writes under the connection's lock. What ends the run is decided once: the first failure that is heard of, at rank 0
- * for all, since everything goes through it.
+ * to say writes (connection.h). What ends the run is decided once: the first failure that is heard of, at rank 0 for all, since
+ * everything goes through it.
  *
  * A process that ends closes its connections, whatever killed it: the kernel sees to that, and the other end knows it at once.
  * One that is stopped, or whose host is gone, lets its beats out. A host that has far too much to do may let them out, too:
@@ -9,15 +9,10 @@
  */
 #include "run/processes/links.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -29,24 +24,14 @@
 #define SILENT_S 3.6 /* without any, a process counts as lost */
 #define BUSY_S 12.0  /* the same where it is on this host and not stopped */
 #define LOCK_S 0.5   /* what goes to all waits so long for a connection that somebody else is writing to */
-enum { FRAME_SIZE_MAX = 1 << 30, SOON_SIZE_MAX = sizeof(struct ps_error) + 64 };
 
 /* Frames that nobody takes. */
 enum { FRAME_BEAT = FRAME_KEPT, FRAME_LOG, FRAME_FAILED, FRAME_LOST };
 
-struct frame_head {
-    uint32_t kind, size;
-};
-
-/* A connection; unused where fd is -1. */
+/* A connection; unused where its socket is -1. */
 struct peer {
-    int fd;
-    pthread_mutex_t write_lock;
-    double heard_at;
+    struct connection connection;
     bool done; /* it said so: its connection may close */
-    struct frame_head head;
-    size_t head_read, data_read;
-    struct frame *reading;
 };
 
 struct links {
@@ -54,6 +39,7 @@ struct links {
     struct process_info *info;
     struct peer *peers; /* by rank: all of them at rank 0, elsewhere rank 0 alone is connected */
     atomic_bool leave, end_expected;
+    atomic_bool over; /* something has ended the run */
     pthread_t thread;
     bool started;
 
@@ -69,37 +55,11 @@ struct links {
 
 /* -------------------------------------------------------------------- writing */
 
-/* Under the peer's lock. False: the connection is broken, or the run was over before the other end read. */
-static bool write_buffer(struct links *links, struct peer *peer, const void *data, size_t size) {
-    for (const char *place = data; size > 0;) {
-        ssize_t put = send(peer->fd, place, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (put < 0 && errno != EAGAIN && errno != EINTR) return false;
-        if (put < 0) {
-            struct pollfd one = {.fd = peer->fd, .events = POLLOUT};
-            poll(&one, 1, 100);
-            if (links_check(links, NULL) != PS_OK) return false;
-            continue;
-        }
-        place += put;
-        size -= (size_t)put;
-    }
-    return true;
-}
-
-static bool write_frame(struct links *links, struct peer *peer, unsigned kind, const void *data, size_t size) {
-    struct frame_head head = {kind, (uint32_t)size};
-    return write_buffer(links, peer, &head, sizeof head) && write_buffer(links, peer, data, size);
-}
-
 enum ps_status links_send(struct links *links, int rank, enum frame_kind kind, const void *data, size_t size,
                           struct ps_error *error) {
-    struct peer *peer = &links->peers[rank];
     if (size > FRAME_SIZE_MAX)
         return error_set(error, PS_FAILED, "%zu bytes are more than one process tells another at once", size);
-    pthread_mutex_lock(&peer->write_lock);
-    bool written = write_frame(links, peer, kind, data, size);
-    pthread_mutex_unlock(&peer->write_lock);
-    if (written) return PS_OK;
+    if (connection_send(&links->peers[rank].connection, kind, data, size)) return PS_OK;
     /* The reading thread sees the end of the connection, too, and says what it means. */
     double until = clock_now() + 2;
     while (links_check(links, error) == PS_OK && clock_now() < until) clock_wait_until(clock_now() + 0.01);
@@ -107,29 +67,9 @@ enum ps_status links_send(struct links *links, int rank, enum frame_kind kind, c
     return error_set(error, PS_WORKER_LOST, "the connection to rank %d on %s broke", rank, links->info[rank].host);
 }
 
-/* What must not wait for those who do not read. It may be left unsaid: the other end will miss our beats. */
-static void send_soon(struct links *links, struct peer *peer, unsigned kind, const void *data, size_t size, double wait_s) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    long nanoseconds = until.tv_nsec + (long)(1e9 * wait_s);
-    until.tv_sec += nanoseconds / 1000000000;
-    until.tv_nsec = nanoseconds % 1000000000;
-    if (pthread_mutex_timedlock(&peer->write_lock, &until) != 0) return;
-    assert(sizeof(struct frame_head) + size <= SOON_SIZE_MAX);
-    struct frame_head head = {kind, (uint32_t)size};
-    char together[SOON_SIZE_MAX];
-    memcpy(together, &head, sizeof head);
-    memcpy(together + sizeof head, data, size);
-    ssize_t put = peer->fd >= 0 ? send(peer->fd, together, sizeof head + size, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
-    /* A part of a frame must not stay alone. */
-    if (put > 0 && (size_t)put < sizeof head + size)
-        write_buffer(links, peer, together + put, sizeof head + size - (size_t)put);
-    pthread_mutex_unlock(&peer->write_lock);
-}
-
 static void send_all(struct links *links, int but, unsigned kind, const void *data, size_t size) {
     for (int rank = 0; rank < links->count; rank++)
-        if (rank != but && rank != links->rank) send_soon(links, &links->peers[rank], kind, data, size, LOCK_S);
+        if (rank != but && rank != links->rank) connection_send_soon(&links->peers[rank].connection, kind, data, size, LOCK_S);
 }
 
 /* ------------------------------------------------------------- what ends the run */
@@ -143,6 +83,7 @@ static bool decide(struct links *links, enum ps_status status, const struct ps_e
         links->error = *error;
         links->error.status = status;
         links->lost = loss != NULL;
+        atomic_store(&links->over, true);
         if (loss) links->loss = *loss;
         pthread_cond_broadcast(&links->news);
     }
@@ -242,49 +183,17 @@ static void take_in(struct links *links, int rank, struct frame *frame) {
     free(frame);
 }
 
-/* Reads what there is of one frame. False: there is no more, now or ever (*open false). */
-static bool read_some(struct links *links, int rank, bool *open) {
-    struct peer *peer = &links->peers[rank];
-    bool in_head = peer->head_read < sizeof peer->head;
-    char *place = in_head ? (char *)&peer->head + peer->head_read : peer->reading->data + peer->data_read;
-    size_t wanted = in_head ? sizeof peer->head - peer->head_read : peer->head.size - peer->data_read;
-    ssize_t got = wanted > 0 ? recv(peer->fd, place, wanted, MSG_DONTWAIT) : 0;
-    if (wanted > 0 && got <= 0) {
-        *open = got < 0 && (errno == EAGAIN || errno == EINTR);
-        return false;
-    }
-    peer->heard_at = clock_now();
-    *(in_head ? &peer->head_read : &peer->data_read) += (size_t)got;
-    if (in_head && peer->head_read < sizeof peer->head) return true;
-    if (in_head) {
-        peer->reading = peer->head.size <= FRAME_SIZE_MAX ? malloc(sizeof *peer->reading + peer->head.size) : NULL;
-        if (!peer->reading) return *open = false;
-        *peer->reading = (struct frame){.rank = rank, .kind = (enum frame_kind)peer->head.kind, .size = peer->head.size};
-    }
-    if (peer->data_read < peer->head.size) return true;
-    struct frame *whole = peer->reading;
-    peer->reading = NULL;
-    peer->head_read = peer->data_read = 0;
-    take_in(links, rank, whole);
-    return true;
-}
-
-static void close_peer(struct links *links, int rank) {
-    struct peer *peer = &links->peers[rank];
-    pthread_mutex_lock(&peer->write_lock);
-    close(peer->fd);
-    peer->fd = -1;
-    pthread_mutex_unlock(&peer->write_lock);
-}
-
 static void read_peer(struct links *links, int rank) {
-    bool open = true;
-    while (read_some(links, rank, &open)) continue;
-    if (open) return;
     struct peer *peer = &links->peers[rank];
-    struct process_loss loss = {.rank = rank, .kind = LOSS_ENDED, .seconds = clock_now() - peer->heard_at};
+    bool open;
+    for (struct frame *frame; (frame = connection_read(&peer->connection, &open));) {
+        frame->rank = rank;
+        take_in(links, rank, frame);
+    }
+    if (open) return;
+    struct process_loss loss = {.rank = rank, .kind = LOSS_ENDED, .seconds = clock_now() - peer->connection.heard_at};
     if (!peer->done && !atomic_load(&links->end_expected)) take_loss(links, links->rank, &loss);
-    close_peer(links, rank);
+    connection_close(&peer->connection);
 }
 
 /* ------------------------------------------------------------------ the thread */
@@ -294,14 +203,15 @@ static void beat(struct links *links, double wait_s) {
     struct process_state state = links->states[links->rank];
     pthread_mutex_unlock(&links->lock);
     for (int rank = 0; rank < links->count; rank++)
-        if (links->peers[rank].fd >= 0) send_soon(links, &links->peers[rank], FRAME_BEAT, &state, sizeof state, wait_s);
+        if (links->peers[rank].connection.fd >= 0)
+            connection_send_soon(&links->peers[rank].connection, FRAME_BEAT, &state, sizeof state, wait_s);
 }
 
 static void look_for_silence(struct links *links, double now) {
     for (int rank = 0; rank < links->count; rank++) {
-        const struct peer *peer = &links->peers[rank];
-        struct process_loss loss = {.rank = rank, .kind = LOSS_SILENT, .seconds = now - peer->heard_at};
-        if (peer->fd < 0 || loss.seconds <= SILENT_S) continue;
+        const struct connection *connection = &links->peers[rank].connection;
+        struct process_loss loss = {.rank = rank, .kind = LOSS_SILENT, .seconds = now - connection->heard_at};
+        if (connection->fd < 0 || loss.seconds <= SILENT_S) continue;
         const struct process_info *one = &links->info[rank], *own = &links->info[links->rank];
         bool busy = one->machine == own->machine && process_runs(one->process);
         if (!busy || loss.seconds > BUSY_S) take_loss(links, links->rank, &loss);
@@ -314,12 +224,12 @@ static void *thread_main(void *argument) {
     double woke_at = clock_now(), beat_at = 0;
     while (fds && !atomic_load(&links->leave)) {
         for (int rank = 0; rank < links->count; rank++)
-            fds[rank] = (struct pollfd){.fd = links->peers[rank].fd, .events = POLLIN};
+            fds[rank] = (struct pollfd){.fd = links->peers[rank].connection.fd, .events = POLLIN};
         poll(fds, (nfds_t)links->count, (int)(1000 * BEAT_S / 2));
         double now = clock_now(), slept = now - woke_at;
         woke_at = now;
         /* This process itself was stopped for a while: the others' beats may be waiting to be read. */
-        for (int rank = 0; slept > 1 && rank < links->count; rank++) links->peers[rank].heard_at = now;
+        for (int rank = 0; slept > 1 && rank < links->count; rank++) links->peers[rank].connection.heard_at = now;
         for (int rank = 0; rank < links->count; rank++)
             if (fds[rank].fd >= 0 && fds[rank].revents) read_peer(links, rank);
         if (now - beat_at >= BEAT_S) {
@@ -379,19 +289,10 @@ struct process_state links_state_of(const struct links *links, int rank) {
     return state;
 }
 
-/* The thread that reads closes connections, under this lock. */
-static bool is_open(struct links *links, int rank) {
-    struct peer *peer = &links->peers[rank];
-    pthread_mutex_lock(&peer->write_lock);
-    bool open = peer->fd >= 0;
-    pthread_mutex_unlock(&peer->write_lock);
-    return open;
-}
-
 void links_hear_out(struct links *links, int but, double seconds) {
     double until = clock_now() + seconds;
     for (int rank = 0; rank < links->count; rank++)
-        while (rank != but && is_open(links, rank) && clock_now() < until) clock_sleep(0.01);
+        while (rank != but && connection_is_open(&links->peers[rank].connection) && clock_now() < until) clock_sleep(0.01);
 }
 
 void links_log(void *context, enum ps_log_level level, const char *text) {
@@ -401,7 +302,7 @@ void links_log(void *context, enum ps_log_level level, const char *text) {
     size_t length = strnlen(text, sizeof line - sizeof number);
     memcpy(line, &number, sizeof number);
     memcpy(line + sizeof number, text, length);
-    send_soon(links, &links->peers[0], FRAME_LOG, line, sizeof number + length, LOCK_S);
+    connection_send_soon(&links->peers[0].connection, FRAME_LOG, line, sizeof number + length, LOCK_S);
 }
 
 /* ---------------------------------------------------------------- begin and end */
@@ -416,11 +317,12 @@ static enum ps_status meet(const struct processes_class *class, struct links *li
         if (error) *error = trouble;
         return status;
     }
-    if (links->rank > 0) return socket_meet(&place, links->rank, &links->info[links->rank], &links->peers[0].fd, error);
+    if (links->rank > 0)
+        return socket_meet(&place, links->rank, &links->info[links->rank], &links->peers[0].connection.fd, error);
     int *sockets = calloc((size_t)links->count, sizeof *sockets);
     status = sockets ? socket_accept_all(&place, listener, links->count, sockets, links->info, error)
                      : error_memory(error, "connections", (size_t)links->count * sizeof *sockets);
-    for (int rank = 1; sockets && rank < links->count; rank++) links->peers[rank].fd = sockets[rank];
+    for (int rank = 1; sockets && rank < links->count; rank++) links->peers[rank].connection.fd = sockets[rank];
     free(sockets);
     close(listener);
     return status;
@@ -438,12 +340,9 @@ enum ps_status links_open(const struct processes_class *class, int rank, int cou
     links->states = calloc((size_t)count, sizeof *links->states);
     enum ps_status status =
         links->peers && links->states ? PS_OK : error_memory(error, "connections", (size_t)count * sizeof *links->peers);
-    for (int r = 0; links->peers && r < count; r++) {
-        links->peers[r].fd = -1;
-        pthread_mutex_init(&links->peers[r].write_lock, NULL);
-    }
+    for (int r = 0; links->peers && r < count; r++) connection_init(&links->peers[r].connection, &links->over);
     if (status == PS_OK) status = meet(class, links, error);
-    for (int r = 0; status == PS_OK && r < count; r++) links->peers[r].heard_at = clock_now();
+    for (int r = 0; status == PS_OK && r < count; r++) links->peers[r].connection.heard_at = clock_now();
     if (status == PS_OK) {
         int code = pthread_create(&links->thread, NULL, thread_main, links);
         if (code) status = error_set(error, PS_FAILED, "cannot start the thread that watches the others: %s", strerror(code));
@@ -461,12 +360,7 @@ void links_close(struct links *links) {
     if (!links) return;
     atomic_store(&links->leave, true);
     if (links->started) pthread_join(links->thread, NULL);
-    for (int rank = 0; links->peers && rank < links->count; rank++) {
-        struct peer *peer = &links->peers[rank];
-        if (peer->fd >= 0) close(peer->fd);
-        free(peer->reading);
-        pthread_mutex_destroy(&peer->write_lock);
-    }
+    for (int rank = 0; links->peers && rank < links->count; rank++) connection_free(&links->peers[rank].connection);
     while (links->first) {
         struct frame *next = links->first->next;
         free(links->first);

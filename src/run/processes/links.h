@@ -6,19 +6,12 @@
 #define PENSTOCK_RUN_PROCESSES_LINKS_H
 
 #include "run/processes.h"
+#include "run/processes/connection.h"
 
 struct links;
 
 /* Those that are kept until somebody takes them; the others are for the links themselves. */
 enum frame_kind { FRAME_BROADCAST, FRAME_GATHER, FRAME_HANDED_IN, FRAME_TOLD, FRAME_DONE, FRAME_KEPT };
-
-struct frame {
-    struct frame *next;
-    int rank; /* it came from */
-    enum frame_kind kind;
-    size_t size;
-    char data[];
-};
 
 /* All call it. `info`, one per rank, holds this process's own; links_open fills in the others'. */
 enum ps_status links_open(const struct processes_class *class, int rank, int count, struct process_info *info,
