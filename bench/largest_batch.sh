@@ -14,6 +14,7 @@ cd "$(dirname "$0")/.."
 # name, network, optimizer, the paper's row
 networks='alexnet alexnet,input=224,classes=200 sgdm 1250/1240/1260/1260/1250/1260
 resnet101 resnet101,input=224,classes=200 sgdm 86/86/86/90/86/86
+inception_v3 inception_v3,input=224,classes=200 sgdm 84/84/84/84/84/84
 vgg16 vgg16,input=32,classes=100 adamw 2105/2120/2120/-/2800/2800
 googlenet googlenet,input=32,classes=100 adamw 230/290/300/-/310/295
 residual_lstm residual_lstm adam 3500/3820/3820/-/3820/3820
