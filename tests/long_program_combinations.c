@@ -15,8 +15,13 @@ static void check(const struct schedule *schedule, const struct weight_policy *p
     struct ps_programs *programs;
     int batches = 1 + (micro_batches + workers) % BATCHES;
     bool recompute = (micro_batches / BATCHES + workers) % 2;
-    enum ps_status status =
-        lower_straight(schedule->name, policy->name, workers, micro_batches, batches, recompute, &programs, &test_error);
+    enum ps_status status = lower_straight(&(struct straight){.schedule = schedule->name,
+                                                              .policy = policy->name,
+                                                              .workers = workers,
+                                                              .micro_batches = micro_batches,
+                                                              .batches = batches,
+                                                              .recompute = recompute},
+                                           &programs, &test_error);
     bool possible = combination_possible(schedule, policy, workers, micro_batches);
     if (status != (possible ? PS_OK : PS_USAGE))
         fail_msg("%s, %s, %d workers, %d micro-batches, %d mini-batches%s: %s", schedule->name, policy->name, workers,

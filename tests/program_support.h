@@ -9,6 +9,14 @@
 #include "program/verify.h"
 #include "support.h"
 
+/* lower_straight, nothing recomputed. */
+static inline enum ps_status lower_plain(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
+                                         struct ps_programs **programs) {
+    struct straight straight = {
+        .schedule = schedule, .policy = policy, .workers = workers, .micro_batches = micro_batches, .batches = batches};
+    return lower_straight(&straight, programs, &test_error);
+}
+
 /* Whether a schedule runs with a policy on so many workers: everything else must be refused. */
 static inline bool combination_possible(const struct schedule *schedule, const struct weight_policy *policy, int workers,
                                         int micro_batches) {

@@ -1,4 +1,5 @@
 /* BaPipe's closed formulas: against figures worked out by hand, the printed fractions for the bubble, and the simulator. */
+#include "program_support.h"
 #include "support.h"
 
 #include <math.h>
@@ -71,7 +72,7 @@ static void simulated(void **state) {
             struct ps_programs *programs;
             struct ps_simulation *simulation;
             assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-            assert_ok(lower_straight("1f1b", "sync", n, m, 2, false, &programs, &test_error));
+            assert_ok(lower_plain("1f1b", "sync", n, m, 2, &programs));
             struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 1};
             assert_ok(simulate_programs(&work, &simulation, &test_error));
             for (int p = 0; p < 2; p++) {

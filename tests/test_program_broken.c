@@ -235,7 +235,13 @@ static void make_programs(enum form form, const struct schedule *schedule, const
     struct ps_plan *plan = NULL;
     *programs = NULL;
     if (form == STRAIGHT) {
-        status = lower_straight(schedule->name, policy->name, stages, m, batches, recompute, programs, &test_error);
+        status = lower_straight(&(struct straight){.schedule = schedule->name,
+                                                   .policy = policy->name,
+                                                   .workers = stages,
+                                                   .micro_batches = m,
+                                                   .batches = batches,
+                                                   .recompute = recompute},
+                                programs, &test_error);
     } else if (form == SPLIT) {
         struct split_case split = split_draw(dice->key, &dice->drawn, 6, 4);
         plan = split_plan(&split, schedule->name, policy->name, m);

@@ -22,8 +22,13 @@ static void test_every_combination_verifies(void **state) {
                     struct ps_programs *programs;
                     bool recompute = (m + stages) % 2;
                     int batches = 1 + (m * 7 + stages * 3) % 6;
-                    enum ps_status status = lower_straight(schedule_table[s]->name, policy_table[p]->name, stages, m, batches,
-                                                           recompute, &programs, &test_error);
+                    enum ps_status status = lower_straight(&(struct straight){.schedule = schedule_table[s]->name,
+                                                                              .policy = policy_table[p]->name,
+                                                                              .workers = stages,
+                                                                              .micro_batches = m,
+                                                                              .batches = batches,
+                                                                              .recompute = recompute},
+                                                           &programs, &test_error);
                     if (!combination_possible(schedule_table[s], policy_table[p], stages, m)) {
                         assert_int_equal(status, PS_USAGE);
                         refused++;
@@ -51,7 +56,13 @@ static void test_every_combination_verifies(void **state) {
 
 static struct ps_programs *lower_ok(const char *schedule, const char *policy, int stages, int m, int batches, bool recompute) {
     struct ps_programs *programs;
-    assert_ok(lower_straight(schedule, policy, stages, m, batches, recompute, &programs, &test_error));
+    assert_ok(lower_straight(&(struct straight){.schedule = schedule,
+                                                .policy = policy,
+                                                .workers = stages,
+                                                .micro_batches = m,
+                                                .batches = batches,
+                                                .recompute = recompute},
+                             &programs, &test_error));
     return programs;
 }
 
@@ -238,12 +249,12 @@ static void test_deadlock_is_seen(void **state) {
 static void test_refusals(void **state) {
     (void)state;
     struct ps_programs *programs;
-    assert_status(lower_straight("1f1b-asinc", "latest", 2, 1, 4, false, &programs, &test_error), PS_USAGE, "1f1b-async");
-    assert_status(lower_straight("gpipe", "stach", 2, 1, 4, false, &programs, &test_error), PS_USAGE, "stash");
-    assert_status(lower_straight("1f1b-async", "sync", 2, 1, 4, false, &programs, &test_error), PS_USAGE, "flush");
-    assert_status(lower_straight("1f1b-async", "2bw", 4, 3, 4, false, &programs, &test_error), PS_USAGE, "micro-batches");
-    assert_status(lower_straight("gpipe", "sync", 4, 0, 4, false, &programs, &test_error), PS_USAGE, "micro-batches");
-    assert_status(lower_straight("gpipe", "sync", 4, 4, 0, false, &programs, &test_error), PS_USAGE, "batches");
+    assert_status(lower_plain("1f1b-asinc", "latest", 2, 1, 4, &programs), PS_USAGE, "1f1b-async");
+    assert_status(lower_plain("gpipe", "stach", 2, 1, 4, &programs), PS_USAGE, "stash");
+    assert_status(lower_plain("1f1b-async", "sync", 2, 1, 4, &programs), PS_USAGE, "flush");
+    assert_status(lower_plain("1f1b-async", "2bw", 4, 3, 4, &programs), PS_USAGE, "micro-batches");
+    assert_status(lower_plain("gpipe", "sync", 4, 0, 4, &programs), PS_USAGE, "micro-batches");
+    assert_status(lower_plain("gpipe", "sync", 4, 4, 0, &programs), PS_USAGE, "batches");
 }
 
 /* A plan may name the workers as it likes, but not place stages where the schedule does not. */

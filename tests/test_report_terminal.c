@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
@@ -14,7 +15,7 @@ static struct ps_simulation *simulate(int batches) {
     struct ps_programs *programs;
     struct ps_simulation *simulation;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    assert_ok(lower_straight("naive", "sync", 2, 1, batches, false, &programs, &test_error));
+    assert_ok(lower_plain("naive", "sync", 2, 1, batches, &programs));
     struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
     assert_ok(simulate_programs(&work, &simulation, &test_error));
     ps_programs_destroy(programs);

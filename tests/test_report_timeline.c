@@ -23,7 +23,13 @@ static struct ps_simulation *make_simulation(const char *schedule, const char *p
         costs[s] = (struct stage_cost){.time = {1e-3, 1e-3, 1e-3, 1e-4},
                                        .size = {.input_bytes = 640, .output_bytes = s + 1 < stages ? 640 : 0}};
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    assert_ok(lower_straight(schedule, policy, stages, 2, batches, recompute, &programs, &test_error));
+    assert_ok(lower_straight(&(struct straight){.schedule = schedule,
+                                                .policy = policy,
+                                                .workers = stages,
+                                                .micro_batches = 2,
+                                                .batches = batches,
+                                                .recompute = recompute},
+                             &programs, &test_error));
     struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 4};
     assert_ok(simulate_programs(&work, &simulation, &test_error));
     ps_programs_destroy(programs);

@@ -1,4 +1,5 @@
 /* Emulated clusters: when transfers are over by the rule of the links, that training computes the same, and what is refused. */
+#include "program_support.h"
 #include "run/emulation.h"
 #include "run_support.h"
 
@@ -30,7 +31,7 @@ static void test_links(void **state) {
                   "{\"name\": \"c\"}], \"links\": [{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1000, "
                   "\"latency_s\": 0.25}, {\"from\": 1, \"to\": 2, \"bandwidth_bytes_per_s\": 1000, \"duplex\": \"half\"}]}");
     assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
-    assert_ok(lower_straight("1f1b-async", "stash", 3, 1, 4, false, &programs, &test_error));
+    assert_ok(lower_plain("1f1b-async", "stash", 3, 1, 4, &programs));
     assert_ok(routes_create(programs, &routes, &test_error));
     assert_ok(emulation_create(cluster, programs, &routes, sizes, &emulation, &test_error));
     /* Latency and size over bandwidth; the next waits for the link, one that comes later does not. */

@@ -159,7 +159,9 @@ static void test_refused(void **state) {
 static void test_broken_programs(void **state) {
     (void)state;
     struct ps_programs *programs, *again;
-    assert_ok(lower_straight_tied("1f1b", "sync", 3, 4, 2, false, true, &programs, &test_error));
+    assert_ok(lower_straight(
+        &(struct straight){.schedule = "1f1b", .policy = "sync", .workers = 3, .micro_batches = 4, .batches = 2, .tied = true},
+        &programs, &test_error));
     char *text = ps_programs_print(programs);
     assert_non_null(strstr(text, "workers 3 tied\n"));
     assert_ok(ps_programs_parse(text, &again, &test_error));

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
@@ -36,7 +37,7 @@ static double simulate(const char *schedule, int stages, int micro_batches, cons
     struct ps_programs *programs;
     struct ps_simulation *simulation;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    assert_ok(lower_straight(schedule, "sync", stages, micro_batches, 1, false, &programs, &test_error));
+    assert_ok(lower_plain(schedule, "sync", stages, micro_batches, 1, &programs));
     struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
     assert_ok(simulate_programs(&work, &simulation, &test_error));
     double makespan_s = simulation->info.makespan_s;
@@ -114,7 +115,7 @@ static void test_features(void **state) {
         for (int n = 1; n <= MOST; n += 3)
             for (int m = 1; m <= MOST; m += 21) {
                 struct ps_programs *programs;
-                assert_ok(lower_straight(schedules[s], "sync", n, m, 1, false, &programs, &test_error));
+                assert_ok(lower_plain(schedules[s], "sync", n, m, 1, &programs));
                 for (int stage = 0; stage < n; stage++) {
                     int alive = (s < 2 ? 1 : 2) * (n - stage);
                     assert_int_equal(programs->slots[stage].stash, alive < m ? alive : m);

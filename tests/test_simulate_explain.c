@@ -33,8 +33,13 @@ static void test_path_adds_up(void **state) {
         struct ps_simulation *simulation;
         struct critical_path path;
         assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-        assert_ok(lower_straight(schedule->name, schedule->flush ? "sync" : "pipeoptim", stages, m, 5, round % 2, &programs,
-                                 &test_error));
+        assert_ok(lower_straight(&(struct straight){.schedule = schedule->name,
+                                                    .policy = schedule->flush ? "sync" : "pipeoptim",
+                                                    .workers = stages,
+                                                    .micro_batches = m,
+                                                    .batches = 5,
+                                                    .recompute = round % 2},
+                                 &programs, &test_error));
         struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
         assert_ok(simulate_programs(&work, &simulation, &test_error));
         assert_ok(critical_path_find(&simulation->timeline, &path, &test_error));

@@ -41,7 +41,12 @@ static enum ps_status lower(void *context, int micro_batches, int batches, struc
                             struct ps_error *error) {
     const struct pipe_run *shape = context;
     if (!shape->split && !shape->replicas[0])
-        return lower_straight(shape->schedule, shape->policy, shape->workers, micro_batches, batches, shape->recompute,
+        return lower_straight(&(struct straight){.schedule = shape->schedule,
+                                                 .policy = shape->policy,
+                                                 .workers = shape->workers,
+                                                 .micro_batches = micro_batches,
+                                                 .batches = batches,
+                                                 .recompute = shape->recompute},
                               programs, error);
     struct ps_plan *plan = plan_of(shape, micro_batches);
     enum ps_status status = lower_plan(plan, batches, programs, error);

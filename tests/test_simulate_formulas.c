@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "plan/groups.h"
+#include "program_support.h"
 #include "random_costs.h"
 #include "simulate/simulate.h"
 #include "support.h"
@@ -45,7 +46,7 @@ static struct ps_simulation *simulate_balanced(const char *schedule, const char 
     struct stage_cost costs[STAGES_MAX];
     struct ps_programs *programs;
     struct ps_cluster *cluster = uniform_cluster(workers);
-    assert_ok(lower_straight(schedule, policy, workers, micro_batches, batches, false, &programs, &test_error));
+    assert_ok(lower_plain(schedule, policy, workers, micro_batches, batches, &programs));
     int share = programs->stages / workers;
     for (int s = 0; s < programs->stages; s++) {
         costs[s] = balanced_cost();
@@ -143,7 +144,7 @@ static void test_overlapped(void **state) {
             struct ps_cluster *cluster;
             struct ps_programs *programs;
             assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-            assert_ok(lower_straight("1f1b-so", "sync", stages, m, 1, false, &programs, &test_error));
+            assert_ok(lower_plain("1f1b-so", "sync", stages, m, 1, &programs));
             struct ps_simulation *simulation = simulate(programs, costs, cluster);
             double wanted = (m + stages - 1) * (FORWARD_S + BACKWARD_S) + (stages - 1) * 2 * options.latency_s;
             assert_true(simulation->info.makespan_s == wanted);
@@ -239,7 +240,7 @@ static void test_slowest_stage_sets_the_period(void **state) {
     enum { STAGES = 4, BATCHES = 24 };
     struct ps_cluster *cluster = uniform_cluster(STAGES);
     struct ps_programs *programs;
-    assert_ok(lower_straight("1f1b-async", "stash", STAGES, 1, BATCHES, false, &programs, &test_error));
+    assert_ok(lower_plain("1f1b-async", "stash", STAGES, 1, BATCHES, &programs));
     for (int slow = 0; slow < STAGES; slow++) {
         struct stage_cost costs[STAGES];
         for (int s = 0; s < STAGES; s++) costs[s] = balanced_cost();
@@ -264,7 +265,10 @@ static void test_speed(void **state) {
     struct ps_programs *programs;
     struct ps_cluster *cluster = uniform_cluster(2);
     cluster->devices[0].speed = 2;
-    assert_ok(lower_straight("naive", "sync", 2, 1, 1, true, &programs, &test_error));
+    assert_ok(lower_straight(
+        &(struct straight){
+            .schedule = "naive", .policy = "sync", .workers = 2, .micro_batches = 1, .batches = 1, .recompute = true},
+        &programs, &test_error));
     struct ps_simulation *simulation = simulate(programs, costs, cluster);
     /* Each stage runs its forward twice: once more to recompute. */
     assert_true(ps_simulation_worker(simulation, 0).busy_s == (2 * FORWARD_S + BACKWARD_S) / 2);
@@ -282,7 +286,7 @@ static void test_updates_and_predictions(void **state) {
     for (int s = 0; s < STAGES; s++) costs[s].time.update_s = 0.0625;
     struct ps_programs *programs;
     struct ps_cluster *cluster = uniform_cluster(STAGES);
-    assert_ok(lower_straight("1f1b-async", "pipeoptim", STAGES, 1, BATCHES, false, &programs, &test_error));
+    assert_ok(lower_plain("1f1b-async", "pipeoptim", STAGES, 1, BATCHES, &programs));
     int plain = 0, fused = 0, alone = 0;
     for (int i = 0; i < programs->worker[0].count; i++) {
         const struct instruction *instruction = &programs->worker[0].code[i];
@@ -391,8 +395,13 @@ static void test_time_adds_up(void **state) {
         struct ps_cluster *cluster;
         struct ps_programs *programs;
         assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-        assert_ok(lower_straight(schedule->name, schedule->flush ? "sync" : "pipeoptim", stages, m, 5, round % 2, &programs,
-                                 &test_error));
+        assert_ok(lower_straight(&(struct straight){.schedule = schedule->name,
+                                                    .policy = schedule->flush ? "sync" : "pipeoptim",
+                                                    .workers = stages,
+                                                    .micro_batches = m,
+                                                    .batches = 5,
+                                                    .recompute = round % 2},
+                                 &programs, &test_error));
         struct ps_simulation *simulation = simulate(programs, costs, cluster);
         check_sums(simulation);
         check_timeline(simulation);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
@@ -279,7 +280,7 @@ static void test_memory_limits(void **state) {
 static void test_programs_shown(void **state) {
     (void)state;
     struct ps_programs *programs;
-    assert_ok(lower_straight("1f1b-async", "stash", 4, 1, 12, false, &programs, &test_error));
+    assert_ok(lower_plain("1f1b-async", "stash", 4, 1, 12, &programs));
     char *text = ps_programs_json(programs);
     json_t *root = json_loads(text, 0, NULL);
     assert_true(json_is_true(json_object_get(root, "verified")));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
@@ -140,7 +141,7 @@ static void test_chimera(void **state) {
             struct stage_cost costs[16];
             struct ps_cluster_options options = {.workers = P};
             assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-            assert_ok(lower_straight("chimera", "sync", P, M, 1, false, &programs, &test_error));
+            assert_ok(lower_plain("chimera", "sync", P, M, 1, &programs));
             for (int s = 0; s < P; s++)
                 costs[s] = (struct stage_cost){.time = {.forward_s = 1, .backward_input_s = 0.5, .backward_weight_s = 0.5}};
             struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 1};
@@ -170,7 +171,7 @@ static void test_chimera_hides_sums(void **state) {
     struct stage_cost costs[4];
     struct ps_cluster_options options = {.workers = 4, .bandwidth_bytes_per_s = WEIGHT_BYTES};
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    assert_ok(lower_straight("chimera", "sync", 4, 4, 1, false, &programs, &test_error));
+    assert_ok(lower_plain("chimera", "sync", 4, 4, 1, &programs));
     for (int s = 0; s < 4; s++)
         costs[s] = (struct stage_cost){.time = {.forward_s = 1, .backward_input_s = 0.5, .backward_weight_s = 0.5},
                                        .size = {.parameter_bytes = s >= 2 ? WEIGHT_BYTES : 0}};

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
@@ -137,8 +138,8 @@ static bool regenerate;
 
 static struct ps_programs *lower(const struct example *example) {
     struct ps_programs *programs;
-    assert_ok(lower_straight(example->schedule, example->policy, example->stages, example->micro_batches, example->batches,
-                             false, &programs, &test_error));
+    assert_ok(
+        lower_plain(example->schedule, example->policy, example->stages, example->micro_batches, example->batches, &programs));
     return programs;
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
@@ -23,7 +24,7 @@ static void pipeline_make(struct pipeline *pipeline, const char *schedule, int s
             .size = {.input_bytes = BLOCK_BYTES, .output_bytes = s + 1 < stages ? BLOCK_BYTES : 0},
         };
     assert_ok(ps_cluster_uniform(&options, &pipeline->cluster, &test_error));
-    assert_ok(lower_straight(schedule, "sync", stages, micro_batches, 1, false, &pipeline->programs, &test_error));
+    assert_ok(lower_plain(schedule, "sync", stages, micro_batches, 1, &pipeline->programs));
 }
 
 static enum ps_status pipeline_try(struct pipeline *pipeline) {
@@ -188,7 +189,7 @@ static void test_directions_do_not_disturb_each_other(void **state) {
     struct pipeline pipeline;
     pipeline_make(&pipeline, "naive", 2, 1, 0);
     ps_programs_destroy(pipeline.programs);
-    assert_ok(lower_straight("1f1b-async", "latest", 2, 1, 40, false, &pipeline.programs, &test_error));
+    assert_ok(lower_plain("1f1b-async", "latest", 2, 1, 40, &pipeline.programs));
     struct cluster_link link = {.from = -1, .to = -1, .latency_s = 2.5};
     pipeline.cluster->links[0] = link;
     pipeline.cluster->link_count = 1;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
 
@@ -39,7 +40,7 @@ static double makespan(const struct ps_programs *programs, const struct times *t
 
 static struct ps_programs *lower(const char *schedule, int workers, int micro_batches, int batches) {
     struct ps_programs *programs;
-    assert_ok(lower_straight(schedule, "sync", workers, micro_batches, batches, false, &programs, &test_error));
+    assert_ok(lower_plain(schedule, "sync", workers, micro_batches, batches, &programs));
     return programs;
 }
 

@@ -108,15 +108,10 @@ static enum ps_status lower(const struct lowering *lowering, struct ps_programs 
     return PS_OK;
 }
 
-enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
-                              bool recompute, struct ps_programs **programs, struct ps_error *error) {
-    return lower_straight_tied(schedule, policy, workers, micro_batches, batches, recompute, false, programs, error);
-}
-
-enum ps_status lower_straight_tied(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
-                                   bool recompute, bool tied, struct ps_programs **programs, struct ps_error *error) {
+enum ps_status lower_straight(const struct straight *wanted, struct ps_programs **programs, struct ps_error *error) {
     const struct schedule *found;
-    TRY(schedule_find(schedule, &found, error));
+    int workers = wanted->workers;
+    TRY(schedule_find(wanted->schedule, &found, error));
     if (workers < 1 || workers > STAGES_MAX)
         return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", workers, STAGES_MAX);
     int stages = schedule_stages(found, workers), replicas = schedule_replicas(found), count = stages * replicas;
@@ -126,7 +121,7 @@ enum ps_status lower_straight_tied(const char *schedule, const char *policy, int
     if (!every || !parts) status = error_memory(error, "stages", (size_t)count * sizeof *parts);
     for (int p = 0; status == PS_OK && p < count; p++) {
         int stage = p / replicas, replica = p % replicas;
-        every[stage] = recompute;
+        every[stage] = wanted->recompute;
         parts[p] = (struct part){.stage = stage,
                                  .worker = schedule_replica_worker(found, stage, replica, stages, workers),
                                  .forward = true,
@@ -134,16 +129,16 @@ enum ps_status lower_straight_tied(const char *schedule, const char *policy, int
                                  .replica = replica,
                                  .replicas = replicas};
     }
-    struct lowering lowering = {.schedule = schedule,
-                                .policy = policy,
+    struct lowering lowering = {.schedule = wanted->schedule,
+                                .policy = wanted->policy,
                                 .workers = workers,
                                 .stages = stages,
                                 .parts = parts,
                                 .part_count = count,
                                 .recompute = every,
-                                .tied = tied,
-                                .micro_batches = micro_batches,
-                                .batches = batches};
+                                .tied = wanted->tied,
+                                .micro_batches = wanted->micro_batches,
+                                .batches = wanted->batches};
     if (status == PS_OK) status = lower(&lowering, programs, error);
     free(parts);
     free(every);

@@ -117,11 +117,13 @@ enum ps_status lower_check(const char *schedule, const char *policy, int stages,
 
 /* A pipeline without a plan, the schedule's usual number of stages on each worker: for tests and for counting slots before
  * layers are known. */
-enum ps_status lower_straight(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
-                              bool recompute, struct ps_programs **programs, struct ps_error *error);
-/* The same; `tied`: of a network whose first and last layer share a parameter. */
-enum ps_status lower_straight_tied(const char *schedule, const char *policy, int workers, int micro_batches, int batches,
-                                   bool recompute, bool tied, struct ps_programs **programs, struct ps_error *error);
+struct straight {
+    const char *schedule, *policy;
+    int workers, micro_batches, batches;
+    bool recompute; /* in every stage */
+    bool tied;      /* the network's first and last layer share a parameter */
+};
+enum ps_status lower_straight(const struct straight *wanted, struct ps_programs **programs, struct ps_error *error);
 /* The plan's programs for a segment of `batches` mini-batches. */
 enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error);
 

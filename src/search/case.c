@@ -210,10 +210,12 @@ static enum ps_status try_methods(struct trial *trial, struct search_best *best,
 static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     const struct search_case *tried = trial->tried;
     const struct search_choice *choice = &tried->choice;
-    int moments, batches = simulate_enough_batches(choice->schedule, tried->workers, choice->micro_batches);
+    int moments;
     TRY(policy_moments(choice->policy->name, trial->search->optimizer, &moments, error));
-    TRY(lower_straight_tied(choice->schedule->name, choice->policy->name, tried->workers, choice->micro_batches, batches,
-                            tried->recompute, cost_table_tied(tried->costs), &trial->programs, error));
+    struct straight straight = search_straight(choice, tried->workers);
+    straight.recompute = tried->recompute;
+    straight.tied = cost_table_tied(tried->costs);
+    TRY(lower_straight(&straight, &trial->programs, error));
     size_t stages = (size_t)trial->programs->stages;
     trial->last = calloc(stages, sizeof *trial->last);
     trial->costs = calloc(stages, sizeof *trial->costs);

@@ -34,6 +34,14 @@ enum ps_status search_choose(const struct ps_plan_options *options, int workers,
     return PS_OK;
 }
 
+struct straight search_straight(const struct search_choice *choice, int workers) {
+    return (struct straight){.schedule = choice->schedule->name,
+                             .policy = choice->policy->name,
+                             .workers = workers,
+                             .micro_batches = choice->micro_batches,
+                             .batches = simulate_enough_batches(choice->schedule, workers, choice->micro_batches)};
+}
+
 struct ps_plan_options search_tied(const struct ps_plan_options *options, bool tied, int workers) {
     struct ps_plan_options chosen = *options;
     if (tied && workers > 1 && search_is_auto(options->schedule) && !options->weights) chosen.weights = POLICY_SYNCHRONOUS;

@@ -367,9 +367,8 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     TRY(policy_moments(choice.policy->name, search->optimizer, &problem.moments, error));
     enum ps_status status;
     if (search_has_limit(search->cluster, workers)) {
-        int batches = simulate_enough_batches(choice.schedule, workers, choice.micro_batches);
-        TRY_OUT(lower_straight(choice.schedule->name, choice.policy->name, workers, choice.micro_batches, batches, false,
-                               &programs, error));
+        struct straight straight = search_straight(&choice, workers);
+        TRY_OUT(lower_straight(&straight, &programs, error));
         problem.slots = programs->slots;
     }
     problem.flush = choice.schedule->flush;

@@ -48,14 +48,12 @@ static void take_relaxed(const struct search *search, const struct ps_plan *plan
 }
 
 enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error) {
-    const struct search_choice *choice = &best->chosen.choice;
+    struct straight straight = search_straight(&best->chosen.choice, best->chosen.workers);
     struct ps_programs *bare = NULL;
     struct ps_plan *plan = NULL;
     struct ps_simulation *simulation;
     enum ps_status status;
-    TRY_OUT(lower_straight(choice->schedule->name, choice->policy->name, best->chosen.workers, choice->micro_batches,
-                           simulate_enough_batches(choice->schedule, best->chosen.workers, choice->micro_batches), false, &bare,
-                           error));
+    TRY_OUT(lower_straight(&straight, &bare, error));
     TRY_OUT(search_case_plan(search, best, &plan, error));
     if (!mark_relaxed(search, best, bare, plan)) goto out;
     TRY_OUT(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));

@@ -32,6 +32,9 @@ struct search_choice {
 enum ps_status search_choose(const struct ps_plan_options *options, int workers, struct search_choice *choice,
                              struct ps_error *error);
 
+/* What such a pipeline's programs are lowered from, with as many mini-batches as show all blocks that it ever holds. */
+struct straight search_straight(const struct search_choice *choice, int workers);
+
 /* The same options, but with weights `sync` where they leave all open and the network's first and last layer share a parameter:
  * several workers can train it only with a flush. */
 struct ps_plan_options search_tied(const struct ps_plan_options *options, bool tied, int workers);
