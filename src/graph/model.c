@@ -1,10 +1,12 @@
 /* Networks by name, and what the public interface tells about them. */
 #include "graph/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/table.h"
+#include "graph/operators.h"
 #include "graph/split.h"
 
 /* What every network takes: of images, of sequences. */
@@ -73,10 +75,23 @@ static void name_least_input(const struct model *entry, const char *spec, const 
     if (least > 0) error_set(error, error->status, "%s; images from %d pixels a side on are taken", error->message, least);
 }
 
-static enum ps_status build_model(struct ps_model *model, const char *spec, bool stepping, struct ps_error *error) {
+/* Lengths that a specification is given in place of its own; 0: as it says. */
+struct other_lengths {
+    int seq, target;
+};
+
+static enum ps_status set_length(struct options *options, const char *key, int length, char text[16], struct ps_error *error) {
+    snprintf(text, 16, "%d", length);
+    return length > 0 ? options_set(options, key, text, error) : PS_OK;
+}
+
+static enum ps_status build_model(struct ps_model *model, const char *spec, struct other_lengths lengths,
+                                  struct ps_error *error) {
     struct options options;
+    char seq[16], target[16];
     TRY(options_parse(spec, "model", &options, error));
-    if (stepping) TRY(options_set(&options, "target", "1", error));
+    TRY(set_length(&options, "seq", lengths.seq, seq, error));
+    TRY(set_length(&options, "target", lengths.target, target, error));
     if (strlen(spec) >= sizeof model->name) {
         return error_set(error, PS_USAGE, "model: '%.40s...' is longer than %zu characters", spec, sizeof model->name - 1);
     }
@@ -100,14 +115,14 @@ static enum ps_status build_model(struct ps_model *model, const char *spec, bool
     return status;
 }
 
-static enum ps_status create(const char *spec, bool stepping, struct ps_model **model, struct ps_error *error) {
+static enum ps_status create(const char *spec, struct other_lengths lengths, struct ps_model **model, struct ps_error *error) {
     struct ps_model *made = calloc(1, sizeof *made);
     if (made != NULL) made->graph = graph_create();
     if (made == NULL || made->graph == NULL) {
         ps_model_destroy(made);
         return error_memory(error, "a network", sizeof *made);
     }
-    enum ps_status status = build_model(made, spec, stepping, error);
+    enum ps_status status = build_model(made, spec, lengths, error);
     if (status != PS_OK) {
         ps_model_destroy(made);
         return status;
@@ -117,11 +132,50 @@ static enum ps_status create(const char *spec, bool stepping, struct ps_model **
 }
 
 enum ps_status ps_model_create(const char *spec, struct ps_model **model, struct ps_error *error) {
-    return create(spec, false, model, error);
+    return create(spec, (struct other_lengths){0, 0}, model, error);
 }
 
 enum ps_status model_create_stepping(const char *spec, struct ps_model **model, struct ps_error *error) {
-    return create(spec, true, model, error);
+    return create(spec, (struct other_lengths){.target = 1}, model, error);
+}
+
+/* ------------------------------------------------------------------ shorter sequences */
+
+int model_source(const struct ps_model *model) {
+    const int positions = model->vocabulary > 0 ? (int)model->input_shape[1] : 0;
+    return model->labels > 1 && model->labels < positions ? positions - model->labels : 0;
+}
+
+/* Are two networks the same, node by node, but for the lengths of values? Else `node` is where they differ. */
+static bool alike(const struct graph *a, const struct graph *b, int *node) {
+    for (*node = 0; *node < a->node_count && *node < b->node_count; ++*node) {
+        const struct node *x = &a->nodes[*node], *y = &b->nodes[*node];
+        if (x->id != y->id || strcmp(x->name, y->name) != 0 || x->layer != y->layer) return false;
+        if (x->parameter_count != y->parameter_count || x->random_number != y->random_number) return false;
+        for (int p = 0; p < x->parameter_count; p++) {
+            const struct shape *own = &a->parameters[x->parameter_first + p].shape;
+            if (!shape_equal(own, &b->parameters[y->parameter_first + p].shape)) return false;
+        }
+    }
+    return a->node_count == b->node_count;
+}
+
+enum ps_status model_create_shorter(const struct ps_model *whole, int seq, struct ps_model **model, struct ps_error *error) {
+    const int source = model_source(whole);
+    if (source == 0) return error_set(error, PS_USAGE, "%s has no source and target", whole->name);
+    const int target = (int)(((int64_t)whole->labels * seq + source - 1) / source);
+    struct ps_model *made;
+    int node;
+    TRY(create(whole->name, (struct other_lengths){seq, target}, &made, error));
+    if (!alike(whole->graph, made->graph, &node)) {
+        error_set(error, PS_USAGE, "%s: with seq=%d node '%s' is not what it is", whole->name, seq,
+                  node < made->graph->node_count ? made->graph->nodes[node].name : "");
+        ps_model_destroy(made);
+        return PS_USAGE;
+    }
+    made->graph->longest = whole->graph;
+    *model = made;
+    return PS_OK;
 }
 
 void ps_model_destroy(struct ps_model *model) {

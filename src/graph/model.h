@@ -38,6 +38,13 @@ extern const struct model *const model_table[]; /* NULL-terminated */
  * a network that has no `target`. */
 enum ps_status model_create_stepping(const char *spec, struct ps_model **model, struct ps_error *error);
 
+/* The translating network of `whole` (which stays as long as the model) for `seq` tokens of the source, fewer than it has, and
+ * a share of its target's that is rounded up: it has the same parameters, which lie in the kernels as those of `whole` do.
+ * PS_USAGE for a network that has no `target`, and where it could not be the same but for the length. */
+enum ps_status model_create_shorter(const struct ps_model *whole, int seq, struct ps_model **model, struct ps_error *error);
+/* Tokens of the source where a network translates; else 0. */
+int model_source(const struct ps_model *model);
+
 /* The key `form` of networks that have one for small images and one for large ones: "cifar" or "imagenet"; where it is missing,
  * small for images of up to 64 pixels. */
 enum ps_status model_form(struct options *options, const struct model_options *sizes, bool *small, struct ps_error *error);

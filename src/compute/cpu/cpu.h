@@ -31,6 +31,13 @@ void plain_destroy(struct kernel *kernel);
 
 static inline const struct plain_kernel *plain_of(const struct kernel *kernel) { return (const struct plain_kernel *)kernel; }
 
+/* The shape of the node's first input for which the layout of its weights is chosen: the own one, but in a network for shorter
+ * sequences that of the longest (graph.longest), since both work on the same weights. */
+static inline const struct shape *cpu_layout_shape(const struct graph *graph, const struct node *node) {
+    const struct graph *longest = graph->longest != NULL ? graph->longest : graph;
+    return &longest->nodes[node->inputs[0]].shape;
+}
+
 /* Elements of the output, all samples together. */
 static inline size_t plain_elements(const struct kernel *kernel) {
     return (size_t)kernel->samples * (size_t)shape_elements(&plain_of(kernel)->node->shape);

@@ -48,19 +48,29 @@ static void make_plain_code(void) {
     dnnl_sgemm('N', 'N', SIZE, SIZE, SIZE, 1, left, SIZE, right, SIZE, 0, product, SIZE);
 }
 
-static void make(struct draft *draft, struct linear *linear) {
-    int64_t n = (int64_t)shape_rows(&linear->input_shape, linear->kernel.samples), d = linear->input_shape.dim[0];
-    int64_t features = linear->node->shape.dim[0];
-    bool bias = linear->node->attributes.bias;
-    const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_ab);
-    struct arrays arrays = {
+/* The forward of `n` rows, around which `arrays` are; `weights` NULL: in the layout that so many rows like. */
+static dnnl_primitive_desc_t plan_forward(struct draft *draft, const struct linear *linear, int64_t n,
+                                          const struct layout *weights, struct arrays *arrays) {
+    int64_t d = linear->input_shape.dim[0], features = linear->node->shape.dim[0];
+    *arrays = (struct arrays){
         .source = draft_layout(draft, 2, (int64_t[]){n, d}, dnnl_ab),
-        .weights = linear->tied ? plain : draft_layout_weights(draft, n, features, d),
-        .bias = bias ? draft_layout(draft, 1, (int64_t[]){features}, dnnl_a) : NULL,
+        .weights = weights != NULL ? weights : draft_layout_weights(draft, n, features, d),
+        .bias = linear->node->attributes.bias ? draft_layout(draft, 1, (int64_t[]){features}, dnnl_a) : NULL,
         .destination = draft_layout(draft, 2, (int64_t[]){n, features}, dnnl_ab),
     };
-    dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, &arrays, linear->kernel.fuses_relu, NULL);
-    arrays.weights = draft_layout_of(draft, forward, DNNL_ARG_WEIGHTS);
+    dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, arrays, linear->kernel.fuses_relu, NULL);
+    arrays->weights = draft_layout_of(draft, forward, DNNL_ARG_WEIGHTS);
+    return forward;
+}
+
+static void make(struct draft *draft, struct linear *linear, const struct shape *layout_shape) {
+    int64_t n = (int64_t)shape_rows(&linear->input_shape, linear->kernel.samples), d = linear->input_shape.dim[0];
+    int64_t features = linear->node->shape.dim[0], layout_rows = (int64_t)shape_rows(layout_shape, linear->kernel.samples);
+    bool bias = linear->node->attributes.bias;
+    const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_ab);
+    struct arrays arrays;
+    dnnl_primitive_desc_t forward = plan_forward(draft, linear, layout_rows, linear->tied ? plain : NULL, &arrays);
+    if (n != layout_rows) forward = plan_forward(draft, linear, n, arrays.weights, &arrays);
     dnnl_primitive_desc_t input = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
     dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &arrays, false, forward);
     const int64_t piece = (int64_t)PIECE * draft->device->device.threads;
@@ -98,7 +108,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     linear->tied = graph->parameters[node->parameter_first].tied;
     struct draft draft;
     draft_start(&draft, device, node);
-    make(&draft, linear);
+    make(&draft, linear, cpu_layout_shape(graph, node));
     enum ps_status status = draft_finish(&draft, error);
     if (status != PS_OK)
         destroy(&linear->kernel);

@@ -55,10 +55,15 @@ static struct arrays arrays_of(struct draft *draft, const struct lstm *lstm, int
     };
 }
 
-static void make_input(struct draft *draft, struct lstm *lstm, int64_t rows) {
-    struct arrays arrays = arrays_of(draft, lstm, rows, lstm->features, NULL, true);
+/* The layout of weight_ih is the choice of the product of `layout_rows` rows. */
+static void make_input(struct draft *draft, struct lstm *lstm, int64_t rows, int64_t layout_rows) {
+    struct arrays arrays = arrays_of(draft, lstm, layout_rows, lstm->features, NULL, true);
     dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, &arrays, false, NULL);
     arrays.weights = draft_layout_of(draft, forward, DNNL_ARG_WEIGHTS);
+    if (rows != layout_rows) {
+        arrays = arrays_of(draft, lstm, rows, lstm->features, arrays.weights, true);
+        forward = draft_linear(draft, PASS_FORWARD, &arrays, false, NULL);
+    }
     dnnl_primitive_desc_t back = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
     dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &arrays, false, forward);
     draft_primitive(draft, forward, "forward", (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS, 0},
@@ -121,7 +126,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     struct draft draft;
     draft_start(&draft, device, node);
     int64_t columns[] = {lstm->features, lstm->hidden}, gates = 4 * lstm->hidden;
-    make_input(&draft, lstm, samples * lstm->steps);
+    make_input(&draft, lstm, samples * lstm->steps, (int64_t)shape_rows(cpu_layout_shape(graph, node), samples));
     make_step(&draft, lstm, samples, samples * lstm->steps);
     for (int i = 0; i < 2; i++) {
         draft_keep(&draft, draft_layout(&draft, 2, (int64_t[]){gates, columns[i]}, dnnl_ab), &lstm->plain[i]);
