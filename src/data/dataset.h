@@ -34,6 +34,11 @@ struct dataset {
     struct dataset_shape shape;
 };
 
+/* Of a sample that is a source and a target: tokens of each, as the network reads them. */
+struct sequence_length {
+    int source, target;
+};
+
 struct dataset_class {
     const char *name, *summary;
     const char *example; /* of what follows "NAME:", for messages */
@@ -53,6 +58,8 @@ struct dataset_class {
     bool several_readers; /* reading is work: loaders use several threads */
     /* Only the label (or labels), where it is to be had without the image; NULL: read both. */
     enum ps_status (*label)(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error);
+    /* What comes before the padding, uncut; quickly. NULL: samples are no source and target. */
+    struct sequence_length (*length)(const struct dataset *dataset, int64_t index);
 };
 
 extern const struct dataset_class *const dataset_table[]; /* NULL-terminated */

@@ -21,7 +21,7 @@
 
 #include "base/cores.h"
 #include "base/memory.h"
-#include "base/random.h"
+#include "data/order.h"
 
 enum { THREADS_MAX = 16, THREADS_USUAL = 4, CLAIMS = 4 /* of each thread in a mini-batch */ };
 
@@ -39,8 +39,7 @@ struct loader {
     int64_t batches;     /* in an epoch */
     struct memory_block memory;
     struct slot *slots;
-    uint32_t *order; /* of the samples in epoch order_epoch; NULL: in order */
-    int64_t order_epoch;
+    struct sample_order order; /* of the epoch that is read; zeroed: samples come as they lie */
     float *scratch;   /* an image that nobody wants; then one thread reads */
     int32_t *ignored; /* a mini-batch's labels that nobody wants */
 
@@ -92,7 +91,7 @@ static enum ps_status read_samples(struct loader *loader, int64_t number, int fi
     const int64_t epoch = number / loader->batches, start = number % loader->batches * loader->options.batch;
     for (int i = first; i < end; i++) {
         if (!wanted(&loader->options, i)) continue;
-        const int64_t place = loader->order ? loader->order[start + i] : start + i;
+        const int64_t place = loader->order.at ? loader->order.at[start + i] : start + i;
         *failed_at = i;
         TRY(read_sample(loader, slot, i, epoch, loader->options.samples->first + place, error));
     }
@@ -104,11 +103,7 @@ static void prepare(struct loader *loader) {
     const struct samples *samples = loader->options.samples;
     struct slot *slot = slot_of(loader, loader->read);
     const int64_t epoch = loader->read / loader->batches, start = loader->read % loader->batches * loader->options.batch;
-    if (loader->order && epoch != loader->order_epoch) {
-        const struct random_key key = random_key(loader->options.seed, RANDOM_ORDER, (uint64_t)epoch, 0);
-        random_permutation(key, loader->order, (size_t)samples->count);
-        loader->order_epoch = epoch;
-    }
+    if (loader->order.at) sample_order_turn(&loader->order, epoch);
     const int64_t left = samples->count - start;
     slot->samples = left < loader->options.batch ? (int)left : loader->options.batch;
     const size_t padding = (size_t)(loader->options.batch - slot->samples), used = (size_t)slot->samples;
@@ -192,7 +187,9 @@ static void *reading_thread(void *argument) {
 
 /* --------------------------------------------------------------- the caller */
 
-int64_t loader_bytes(const struct loader *loader) { return loader ? (int64_t)loader->memory.size : 0; }
+int64_t loader_bytes(const struct loader *loader) {
+    return loader ? (int64_t)(loader->memory.size + loader->order.memory.size) : 0;
+}
 
 int64_t loader_batches(const struct loader *loader) { return loader->batches; }
 
@@ -242,7 +239,7 @@ enum ps_status loader_seek(struct loader *loader, int64_t number, struct ps_erro
 
 /* ------------------------------------------------------------- life and death */
 
-/* Takes one block for the mini-batches, the order and the scratch image. */
+/* Takes one block for the mini-batches and the scratch image. */
 static enum ps_status take_memory(struct loader *loader, struct ps_error *error) {
     static const char what[] = "reading mini-batches ahead";
     const struct loader_options *options = &loader->options;
@@ -253,7 +250,6 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
     const size_t image = loader->image_floats * sizeof(float), batch = (size_t)options->batch;
     const size_t sample_labels = loader->label_count * sizeof(int32_t), ignored = options->labels ? 0 : sample_labels * batch;
     size_t labels = 0;
-    const size_t order = options->shuffle ? (size_t)options->samples->count * sizeof(uint32_t) : 0;
     const size_t scratch = !options->images && !dataset->class->label ? image : 0;
     size_t images = 0, total;
     if ((options->images && __builtin_mul_overflow(image, batch, &images)) || images > SIZE_MAX / 4 ||
@@ -262,13 +258,11 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
         total > SIZE_MAX / 4) {
         return error_memory(error, what, SIZE_MAX);
     }
-    TRY(memory_block_take(&loader->memory, total + memory_align(order) + memory_align(scratch) + memory_align(ignored), what,
-                          error));
+    TRY(memory_block_take(&loader->memory, total + memory_align(scratch) + memory_align(ignored), what, error));
     for (int i = 0; i < options->ahead; i++) {
         if (images) loader->slots[i].images = memory_block_carve(&loader->memory, images);
         if (labels) loader->slots[i].labels = memory_block_carve(&loader->memory, labels);
     }
-    if (order) loader->order = memory_block_carve(&loader->memory, order);
     if (scratch) loader->scratch = memory_block_carve(&loader->memory, scratch);
     if (ignored) loader->ignored = memory_block_carve(&loader->memory, ignored);
     return PS_OK;
@@ -308,7 +302,6 @@ enum ps_status loader_create(const struct loader_options *options, struct loader
     if (!loader) return error_memory(error, "a loader", sizeof *loader);
     loader->options = *options;
     if (loader->options.stride < 1) loader->options.stride = 1;
-    loader->order_epoch = -1;
     loader->batches = options->shuffle ? count / options->batch : (count + options->batch - 1) / options->batch;
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->room, NULL);
@@ -317,6 +310,8 @@ enum ps_status loader_create(const struct loader_options *options, struct loader
     enum ps_status status = PS_OK;
     loader->slots = calloc((size_t)options->ahead, sizeof *loader->slots);
     if (!loader->slots) status = error_memory(error, "a loader", (size_t)options->ahead * sizeof *loader->slots);
+    if (status == PS_OK && options->shuffle)
+        status = sample_order_create(count, options->batch, options->seed, options->lengths, &loader->order, error);
     if (status == PS_OK) status = take_memory(loader, error);
     if (status == PS_OK) status = start_threads(loader, error);
     if (status != PS_OK) {
@@ -338,6 +333,7 @@ void loader_destroy(struct loader *loader) {
     pthread_cond_destroy(&loader->room);
     pthread_mutex_destroy(&loader->lock);
     memory_block_release(&loader->memory);
+    sample_order_free(&loader->order);
     free(loader->slots);
     free(loader);
 }

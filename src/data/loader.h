@@ -1,12 +1,12 @@
 /*
- * A loader reads mini-batches ahead on threads of its own and hands them out in order. The order of samples is a permutation
- * keyed by (seed, epoch) in training, 0, 1, 2, ... in evaluation. A worker that needs only images or only labels has a loader
+ * A loader reads mini-batches ahead on threads of its own and hands them out in order. The order of samples is that of
+ * data/order.h in training, 0, 1, 2, ... in evaluation. A worker that needs only images or only labels has a loader
  * of its own for those: workers never share one, and two loaders with the same options agree on the order.
  */
 #ifndef PENSTOCK_DATA_LOADER_H
 #define PENSTOCK_DATA_LOADER_H
 
-#include "data/dataset.h"
+#include "data/lengths.h"
 
 struct loader;
 
@@ -16,6 +16,7 @@ struct loader_options {
     bool images, labels;           /* what is wanted */
     bool shuffle;                  /* training: permuted, a last short mini-batch left out; else in order, kept and padded */
     uint64_t seed;
+    const struct lengths *lengths; /* of training: mini-batches by length; they are read whole all the same. NULL: not */
     /* For one of several workers that share the data: */
     int stride; /* only every stride-th mini-batch is asked for (0: every one) */
     /* Of every `replicas` chunks of `chunk` samples in a mini-batch only the images of chunk number `replica` are wanted: the

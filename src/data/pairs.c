@@ -5,7 +5,7 @@
  *
  * A sample is S tokens of the source, its end </s> included, and T of the target as the decoder reads it, beginning with <s>;
  * its labels are the T tokens that should come next, ending with </s>. What is longer is cut off, what is shorter padded: S and
- * T are the network's, one for all samples, since a plan's blocks have one size.
+ * T are the network's, one for all samples.
  */
 #include "data/pairs.h"
 
@@ -132,6 +132,17 @@ static enum ps_status read_pair(const struct dataset *dataset, int64_t index, fl
     return read_labels(dataset, index, labels, error);
 }
 
+/* With the source's end and the target's start, or its labels' end. */
+static struct sequence_length length_of(const struct dataset *dataset, int64_t index) {
+    const struct pairs *pairs = (const struct pairs *)dataset;
+    int64_t count[2];
+    for (int side = 0; side < 2; side++) {
+        corpus_tokens(&pairs->corpus[side], index, &count[side]);
+        if (count[side] >= INT32_MAX) count[side] = INT32_MAX - 1;
+    }
+    return (struct sequence_length){(int)count[0] + 1, (int)count[1] + 1};
+}
+
 const struct dataset_class dataset_pairs = {
     .name = "pairs",
     .summary = "PREFIX:SRC:TGT, files PREFIX.SRC and PREFIX.TGT whose lines are translations of each other",
@@ -140,6 +151,7 @@ const struct dataset_class dataset_pairs = {
     .close = close_pairs,
     .read = read_pair,
     .label = read_labels,
+    .length = length_of,
 };
 
 bool dataset_has_pairs(const struct dataset *dataset) { return dataset->class == &dataset_pairs; }
