@@ -202,7 +202,8 @@ static enum ps_status read_graph(const struct json_place *place, const struct ps
 
 static enum ps_status read_head(const struct json_place *root, struct json_place *costs, struct json_place *graph,
                                 size_t *tables, struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "model", "device", "threads", "busy", "costs", "graph"};
+    static const char *const fields[] = {"format", "version", "model", "device", "threads",
+                                         "busy",   "lengths", "costs", "graph"};
     TRY(json_object_fields(root, fields, sizeof fields / sizeof fields[0], error));
     TRY(json_field(root, "costs", true, costs, error));
     TRY(json_field(root, "graph", false, graph, error));
@@ -229,6 +230,7 @@ static enum ps_status read_document(const struct json_place *root, struct ps_pro
     TRY_OUT(read_name(root, "device", true, made->device, sizeof made->device, error));
     TRY_OUT(json_get_int(root, "threads", false, 1, 4096, &made->threads, error));
     TRY_OUT(json_get_int(root, "busy", false, 1, 1024, &made->busy, error));
+    TRY_OUT(read_name(root, "lengths", false, made->lengths, sizeof made->lengths, error));
     for (size_t t = 0; t < tables; t++) {
         TRY_OUT(json_item(&costs, t, &item, error));
         TRY_OUT(read_table(&item, &made->tables[t], error));
@@ -318,6 +320,7 @@ static json_t *profile_document(const struct ps_profile *profile) {
         json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "format", "penstock-profile", "version", 1, "model", profile->model,
                   "device", profile->device, "threads", profile->threads, "costs", json_whole(costs, profile->table_count));
     if (root && profile->busy > 1) json_object_set_new(root, "busy", json_integer(profile->busy));
+    if (root && profile->lengths[0]) json_object_set_new(root, "lengths", json_string(profile->lengths));
     if (!root || !profile->graph || json_object_set_new(root, "graph", graph_json(profile->graph)) == 0) return root;
     json_decref(root);
     return NULL;

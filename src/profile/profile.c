@@ -2,6 +2,7 @@
  * The profile itself: making one, checking what every source must keep, and finding the table of a micro-batch size.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,9 +49,6 @@ const struct cost_table *cost_table_on(const struct cost_table *table, const cha
 
 /* The profiles' tables go together: the same layers in all, at the same sizes. */
 static enum ps_status check_alike(const struct ps_profile *one, const struct ps_profile *other, struct ps_error *error) {
-    for (const struct ps_profile *before = one; before; before = before->other_device)
-        if (strcmp(before->device, other->device) == 0)
-            return error_set(error, PS_BAD_INPUT, "device: '%s' has a profile already", other->device);
     if (one->table_count != other->table_count || one->tables[0].layer_count != other->tables[0].layer_count)
         return error_set(error, PS_BAD_INPUT, "costs: %d sizes of %d layers, but the profile on %s has %d of %d",
                          other->table_count, other->tables[0].layer_count, one->device, one->table_count,
@@ -66,8 +64,15 @@ static enum ps_status check_alike(const struct ps_profile *one, const struct ps_
     return PS_OK;
 }
 
+static enum ps_status check_new(const struct ps_profile *profile, const struct ps_profile *other, struct ps_error *error) {
+    for (const struct ps_profile *before = profile; before; before = before->other_device)
+        if (strcmp(before->device, other->device) == 0)
+            return error_set(error, PS_BAD_INPUT, "device: '%s' has a profile already", other->device);
+    return check_alike(profile, other, error);
+}
+
 enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile *other, struct ps_error *error) {
-    enum ps_status status = check_alike(profile, other, error);
+    enum ps_status status = check_new(profile, other, error);
     if (status != PS_OK) {
         ps_profile_destroy(other);
         return status;
@@ -76,6 +81,50 @@ enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile 
     while (end->other_device) end = end->other_device;
     end->other_device = other;
     for (int t = 0; t < end->table_count; t++) end->tables[t].other_device = &other->tables[t];
+    return PS_OK;
+}
+
+/* ------------------------------------------------------------------------- means */
+
+/* All of a layer's times, to go through. */
+enum { LAYER_TIMES = sizeof(struct layer_times) / sizeof(double), LAYER_NUMBERS = 3 * LAYER_TIMES + 3 };
+
+static void list_times(struct layer_cost *layer, double *times[LAYER_NUMBERS]) {
+    struct layer_times *const groups[] = {&layer->time, &layer->spread, &layer->spill};
+    for (int g = 0; g < 3; g++)
+        for (int t = 0; t < LAYER_TIMES; t++) times[g * LAYER_TIMES + t] = (double *)groups[g] + t;
+    times[3 * LAYER_TIMES] = &layer->hand_over_s;
+    times[3 * LAYER_TIMES + 1] = &layer->take_over_s;
+    times[3 * LAYER_TIMES + 2] = &layer->sum_s;
+}
+
+static void add_share(struct layer_cost *mean, struct layer_cost *other, double share, double own_share) {
+    double *to[LAYER_NUMBERS], *from[LAYER_NUMBERS];
+    list_times(mean, to);
+    list_times(other, from);
+    for (int i = 0; i < LAYER_NUMBERS; i++) *to[i] = own_share * *to[i] + share * *from[i];
+}
+
+static void mix_one(struct ps_profile *profile, struct ps_profile *other, double share, double own_share) {
+    for (int t = 0; t < profile->table_count; t++)
+        for (int l = 0; l < profile->tables[t].layer_count; l++)
+            add_share(&profile->tables[t].layers[l], &other->tables[t].layers[l], share, own_share);
+}
+
+enum ps_status profile_mix(struct ps_profile *profile, struct ps_profile *const *others, const double *shares, int count,
+                           const char *lengths, struct ps_error *error) {
+    double left = 1;
+    for (int o = 0; o < count; o++) {
+        struct ps_profile *mean = profile, *other = others[o];
+        for (; mean && other; mean = mean->other_device, other = other->other_device) TRY(check_alike(mean, other, error));
+        left -= shares[o];
+    }
+    for (int o = 0; o < count; o++) {
+        struct ps_profile *mean = profile, *other = others[o];
+        for (; mean && other; mean = mean->other_device, other = other->other_device)
+            mix_one(mean, other, shares[o], o == 0 ? left : 1);
+    }
+    for (; profile; profile = profile->other_device) snprintf(profile->lengths, sizeof profile->lengths, "%s", lengths);
     return PS_OK;
 }
 

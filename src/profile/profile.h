@@ -59,6 +59,7 @@ struct cost_table {
 
 struct ps_profile {
     char model[128], device[64];
+    char lengths[128]; /* whose means the times are beside the whole one (profile_mix), as "8,12"; "": none */
     int threads;
     int busy;                  /* workers that computed side by side where it was measured; 0: not known */
     struct cost_table *tables; /* by ascending micro_batch, all with the same layers */
@@ -96,6 +97,12 @@ const struct cost_table *cost_table_on(const struct cost_table *table, const cha
 /* Takes in the profile of a further type of device (owned from here on, also where it fails): of the same layers at the same
  * micro-batch sizes, which PS_BAD_INPUT names otherwise. */
 enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile *other, struct ps_error *error);
+
+/* Makes times means: of `others` (as many, of the same layers at the same micro-batch sizes on the same types of devices; else
+ * PS_BAD_INPUT) each counts by its share, and what stands here by what is left of 1. Memory stays what it is. `lengths` says
+ * what the others are of. */
+enum ps_status profile_mix(struct ps_profile *profile, struct ps_profile *const *others, const double *shares, int count,
+                           const char *lengths, struct ps_error *error);
 
 /* Do the first and the last layer share a parameter (graph_tie)? */
 bool cost_table_tied(const struct cost_table *table);
