@@ -331,6 +331,8 @@ struct ps_train_options {
     int epochs, steps;
     int evaluate_every; /* steps, counted from the beginning of each epoch; 0: once an epoch */
     int valid_bleu;     /* of pairs: sentences of `valid` to translate at each evaluation, for BLEU; 0: none */
+    const char *lengths; /* of pairs: shorter lengths than the network's seq, ascending, as "8,12"; a mini-batch of training
+                            takes samples of one length and is computed at it. NULL: all have the network's */
     /* optimizer; NaN: its default */
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
     const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */

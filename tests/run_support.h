@@ -20,7 +20,7 @@
 
 /* A run to be made; zeros are replaced by the defaults of `run_case_complete`. */
 struct run_case {
-    const char *model, *schedule, *weights, *optimizer, *device, *transport, *data, *valid, *lr_schedule;
+    const char *model, *schedule, *weights, *optimizer, *device, *transport, *data, *valid, *lr_schedule, *lengths;
     int replicas[6]; /* per stage of a pipeline with replicas, each with workers of its own; all 0: `workers` say it */
     const struct split_case *split; /* who runs which layer's forward and backward; NULL: `workers` and `replicas` say it */
     int workers, micro_batch, micro_batches, steps, evaluate_every, valid_bleu;
@@ -111,6 +111,7 @@ static inline struct ps_train_options run_case_options(const struct run_case *wa
     options.steps = wanted->steps;
     options.evaluate_every = wanted->evaluate_every;
     options.valid_bleu = wanted->valid_bleu;
+    options.lengths = wanted->lengths;
     options.lr = wanted->lr;
     options.lr_schedule = wanted->lr_schedule;
     if (wanted->weight_decay > 0) options.weight_decay = wanted->weight_decay;

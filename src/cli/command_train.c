@@ -85,6 +85,12 @@ static const struct argument data_rows[] = {
      .read = argument_read_integer,
      .low = 1,
      .high = 1000000000},
+    {.name = "lengths",
+     .value = "N[,N...]",
+     .help = "lengths below the network's seq, ascending: pairs are sorted into mini-batches by length, which are computed at "
+             "the shortest that holds them",
+     .offset = OF(options.lengths),
+     .read = argument_read_text},
 };
 static const struct argument_group data_group = ARGUMENT_GROUP("Data and duration", data_rows);
 /* Around --batch, which planning without training has too. */
@@ -219,7 +225,7 @@ static const struct argument lasting_rows[] = {
      .help = "go on from the newest whole checkpoint of a run; plan, workers, device and transport may be others",
      .offset = OF(options.resume),
      .read = argument_read_text,
-     .excludes = "model batch epochs steps evaluate-every valid-bleu checkpoint-every optimizer lr momentum dampening "
+     .excludes = "model batch epochs steps evaluate-every valid-bleu lengths checkpoint-every optimizer lr momentum dampening "
                  "weight-decay betas eps lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"},
     {.name = "restarts",
      .value = "N",

@@ -88,6 +88,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     set_integer(config, "steps", steps);
     set_integer(config, "evaluate_every", options->evaluate_every);
     set_integer(config, "valid_bleu", options->valid_bleu);
+    set_text(config, "lengths", options->lengths);
     set_integer(config, "checkpoint_every", options->checkpoint_every);
     set_integer(config, "keep_checkpoints", options->keep_checkpoints);
     set_rule(config, rule, options);
@@ -195,6 +196,7 @@ static enum ps_status read_options(const struct json_place *root, struct ps_trai
     TRY(json_get_int(root, "steps", true, 1, INT32_MAX, &options->steps, error));
     TRY(json_get_int(root, "evaluate_every", true, 0, INT32_MAX, &options->evaluate_every, error));
     TRY(json_get_int(root, "valid_bleu", false, 0, INT32_MAX, &options->valid_bleu, error));
+    TRY(json_get_string(root, "lengths", false, &options->lengths, error));
     TRY(json_get_int(root, "checkpoint_every", true, 0, INT32_MAX, &options->checkpoint_every, error));
     TRY(json_get_int(root, "keep_checkpoints", true, 0, INT32_MAX, &options->keep_checkpoints, error));
     TRY(json_get_string(root, "device", true, &options->device, error));

@@ -65,6 +65,7 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     crew->first_here = several ? processes->rank : 0;
     crew->end_here = several ? processes->rank + 1 : worker->plan->workers;
     crew->seed = options->seed;
+    crew->lengths = options->lengths;
     crew->real = worker->device->real;
     crew->samples = worker->samples;
     crew->labels = (int)graph_labels(worker->graph);
@@ -74,6 +75,8 @@ enum ps_status crew_create(const struct crew_options *options, struct crew **out
     enum ps_status status = make_arrays(crew, worker->plan, error);
     if (status == PS_OK) status = make_records(crew, worker->programs, error);
     if (status == PS_OK) status = watchdog_create(worker->plan->workers, options->patience_s, &crew->watchdog, error);
+    if (status == PS_OK && crew->lengths)
+        status = sample_order_create(crew->lengths->samples, options->batch, crew->seed, crew->lengths, &crew->order, error);
     if (status == PS_OK) status = make_workers(crew, worker, error);
     if (status != PS_OK) {
         crew_destroy(crew);
@@ -169,6 +172,7 @@ void crew_destroy(struct crew *crew) {
     pthread_mutex_destroy(&crew->lock);
     for (int r = 0; r < crew->record_count; r++) free(crew->records[r].steps);
     free(crew->records);
+    sample_order_free(&crew->order);
     watchdog_free(&crew->watchdog);
     memory_block_release(&crew->travelling);
     free(crew->places);

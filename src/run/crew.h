@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "data/order.h"
 #include "program/interpreter.h"
 #include "run/transport.h"
 #include "run/turns.h"
@@ -49,6 +50,8 @@ struct crew {
     bool looks_on; /* there is a core for each worker: who waits looks on for a while before he sleeps */
     int samples;   /* of a micro-batch, as the graph counts them */
     int labels;    /* of a sample */
+    const struct lengths *lengths; /* NULL: all micro-batches have the same */
+    struct sample_order order;     /* with lengths: of the epoch that the segment is of */
 
     struct worker *workers;
     int worker_count;
@@ -100,7 +103,9 @@ struct crew_options {
     struct processes *processes; /* borrowed */
     const struct update_rule *rule;
     uint64_t seed;
-    int step_capacity; /* mini-batches in the longest segment */
+    const struct lengths *lengths; /* of the samples of training, borrowed; NULL: all have the same */
+    int batch;                     /* samples in a mini-batch */
+    int step_capacity;             /* mini-batches in the longest segment */
     double patience_s; /* without progress, after which a worker counts as stalled (run/watchdog.h); 0: none ever does */
 };
 
@@ -132,6 +137,8 @@ static inline bool crew_has(const struct crew *crew, int number) {
 
 /* For the environment (crew_data.c). The number of a micro-batch's mini-batch, counted over the whole run. */
 int64_t crew_batch_number(const struct crew *crew, int micro_batch);
+/* The number of its length: its mini-batch's; of an evaluation the last, which is the whole one. */
+int crew_length(const struct crew *crew, int micro_batch);
 /* Fills the first stage's input with the micro-batch's images, or tokens. Waits for the loader. */
 enum ps_status crew_load_images(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
                                 const struct instruction *instruction, struct ps_error *error);

@@ -29,6 +29,12 @@ int64_t crew_batch_number(const struct crew *crew, int micro_batch) {
     return crew->segment.first_step + programs_batch(crew->segment.programs, micro_batch);
 }
 
+int crew_length(const struct crew *crew, int micro_batch) {
+    if (!crew->lengths) return 0;
+    if (!crew->segment.training) return crew->lengths->count - 1;
+    return crew->order.length_of[crew_batch_number(crew, micro_batch) % sample_order_batches(&crew->order)];
+}
+
 enum ps_status crew_load_images(struct crew *crew, struct worker *worker, const struct worker_stage *stage,
                                 const struct instruction *instruction, struct ps_error *error) {
     struct worker_data *data = &worker->images[data_kind(crew)];
@@ -36,7 +42,11 @@ enum ps_status crew_load_images(struct crew *crew, struct worker *worker, const 
     int place = instruction->micro_batch % crew->segment.programs->micro_batches;
     size_t floats = data->image_floats * (size_t)crew->samples;
     float *input = stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]];
-    memcpy(input, data->batch.images + (size_t)place * floats, floats * sizeof(float));
+    const float *images = data->batch.images + (size_t)place * floats;
+    if (crew->lengths)
+        lengths_pack_tokens(crew->lengths, crew_length(crew, instruction->micro_batch), crew->samples, images, input);
+    else
+        memcpy(input, images, floats * sizeof(float));
     int64_t first = (int64_t)instruction->micro_batch * crew->samples;
     if (crew->segment.writing) writing_put(crew->segment.writing, first, crew->samples, data->image_floats, input);
     release_batch(crew, data, stage, instruction->micro_batch);
@@ -50,7 +60,12 @@ enum ps_status crew_load_labels(struct crew *crew, struct worker *worker, const 
     int place = instruction->micro_batch % crew->segment.programs->micro_batches;
     size_t labels = (size_t)crew->samples * (size_t)crew->labels;
     int slot = instruction->block[BLOCK_INPUT];
-    memcpy(stage->labels[slot], data->batch.labels + (size_t)place * labels, labels * sizeof(int32_t));
+    const int32_t *from = data->batch.labels + (size_t)place * labels;
+    if (crew->lengths)
+        lengths_pack_labels(crew->lengths, crew_length(crew, instruction->micro_batch), crew->samples, from,
+                            stage->labels[slot]);
+    else
+        memcpy(stage->labels[slot], from, labels * sizeof(int32_t));
     stage->label_scale[slot] = data->batch.counted > 0 ? 1.0f / (float)data->batch.counted : 0;
     *counted = data->batch.samples < crew->samples ? data->batch.samples : crew->samples;
     release_batch(crew, data, stage, instruction->micro_batch);

@@ -277,6 +277,9 @@ enum ps_status crew_run(struct crew *crew, const struct segment *segment,
         crew->recorded_batches = segment->programs->batches;
         crew->recorded_micro_batches = segment->programs->micro_batches;
     }
+    /* A segment ends with its epoch. */
+    if (segment->training && crew->lengths)
+        sample_order_turn(&crew->order, segment->first_step / sample_order_batches(&crew->order));
     int kind = segment->training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID;
     crew->segment_number++;
     clear_records(crew);

@@ -33,6 +33,11 @@ static struct stage_blocks blocks_of(const struct worker *worker, const struct w
     };
 }
 
+static struct stage *stage_of(const struct crew *crew, const struct worker_stage *stage,
+                              const struct instruction *instruction) {
+    return worker_stage_at(stage, crew_length(crew, instruction->micro_batch));
+}
+
 /* Messages of other processes, moved along while this one computes. */
 static void move_transfers(void *context) {
     const struct crew *crew = context;
@@ -169,7 +174,7 @@ static enum ps_status forward(void *context, int number, const struct instructio
     step.update_statistics = crew->segment.training;
     step.samples = counted;
     struct stage_result result = {0};
-    TRY(stage_forward(stage->stage, &blocks, &step, &result, error));
+    TRY(stage_forward(stage_of(crew, stage, instruction), &blocks, &step, &result, error));
     finish(crew, worker);
     if (!crew->real || !last) return PS_OK;
     if (!crew->segment.writing) return record_loss(crew, stage, instruction, &result, error);
@@ -187,7 +192,7 @@ static enum ps_status recompute(void *context, int number, const struct instruct
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     struct stage_result ignored = {0}; /* the loss was counted in the forward */
-    TRY(stage_forward(stage->stage, &blocks, &step, &ignored, error));
+    TRY(stage_forward(stage_of(crew, stage, instruction), &blocks, &step, &ignored, error));
     finish(crew, worker);
     return PS_OK;
 }
@@ -201,7 +206,7 @@ static enum ps_status run_backward(struct crew *crew, int number, const struct i
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(crew, stage, instruction);
     step.accumulate = stage->accumulating;
-    TRY(stage_backward(stage->stage, &blocks, &step, half, error));
+    TRY(stage_backward(stage_of(crew, stage, instruction), &blocks, &step, half, error));
     finish(crew, worker);
     if (instruction_adds_gradients(instruction)) stage->accumulating = true;
     return PS_OK;

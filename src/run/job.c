@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "run/job_costs.h"
 #include "run/job_plan.h"
 
 enum { BATCH_MAX = 1 << 24 };
@@ -151,6 +152,8 @@ enum ps_status job_begin(const struct ps_train_options *options, struct job *job
     if (!job->device->real && !options->profile_path)
         return error_set(error, PS_USAGE, "--device: %s takes as long as a profile says; give one (--profile)",
                          job->device->name);
+    if (!job->device->real && options->lengths)
+        return error_set(error, PS_USAGE, "--lengths: device %s reads no data", job->device->name);
     if (job->device->real && !options->data) return error_set(error, PS_USAGE, "--data: what to train on must be said");
     return PS_OK;
 }
@@ -161,8 +164,24 @@ static enum ps_status smooth_labels(struct job *job, struct ps_error *error) {
     if (!job->model || isnan(smoothing)) return PS_OK;
     if (!(smoothing >= 0 && smoothing < 1))
         return error_set(error, PS_USAGE, "--label-smoothing: %g is not from 0 and below 1", smoothing);
-    struct graph *graph = job->model->graph;
-    graph->nodes[graph->node_count - 1].attributes.smoothing = (float)smoothing;
+    for (int l = 0; l < job->lengths.count || l == 0; l++) {
+        struct graph *graph = job_model(job, l)->graph;
+        graph->nodes[graph->node_count - 1].attributes.smoothing = (float)smoothing;
+    }
+    return PS_OK;
+}
+
+/* The network for each shorter length. */
+static enum ps_status open_shorter(struct job *job, struct ps_error *error) {
+    const char *text = job->options->lengths;
+    const int source = model_source(job->model);
+    if (!text) return PS_OK;
+    if (source == 0)
+        return error_set(error, PS_USAGE, "--lengths: %s translates nothing: its samples have no source and target",
+                         job->model->name);
+    TRY(lengths_parse(text, (struct sequence_length){source, job->model->labels}, &job->lengths, error));
+    for (int l = 0; l < job->lengths.count - 1; l++)
+        TRY(model_create_shorter(job->model, job->lengths.at[l].source, &job->shorter[l], error));
     return PS_OK;
 }
 
@@ -171,6 +190,7 @@ static enum ps_status open_model(struct job *job, struct ps_error *error) {
     if (!job->device->real) return PS_OK;
     const char *model = given ? given : job->plan ? job->plan->model : job->profile->model;
     TRY(ps_model_create(model, &job->model, error));
+    TRY(open_shorter(job, error));
     return smooth_labels(job, error);
 }
 
@@ -217,6 +237,7 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
 }
 
 enum ps_status job_plan(struct job *job, struct ps_error *error) {
+    if (job->profile) TRY(job_costs_fit(job, job_wished_batch(job), error));
     if (!job->plan) TRY(job_make_plan(job, error));
     TRY(check_emulation(job, error));
     TRY(take_network(job, error));
@@ -238,7 +259,9 @@ struct dataset_shape job_data_shape(const struct ps_model *model) {
 void job_free(struct job *job) {
     free(job->sizes);
     if (job->clock_graph) graph_destroy(job->clock_graph);
+    for (int l = 0; l < LENGTHS_MAX; l++) ps_model_destroy(job->shorter[l]);
     ps_model_destroy(job->model);
+    lengths_free(&job->lengths);
     ps_cluster_destroy(job->cluster);
     ps_profile_destroy(job->profile);
     ps_plan_destroy(job->plan);

@@ -6,7 +6,7 @@
 #define PENSTOCK_RUN_JOB_H
 
 #include "compute/device.h"
-#include "data/dataset.h"
+#include "data/lengths.h"
 #include "graph/model.h"
 #include "plan/plan.h"
 #include "run/transport.h"
@@ -22,7 +22,9 @@ struct job {
     const struct cost_table *costs; /* of the profile, at the plan's micro-batch size */
     struct ps_cluster *cluster;     /* what the plan is for: limits of memory */
     struct ps_model *model;         /* NULL on a device that computes no numbers */
-    struct graph *clock_graph;      /* made from the costs for such a device */
+    struct lengths lengths;         /* of its sequences, where there are shorter ones; count 0: there are not */
+    struct ps_model *shorter[LENGTHS_MAX]; /* the network for each, without the last, which is `model` */
+    struct graph *clock_graph;             /* made from the costs for such a device */
     const struct graph *graph;      /* the one of the two that is trained */
     int samples;                    /* of a micro-batch, as `graph` counts them (a clock graph's sample is a micro-batch) */
     int batch;                      /* samples of a mini-batch */
@@ -37,6 +39,12 @@ enum ps_status job_open(struct job *job, struct ps_error *error);
 enum ps_status job_plan(struct job *job, struct ps_error *error);
 /* Instead of the last two, in a process to which another has sent plan, profile and cluster. */
 enum ps_status job_complete(struct job *job, struct ps_error *error);
+/* Do several processes run it, each as a worker? */
+static inline bool job_is_several(const struct job *job) { return job->processes && job->processes->count > 1; }
+/* The network for the length of that number. */
+static inline struct ps_model *job_model(const struct job *job, int length) {
+    return length < job->lengths.count - 1 ? job->shorter[length] : job->model;
+}
 /* A zeroed job is fine. */
 void job_free(struct job *job);
 

@@ -4,8 +4,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "run/joint_profile.h"
-#include "run/predict.h"
+#include "run/job_costs.h"
 #include "search/search.h"
 
 enum { BATCH_DEFAULT = 64 };
@@ -47,9 +46,6 @@ enum ps_status job_cut_batch(int batch, int usual, int least, int *micro_batches
 
 /* ------------------------------------------------------------- cluster and plan */
 
-/* Do several processes run it, each as a worker? */
-static bool several(const struct job *job) { return job->processes && job->processes->count > 1; }
-
 static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     if (job->cluster) { /* as it was measured */
@@ -59,7 +55,7 @@ static enum ps_status open_cluster(struct job *job, int workers, struct ps_error
         TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
     } else {
         struct ps_cluster_options uniform = options->cluster;
-        if (uniform.workers == 0) uniform.workers = workers > 0 || !several(job) ? workers : job->processes->count;
+        if (uniform.workers == 0) uniform.workers = workers > 0 || !job_is_several(job) ? workers : job->processes->count;
         if (uniform.workers == 0) return error_set(error, PS_USAGE, "--workers: how many workers there are must be said");
         TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
     }
@@ -84,34 +80,9 @@ enum ps_status job_read_plan(struct job *job, struct ps_error *error) {
     return open_cluster(job, plan->workers, error);
 }
 
-/* Workers that will compute side by side on this machine. */
-static int busy_workers(const struct job *job) {
-    int most = predict_at_once(job), workers = several(job) ? 1 : job->cluster->workers;
-    return most > 0 && most < workers ? most : workers;
-}
-
-/* On one device of each type; the cluster then says of which type each is. */
-static enum ps_status measure_together(struct job *job, const struct ps_profile_options *options, struct ps_error *error) {
-    struct ps_cluster *typed;
-    TRY(joint_profile_measure(job->processes, job->model, options, job->cluster, job->options->emulate, &job->profile, &typed,
-                              error));
-    if (!typed) return PS_OK;
-    ps_cluster_destroy(job->cluster);
-    job->cluster = typed;
-    return PS_OK;
-}
-
-/* Measures the model at the sizes of micro-batch that the run may have. */
-static enum ps_status measure(struct job *job, const int *sizes, int count, struct ps_error *error) {
-    struct ps_profile_options options = {.device = job->device->name,
-                                         .threads = job->threads,
-                                         .busy = busy_workers(job),
-                                         .micro_batches = sizes,
-                                         .micro_batch_count = count};
-    if (several(job) && job->cluster->workers == job->processes->count) return measure_together(job, &options, error);
-    log_info("profiling %s: micro-batch of %d%s on %s", job->options->model, sizes[0], count > 1 ? " and more" : "",
-             job->device->name);
-    return ps_profile_measure(job->model, &options, &job->profile, error);
+int64_t job_wished_batch(const struct job *job) {
+    if (job->plan) return job_plan_batch(job->plan);
+    return job->options->batch > 0 ? job->options->batch : BATCH_DEFAULT;
 }
 
 /* Who says `auto` and nothing of micro-batches leaves their size to the search: half and twice the usual number are tried. */
@@ -139,15 +110,15 @@ enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
     struct ps_plan_options wishes = search_tied(&options->plan, job_tied(job), job->cluster->workers);
     struct search_choice choice;
     TRY(search_choose(&wishes, job->cluster->workers, &choice, error));
-    int batch = options->batch > 0 ? options->batch : BATCH_DEFAULT, sizes[3];
+    int batch = (int)job_wished_batch(job), sizes[3];
     int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
     int open = open_sizes(&wishes, batch, choice.micro_batches, least, sizes);
-    if (open > 0 && !job->profile) TRY(measure(job, sizes, open, error));
+    if (open > 0 && !job->profile) TRY(job_costs_measure(job, batch, sizes, open, error));
     if (open > 0 && any_divides(job->profile, batch)) {
         wishes.batch = batch;
     } else {
         TRY(job_cut_batch(batch, choice.micro_batches, least, &wishes.micro_batches, &wishes.micro_batch, error));
-        if (!job->profile) TRY(measure(job, &wishes.micro_batch, 1, error));
+        if (!job->profile) TRY(job_costs_measure(job, batch, &wishes.micro_batch, 1, error));
         /* Costs that do not say for how many samples they are hold for any micro-batch. */
         if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
     }

@@ -14,6 +14,8 @@ enum ps_status job_make_plan(struct job *job, struct ps_error *error);
 
 /* Samples of the plan's mini-batch; where nobody says how large a micro-batch is, it counts as one. */
 int64_t job_plan_batch(const struct ps_plan *plan);
+/* The same of the plan that the job has, or is to have. */
+int64_t job_wished_batch(const struct job *job);
 /* Do the network's first and last layer share a parameter? The job has a model or a profile. */
 bool job_tied(const struct job *job);
 

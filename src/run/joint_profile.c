@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "graph/model.h"
 
 enum { MICRO_BATCHES_MAX = 64 };
 
@@ -70,8 +71,9 @@ static char *write_request(const struct processes *processes, const struct ps_mo
         json_array_append_new(tasks, json_pack("{s:i, s:s, s:I}", "rank", rank, "type", task.type, "memory_bytes",
                                                (json_int_t)task.memory_bytes));
     }
-    return json_text(json_pack("{s:s, s:s, s:i, s:o, s:o}", "measure", ps_model_info(model).name, "device", options->device,
-                               "threads", options->threads, "micro_batches", sizes, "tasks", tasks));
+    return json_text(json_pack("{s:s, s:i, s:s, s:i, s:o, s:o}", "measure", ps_model_info(model).name, "shorter",
+                               model->graph->longest ? model_source(model) : 0, "device", options->device, "threads",
+                               options->threads, "micro_batches", sizes, "tasks", tasks));
 }
 
 bool joint_profile_requested(const struct json_place *sent) { return json_object_get(sent->value, "measure") != NULL; }
@@ -112,30 +114,41 @@ static enum ps_status read_sizes(const struct json_place *request, int sizes[MIC
     return PS_OK;
 }
 
+/* The network, or that for shorter sequences, and measures it. */
+static enum ps_status measure_named(const struct processes *processes, const char *name, int shorter,
+                                    const struct ps_profile_options *options, const struct task *task,
+                                    struct ps_profile **profile, struct ps_error *error) {
+    struct ps_model *whole, *model = NULL;
+    TRY(ps_model_create(name, &whole, error));
+    enum ps_status status = shorter > 0 ? model_create_shorter(whole, shorter, &model, error) : PS_OK;
+    if (status == PS_OK) status = measure(processes, model ? model : whole, options, task, profile, error);
+    ps_model_destroy(model);
+    ps_model_destroy(whole);
+    return status;
+}
+
 enum ps_status joint_profile_answer(struct processes *processes, const struct json_place *request, struct ps_error *error) {
     int sizes[MICRO_BATCHES_MAX];
     struct ps_profile_options options = {.busy = 1, .micro_batches = sizes};
     struct task task;
-    struct ps_model *model;
     struct ps_profile *profile;
     const char *name;
+    int shorter;
     bool found;
     TRY(read_task(request, processes->rank, &task, &found, error));
     if (!found) return PS_OK;
     TRY(json_get_string(request, "measure", true, &name, error));
+    TRY(json_get_int(request, "shorter", true, 0, INT32_MAX, &shorter, error));
     TRY(json_get_string(request, "device", true, &options.device, error));
     TRY(json_get_int(request, "threads", true, 0, INT32_MAX, &options.threads, error));
     TRY(read_sizes(request, sizes, &options.micro_batch_count, error));
-    TRY(ps_model_create(name, &model, error));
-    enum ps_status status = measure(processes, model, &options, &task, &profile, error);
-    ps_model_destroy(model);
-    TRY(status);
+    TRY(measure_named(processes, name, shorter, &options, &task, &profile, error));
     char *text = ps_profile_json(profile);
     ps_profile_destroy(profile);
     if (!text) return error_memory(error, "costs for rank 0", 1 << 20);
     void *given = text;
     size_t size = strlen(text);
-    status = processes_hand_in(processes, 0, &given, &size, error);
+    enum ps_status status = processes_hand_in(processes, 0, &given, &size, error);
     free(text);
     return status;
 }

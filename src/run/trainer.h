@@ -72,6 +72,11 @@ enum ps_status trainer_watch(void *context, struct ps_error *error);
 /* Is this the process that plans, keeps the log and writes? */
 static inline bool trainer_coordinates(const struct trainer *trainer) { return trainer->processes->rank == 0; }
 
+/* Those of the samples of training, where they are told apart; else NULL. */
+static inline const struct lengths *trainer_sample_lengths(const struct trainer *trainer) {
+    return trainer->job.lengths.count > 0 ? &trainer->job.lengths : NULL;
+}
+
 /* The five best of five classes say nothing. */
 static inline bool trainer_counts_top5(const struct trainer *trainer) {
     return trainer->job.model && trainer->job.model->classes > 5;

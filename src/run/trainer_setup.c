@@ -115,7 +115,7 @@ static enum ps_status lower_programs(struct trainer *trainer, struct ps_error *e
 
 struct worker_options trainer_worker_options(const struct trainer *trainer) {
     const struct job *job = &trainer->job;
-    return (struct worker_options){
+    struct worker_options options = {
         .device = job->device,
         .threads = job->threads,
         .graph = job->graph,
@@ -131,6 +131,8 @@ struct worker_options trainer_worker_options(const struct trainer *trainer) {
         .emulated = trainer->options.emulate ? job->cluster : NULL,
         .cluster = trainer->options.emulate ? NULL : job->cluster,
     };
+    for (int l = 0; l < job->lengths.count - 1; l++) options.shorter[l] = job->shorter[l]->graph;
+    return options;
 }
 
 /* What a worker was promised to take: from the profile's sizes where there is one, else from the stages themselves. */
@@ -195,6 +197,7 @@ static enum ps_status give_loader(const struct trainer *trainer, const struct sa
         .labels = !images,
         .shuffle = training,
         .seed = trainer->options.seed,
+        .lengths = training ? trainer_sample_lengths(trainer) : NULL,
         .stride = whole ? part->replicas : 1,
         .chunk = trainer->job.samples,
         .replica = part->replica,
@@ -231,6 +234,8 @@ static enum ps_status hire_crew(struct trainer *trainer, struct ps_error *error)
         .processes = trainer->processes,
         .rule = &trainer->rule,
         .seed = trainer->options.seed,
+        .lengths = trainer_sample_lengths(trainer),
+        .batch = trainer->job.batch,
         .step_capacity = program_set_longest(&trainer->programs),
         /* Where something only waits as long as it is told, waiting is no sign. */
         .patience_s = trainer->job.device->real && !trainer->options.emulate ? PATIENCE_S : 0,
@@ -279,6 +284,8 @@ static enum ps_status plan_run(struct trainer *trainer, struct ps_error *error) 
     if (!trainer->resumption.document) TRY(run_directory_check(trainer->options.out, error));
     TRY(job_open(&trainer->job, error));
     TRY(open_data(trainer, error));
+    if (trainer->job.lengths.count > 0)
+        TRY(lengths_measure(&trainer->job.lengths, &trainer->data, trainer->options.data, error));
     TRY(trainer_check_stop(trainer, false, error));
     TRY(job_plan(&trainer->job, error));
     int workers = trainer->job.plan->workers, processes = trainer->processes->count;

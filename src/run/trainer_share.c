@@ -59,6 +59,18 @@ static enum ps_status take_in(struct trainer *trainer, const char *text, size_t 
     return status;
 }
 
+/* Which length each sample has, as rank 0 has found in the data. */
+static enum ps_status share_lengths(struct trainer *trainer, struct ps_error *error) {
+    struct lengths *lengths = &trainer->job.lengths;
+    void *of = lengths->of;
+    size_t size = (size_t)lengths->samples;
+    if (lengths->count == 0) return PS_OK;
+    TRY(processes_broadcast(trainer->processes, &of, &size, error));
+    lengths->of = of;
+    lengths->samples = (int64_t)size;
+    return PS_OK;
+}
+
 static enum ps_status take_job(struct trainer *trainer, struct ps_error *error) {
     for (bool planned = false; !planned;) {
         void *text;
@@ -68,7 +80,8 @@ static enum ps_status take_job(struct trainer *trainer, struct ps_error *error) 
         free(text);
         TRY(status);
     }
-    return job_complete(&trainer->job, error);
+    TRY(job_complete(&trainer->job, error));
+    return share_lengths(trainer, error);
 }
 
 enum ps_status trainer_share_job(struct trainer *trainer, struct ps_error *error) {
@@ -80,7 +93,8 @@ enum ps_status trainer_share_job(struct trainer *trainer, struct ps_error *error
     size_t size = strlen(text);
     enum ps_status status = processes_broadcast(processes, &text, &size, error);
     free(text);
-    return status;
+    TRY(status);
+    return share_lengths(trainer, error);
 }
 
 /* ------------------------------------------------------------------------- memory */

@@ -56,6 +56,41 @@ static void count_shares(const struct graph *graph, int first, int last, struct 
     state->tied_share = all > 0 ? shared / all : 0;
 }
 
+/* Weights must lie as they do at the whole length, and everything must fit where that fits. */
+static enum ps_status check_shorter(const struct worker_stage *whole, const struct stage *stage, struct ps_error *error) {
+    const struct stage_sizes *limit = &whole->sizes, sizes = stage_sizes(stage);
+    bool same = sizes.parameter_bytes == limit->parameter_bytes && sizes.statistics_bytes == limit->statistics_bytes;
+    for (int p = 0; same && p < stage_parameter_count(stage); p++)
+        same = stage_parameter_offset(stage, p) == stage_parameter_offset(whole->stage, p);
+    const struct {
+        const char *what;
+        int64_t takes, has;
+    } blocks[] = {{"the input", sizes.input_bytes, limit->input_bytes},
+                  {"the output", sizes.output_bytes, limit->output_bytes},
+                  {"the stash", sizes.stash_bytes, limit->stash_bytes},
+                  {"the gradients between the halves of the backward", sizes.delta_bytes, limit->delta_bytes},
+                  {"the workspace", sizes.workspace_bytes, limit->workspace_bytes}};
+    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
+        if (blocks[b].takes > blocks[b].has)
+            return error_set(
+                error, PS_USAGE,
+                "--lengths: at a shorter length %s of stage %d takes %lld bytes, more than the %lld of the whole one",
+                blocks[b].what, whole->number, (long long)blocks[b].takes, (long long)blocks[b].has);
+    if (same) return PS_OK;
+    return error_set(error, PS_USAGE, "--lengths: at a shorter length the weights of stage %d lie elsewhere", whole->number);
+}
+
+static enum ps_status create_shorter(const struct worker_options *options, struct worker *worker, struct worker_stage *stage,
+                                     struct ps_error *error) {
+    const struct plan_stage *plan = &options->plan->stages[stage->number];
+    for (int l = 0; l < LENGTHS_MAX && options->shorter[l]; l++) {
+        TRY(stage_create(worker->device, options->shorter[l], plan->first, plan->last, options->samples, &stage->shorter[l],
+                         error));
+        TRY(check_shorter(stage, stage->shorter[l], error));
+    }
+    return PS_OK;
+}
+
 static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int part,
                                    struct ps_error *error) {
     int number = options->programs->parts[part].stage;
@@ -73,6 +108,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->update.tie = stage_tied(stage->stage);
     count_shares(options->graph, plan->first, plan->last, &stage->update);
     worker->stage_count++;
+    TRY(create_shorter(options, worker, stage, error));
     return make_spans(stage, options->without_decay, error);
 }
 
@@ -227,6 +263,7 @@ void worker_destroy(struct worker *worker) {
         free(stage->label_scale);
         free(stage->update.spans);
         free(stage->weights);
+        for (int l = 0; l < LENGTHS_MAX; l++) stage_destroy(stage->shorter[l]);
         stage_destroy(stage->stage);
     }
     free(worker->stages);

@@ -24,6 +24,7 @@ struct worker_stage {
     int replica;
     bool forward; /* it runs the stage's forwards; else only its backwards, and its statistics say nothing */
     struct stage *stage;
+    struct stage *shorter[LENGTHS_MAX]; /* the same at shorter lengths, in the same blocks; NULL: there is none */
     struct stage_sizes sizes;
     struct stage_slots slots;
     float **weights; /* by weight slot; between segments slot 0 holds the newest */
@@ -75,6 +76,7 @@ struct worker_options {
     const struct device_class *device;
     int threads;
     const struct graph *graph;
+    const struct graph *shorter[LENGTHS_MAX]; /* for shorter lengths (graph.longest), to the first NULL */
     const struct ps_plan *plan;
     int samples;                        /* of a micro-batch, as the graph counts them */
     const struct stage_sizes *sizes;    /* per stage of the plan: what its blocks take; NULL: what its device says */
@@ -110,6 +112,11 @@ static inline struct worker_stage *worker_stage_find(struct worker *worker, int 
     struct worker_stage *stage = worker->stages;
     while (stage->number != number) stage++;
     return stage;
+}
+
+/* What computes micro-batches of the length of that number; past the shorter ones they have the whole length. */
+static inline struct stage *worker_stage_at(const struct worker_stage *stage, int length) {
+    return length < LENGTHS_MAX && stage->shorter[length] ? stage->shorter[length] : stage->stage;
 }
 
 /* Makes ready for the next segment of training, which begins after `step` mini-batches: nothing accumulated, nothing
