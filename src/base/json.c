@@ -224,7 +224,7 @@ enum ps_status json_get_integer(const struct json_place *place, const char *name
 
 enum ps_status json_get_int(const struct json_place *place, const char *name, bool required, int low, int high, int *out,
                             struct ps_error *error) {
-    int64_t value = *out;
+    int64_t value = required ? 0 : *out;
     TRY(json_get_integer(place, name, required, low, high, &value, error));
     *out = (int)value;
     return PS_OK;

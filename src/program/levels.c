@@ -137,28 +137,36 @@ static enum ps_status run(struct leveler *leveler, struct ps_error *error) {
     return standstill(leveler, error);
 }
 
+/* Room for as many moments as each worker has instructions; false: memory ran out. */
+static bool levels_create(const struct ps_programs *programs, struct program_levels *levels) {
+    *levels = (struct program_levels){.worker = calloc((size_t)programs->workers, sizeof *levels->worker),
+                                      .workers = programs->workers};
+    for (int worker = 0; levels->worker && worker < programs->workers; worker++) {
+        levels->worker[worker] = calloc((size_t)programs->worker[worker].count + 1, sizeof **levels->worker);
+        if (!levels->worker[worker]) return false;
+    }
+    return levels->worker != NULL;
+}
+
 enum ps_status program_levels_count(const struct ps_programs *programs, struct program_levels *levels, struct ps_error *error) {
     size_t workers = (size_t)programs->workers, micro_batches = (size_t)programs_micro_batches(programs);
-    size_t cells = (size_t)programs->stages * micro_batches, updates = (size_t)programs->stages * (size_t)programs->batches;
-    struct program_levels made = {.worker = calloc(workers, sizeof *made.worker), .workers = programs->workers};
-    int *block = calloc(workers + 3 * cells + 3 * (size_t)programs->stages + 2 * updates, sizeof *block);
-    bool ok = made.worker && block;
-    for (size_t worker = 0; ok && worker < workers; worker++) {
-        made.worker[worker] = calloc((size_t)programs->worker[worker].count + 1, sizeof **made.worker);
-        ok = made.worker[worker] != NULL;
+    size_t stages = (size_t)programs->stages, cells = stages * micro_batches, updates = stages * (size_t)programs->batches;
+    size_t numbers = workers + 3 * cells + 3 * stages + 2 * updates;
+    struct program_levels made;
+    int *block = calloc(numbers, sizeof *block);
+    enum ps_status status = PS_OK;
+    if (!levels_create(programs, &made) || !block) status = error_memory(error, "levels", numbers * sizeof *block);
+    if (status == PS_OK) {
+        struct leveler leveler = {.programs = programs, .levels = &made, .next = block, .micro_batches = (int)micro_batches};
+        leveler.forward = leveler.next + workers;
+        leveler.backward = leveler.forward + cells;
+        leveler.posted = leveler.backward + cells;
+        leveler.posted_at = leveler.posted + updates;
+        leveler.handed = leveler.posted_at + updates;
+        leveler.weights = leveler.handed + 2 * stages;
+        for (size_t i = 0; i < 2 * stages; i++) leveler.handed[i] = -1;
+        status = run(&leveler, error);
     }
-    struct leveler leveler = {.programs = programs,
-                              .levels = &made,
-                              .next = block,
-                              .forward = block + workers,
-                              .backward = block + workers + cells,
-                              .posted = block + workers + 2 * cells,
-                              .posted_at = block + workers + 2 * cells + updates,
-                              .handed = block + workers + 2 * cells + 2 * updates,
-                              .weights = block + workers + 2 * cells + 2 * updates + 2 * (size_t)programs->stages,
-                              .micro_batches = (int)micro_batches};
-    for (int i = 0; block && i < 2 * programs->stages; i++) leveler.handed[i] = -1;
-    enum ps_status status = ok ? run(&leveler, error) : error_memory(error, "levels", (workers + 3 * cells) * sizeof *block);
     free(block);
     if (status != PS_OK) {
         program_levels_free(&made);

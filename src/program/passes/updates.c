@@ -76,12 +76,12 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     size_t parts = (size_t)programs->part_count;
     int *block = calloc(2 * parts, sizeof *block);
     bool *due = calloc(parts, sizeof *due);
-    struct updates_pass pass = {.done = block, .made = block + parts, .due = due};
     if (!block || !due) {
         free(block);
         free(due);
         return error_memory(error, "update pass", 2 * parts * sizeof *block);
     }
+    struct updates_pass pass = {.done = block, .made = block + parts, .due = due};
     enum ps_status status = pass_rewrite(programs, visit, &pass, error);
     for (int worker = 0; status == PS_OK && worker < programs->workers; worker++)
         status = append_rest(&pass, programs, worker, &programs->worker[worker], error);
