@@ -11,6 +11,7 @@
 
 #include <jpeglib.h>
 #include <png.h>
+#include <zlib.h>
 
 #include "base/file.h"
 #include "data/loader.h"
@@ -408,6 +409,34 @@ static void spoil(const char *from, const char *to) {
     free(data);
 }
 
+/* A file whose numbers are in proportion to the light (gAMA 1) is read as it stands, as PIL reads it. */
+static void test_gamma(void **state) {
+    (void)state;
+    static char file[1 << 16];
+    static const unsigned char gamma[] = {'g', 'A', 'M', 'A', 0, 1, 0x86, 0xa0};
+    enum { BEFORE = 8 + 25 }; /* bytes: the mark and the header, behind which the chunk goes */
+    write_png("plain.png", SIDE, SIDE, 3, 60);
+    FILE *from = fopen(join("plain.png"), "rb"), *to = fopen(join("linear.png"), "wb");
+    assert_true(from && to);
+    size_t size = fread(file, 1, sizeof file, from);
+    const uint32_t sum = (uint32_t)crc32(0, gamma, sizeof gamma);
+    const unsigned char length[] = {0, 0, 0, 4}, end[] = {(unsigned char)(sum >> 24), (unsigned char)(sum >> 16),
+                                                          (unsigned char)(sum >> 8), (unsigned char)sum};
+    fwrite(file, 1, BEFORE, to);
+    fwrite(length, 1, sizeof length, to);
+    fwrite(gamma, 1, sizeof gamma, to);
+    fwrite(end, 1, sizeof end, to);
+    fwrite(file + BEFORE, 1, size - BEFORE, to);
+    fclose(from);
+    fclose(to);
+    struct picture plain, linear;
+    assert_ok(picture_read(join("plain.png"), 3, &plain, &test_error));
+    assert_ok(picture_read(join("linear.png"), 3, &linear, &test_error));
+    assert_memory_equal(plain.pixels, linear.pixels, (size_t)SIDE * SIDE * 3);
+    picture_free(&plain);
+    picture_free(&linear);
+}
+
 static void test_damaged_files(void **state) {
     (void)state;
     cut("set/train/ant/2.JPEG", "short.jpg", 0.8);
@@ -484,17 +513,12 @@ static void test_tiny_imagenet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decoding),
-        cmocka_unit_test(test_scaling),
-        cmocka_unit_test(test_middle),
-        cmocka_unit_test(test_grey),
-        cmocka_unit_test(test_transparent),
-        cmocka_unit_test(test_augmentation),
-        cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_wrong_specs),
-        cmocka_unit_test(test_deep_png),
-        cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_damage_while_training),
+        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_middle),        cmocka_unit_test(test_grey),
+        cmocka_unit_test(test_transparent),   cmocka_unit_test(test_augmentation),
+        cmocka_unit_test(test_padding),       cmocka_unit_test(test_wrong_specs),
+        cmocka_unit_test(test_deep_png),      cmocka_unit_test(test_gamma),
+        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_damage_while_training),
         cmocka_unit_test(test_tiny_imagenet),
     };
     return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);

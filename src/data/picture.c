@@ -136,11 +136,37 @@ static void reduce_channels(struct picture *picture, int channels) {
     picture->channels = channels;
 }
 
-static enum ps_status read_png(const char *path, const char *data, size_t size, struct picture *picture,
-                               struct ps_error *error) {
+static uint32_t big_endian(const char *bytes) {
+    const unsigned char *b = (const unsigned char *)bytes;
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+/* Takes out of the file, in place, the chunks by which libpng would convert its colours to how they are to be seen. PIL and
+ * with it torchvision take the numbers that are there. Returns the size that remains. */
+static size_t drop_gamma(char *data, size_t size) {
+    enum {
+        HEAD = 8,
+        NAME = 4,
+        AROUND = 12
+    }; /* bytes: the file's mark; a chunk's name behind its length; all beside its data */
+    for (size_t at = HEAD; at + AROUND <= size && memcmp(data + at + NAME, "IDAT", 4) != 0;) {
+        const size_t length = (size_t)big_endian(data + at) + AROUND;
+        if (length > size - at) break;
+        if (memcmp(data + at + NAME, "gAMA", 4) == 0 || memcmp(data + at + NAME, "cICP", 4) == 0) {
+            memmove(data + at, data + at + length, size - at - length);
+            size -= length;
+        } else {
+            at += length;
+        }
+    }
+    return size;
+}
+
+static enum ps_status read_png(const char *path, char *data, size_t size, struct picture *picture, struct ps_error *error) {
     png_image file = {.version = PNG_IMAGE_VERSION};
+    size = drop_gamma(data, size);
     if (!png_image_begin_read_from_memory(&file, data, size)) return damaged(path, "PNG", file.message, error);
-    /* Of 16 bits a colour, where the file says nothing: as those of 8, and not in proportion to the light. */
+    /* Of 16 bits a colour: as those of 8, and not in proportion to the light. */
     file.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
     /* libpng would mix with black, and make grey of colours, in proportion to the light. */
     const int channels = (int)picture->channels;
