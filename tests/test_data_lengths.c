@@ -150,8 +150,13 @@ static void write_pairs(void) {
 
 static void open_pairs(struct samples *samples, int source, int target) {
     char spec[4200];
-    const struct dataset_shape wanted = {
-        .channels = 1, .height = source + target, .width = 1, .classes = 12, .labels = target, .vocabulary = 12};
+    const struct dataset_shape wanted = {.channels = 1,
+                                         .height = source + target,
+                                         .width = 1,
+                                         .classes = 12,
+                                         .labels = target,
+                                         .vocabulary = 12,
+                                         .gives_tokens = true};
     snprintf(spec, sizeof spec, "pairs:%s/p:x:y@1-%d", test_directory, LINES);
     assert_ok(samples_open(spec, DATASET_TRAIN, &wanted, samples, &test_error));
 }

@@ -31,6 +31,7 @@ static struct dataset_shape language(int length, int vocabulary, bool masked) {
                                   .classes = vocabulary,
                                   .labels = length,
                                   .vocabulary = vocabulary,
+                                  .gives_tokens = true,
                                   .masked = masked};
 }
 
@@ -163,9 +164,13 @@ static void test_refusals(void **state) {
     assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "the option vocab=7");
     wanted = language(2, VOCABULARY_SPECIALS + 3, false);
     wanted.labels = 1;
-    assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "2 labels a sequence");
-    wanted.labels = 2;
-    wanted.height = 6;
+    assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "running text, but the network translates");
+    wanted.gives_tokens = false;
+    assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "but the network reads texts with one label");
+    wanted = language(2, VOCABULARY_SPECIALS + 3, false);
+    wanted.words_needed = true;
+    assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "whose vocabulary");
+    wanted = language(6, VOCABULARY_SPECIALS + 3, false);
     assert_status(open_text("a.txt,test=0", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "fewer than the 7 of one sequence");
 }
 
@@ -191,6 +196,7 @@ static void test_synthetic(void **state) {
         assert_int_equal(labels[8], -1);
     }
     samples_close(&samples);
+    wanted.gives_tokens = false;
     wanted.labels = 1;
     wanted.classes = 3;
     assert_ok(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error));
@@ -199,6 +205,7 @@ static void test_synthetic(void **state) {
         assert_int_equal(labels[0], n % 3);
     }
     samples_close(&samples);
+    wanted.gives_tokens = true;
     wanted.labels = 4; /* five of the source, then four of the target */
     wanted.classes = 11;
     assert_ok(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error));

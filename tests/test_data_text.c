@@ -38,6 +38,10 @@ static void assert_read(const struct samples *samples, int64_t index, const floa
 static const struct dataset_shape text_shape = {
     .channels = 1, .height = 4, .width = 1, .classes = 2, .labels = 1, .vocabulary = 7};
 
+/* Four places for the source, three for the target. */
+static const struct dataset_shape pair_shape = {
+    .channels = 1, .height = 7, .width = 1, .classes = 8, .labels = 3, .vocabulary = 9, .gives_tokens = true};
+
 static void test_reviews(void **state) {
     (void)state;
     write_file("a.tsv", "1\tGood, good film!\r\n0\tbad film<br />bad bad film rare\n1\t\n");
@@ -68,9 +72,12 @@ static void test_reviews(void **state) {
     assert_status(open_spec("reviews", spec, DATASET_TEST, &wanted, &valid), PS_USAGE, "7 tokens");
 }
 
-/* Four places for the source, three for the target. */
-static const struct dataset_shape pair_shape = {
-    .channels = 1, .height = 7, .width = 1, .classes = 8, .labels = 3, .vocabulary = 9};
+static void assert_reference(const struct samples *samples, int64_t index, const char *wanted) {
+    struct text sentence = {0};
+    pairs_reference(samples->dataset, index, &sentence);
+    assert_string_equal(sentence.data, wanted);
+    text_free(&sentence);
+}
 
 /* As other systems write files: a mark at the beginning, CRLF, no end of the last line. They read like any other. */
 static void test_foreign_files(void **state) {
@@ -94,7 +101,7 @@ static void test_foreign_files(void **state) {
                 (const int32_t[]){VOCABULARY_END, -1, -1});
     assert_read(&samples, 2, (const float[]){4, VOCABULARY_END, 0, 0, VOCABULARY_START, 5, 6},
                 (const int32_t[]){5, 6, VOCABULARY_END});
-    assert_string_equal(pairs_reference(samples.dataset, 0), "x");
+    assert_reference(&samples, 0, "x");
     samples_close(&samples);
 }
 
@@ -123,7 +130,11 @@ static void test_damaged_reviews(void **state) {
     assert_status(open_spec("reviews", "a.tsv,wocab=x", DATASET_TRAIN, &text_shape, &samples), PS_USAGE, "vocab");
     assert_status(open_spec("reviews", "a.tsv,vocab=/nowhere", DATASET_TRAIN, &text_shape, &samples), PS_BAD_INPUT, "/nowhere");
     struct dataset_shape images = {.channels = 1, .height = 4, .width = 4, .classes = 2};
-    assert_status(open_spec("reviews", "a.tsv", DATASET_TRAIN, &images, &samples), PS_USAGE, "images");
+    assert_status(open_spec("reviews", "a.tsv", DATASET_TRAIN, &images, &samples), PS_USAGE,
+                  "are texts with one label each, but the network reads images");
+    assert_status(open_spec("reviews", "a.tsv", DATASET_TRAIN, &pair_shape, &samples), PS_USAGE, "but the network translates");
+    assert_status(open_spec("idx", "", DATASET_TRAIN, &text_shape, &samples), PS_USAGE,
+                  "are images, but the network reads texts with one label each");
 }
 
 static void test_pairs(void **state) {
@@ -139,7 +150,7 @@ static void test_pairs(void **state) {
     assert_read(&samples, 1, (const float[]){5, VOCABULARY_END, 0, 0, VOCABULARY_START, 4, 5},
                 (const int32_t[]){4, 5, VOCABULARY_END});
     assert_true(dataset_has_pairs(samples.dataset));
-    assert_string_equal(pairs_reference(samples.dataset, 1), "x.");
+    assert_reference(&samples, 1, "x.");
     struct text sentence = {0};
     pairs_spell(samples.dataset, (const int32_t[]){4, 5, VOCABULARY_UNKNOWN, 999, VOCABULARY_END, 4}, 6, &sentence);
     assert_string_equal(sentence.data, "x . <unk> <unk>");
@@ -160,7 +171,72 @@ static void test_given_tokens(void **state) {
     pairs_spell(samples.dataset, tokens, 3, &sentence);
     assert_string_equal(sentence.data, "hinter x");
     text_free(&sentence);
+    assert_reference(&samples, 0, "hinter x");
     samples_close(&samples);
+}
+
+#define BLANK "\xe2\x96\x81"
+
+/* As SentencePiece writes them. */
+static void test_pieces(void **state) {
+    (void)state;
+    write_file("p.en", BLANK "a");
+    write_file("p.de", BLANK "hin ter " BLANK "x " BLANK " y .");
+    struct samples samples;
+    struct dataset_shape shape = pair_shape;
+    shape.classes = 12;
+    assert_ok(open_spec("pairs", "p:en:de,tokens=pieces", DATASET_TRAIN, &shape, &samples));
+    assert_reference(&samples, 0, "hinter x y.");
+    const struct vocabulary *words = samples.dataset->shape.words[1];
+    int32_t tokens[] = {vocabulary_find(words, "ter", 3), vocabulary_find(words, BLANK "x", 4), VOCABULARY_UNKNOWN};
+    struct text sentence = {0};
+    pairs_spell(samples.dataset, tokens, 3, &sentence);
+    assert_string_equal(sentence.data, "ter x<unk>");
+    text_free(&sentence);
+    samples_close(&samples);
+}
+
+/* A vocabulary says of what data it is and how they were parted: text that says nothing is parted so, another way is refused.
+ */
+static void test_parting_kept(void **state) {
+    (void)state;
+    char path[4096], spec[8400];
+    struct samples train, other;
+    file_join(path, test_directory, "kept.json");
+    write_file("k.en", "a.");
+    write_file("k.de", "x@@ y.");
+    assert_ok(open_spec("pairs", "k:en:de,tokens=given", DATASET_TRAIN, &pair_shape, &train));
+    struct dataset_shape wanted = pair_shape;
+    memcpy(wanted.words, train.dataset->shape.words, sizeof wanted.words);
+    assert_ok(open_spec("pairs", "k:en:de", DATASET_TEST, &wanted, &other));
+    assert_reference(&other, 0, "xy.");
+    samples_close(&other);
+    assert_ok(vocabulary_write(path, train.dataset->shape.words, &test_error));
+    samples_close(&train);
+    snprintf(spec, sizeof spec, "k:en:de,vocab=%s", path);
+    assert_ok(open_spec("pairs", spec, DATASET_TEST, &pair_shape, &other));
+    assert_reference(&other, 0, "xy.");
+    samples_close(&other);
+    snprintf(spec, sizeof spec, "k:en:de,tokens=words,vocab=%s", path);
+    assert_status(open_spec("pairs", spec, DATASET_TEST, &pair_shape, &other), PS_USAGE,
+                  "data 'pairs,tokens=words': the vocabulary is one of pairs,tokens=given");
+    write_file("k.tsv", "1\ta\n");
+    snprintf(spec, sizeof spec, "k.tsv,vocab=%s", path);
+    assert_status(open_spec("reviews", spec, DATASET_TEST, &text_shape, &other), PS_USAGE,
+                  "data 'reviews': the vocabulary is one of pairs,tokens=given");
+}
+
+/* Where words must be given nobody makes them, of the training part neither. */
+static void test_words_needed(void **state) {
+    (void)state;
+    struct dataset_shape labelled = text_shape, pairs = pair_shape;
+    struct samples samples;
+    labelled.words_needed = pairs.words_needed = true;
+    write_file("n.tsv", "1\ta\n");
+    write_file("n.en", "a\n");
+    write_file("n.de", "x\n");
+    assert_status(open_spec("reviews", "n.tsv", DATASET_TRAIN, &labelled, &samples), PS_USAGE, "whose vocabulary");
+    assert_status(open_spec("pairs", "n:en:de", DATASET_TRAIN, &pairs, &samples), PS_USAGE, "whose vocabulary");
 }
 
 static void test_damaged_pairs(void **state) {
@@ -176,9 +252,12 @@ static void test_damaged_pairs(void **state) {
     }
     assert_status(samples_open("pairs::en:de", DATASET_TRAIN, &pair_shape, &samples, &test_error), PS_USAGE, "two endings");
     assert_status(open_spec("pairs", "d:en:de,tokens=word", DATASET_TRAIN, &pair_shape, &samples), PS_USAGE, "'words'");
-    assert_status(open_spec("pairs", "d:en:de", DATASET_TRAIN, &text_shape, &samples), PS_USAGE, "one text");
-    struct dataset_shape language = {.channels = 1, .height = 4, .width = 1, .classes = 9, .labels = 4, .vocabulary = 9};
-    assert_status(open_spec("pairs", "d:en:de", DATASET_TRAIN, &language, &samples), PS_USAGE, "one text");
+    assert_status(open_spec("pairs", "d:en:de", DATASET_TRAIN, &text_shape, &samples), PS_USAGE,
+                  "are translations, but the network reads texts with one label each");
+    struct dataset_shape language = pair_shape;
+    language.labels = (int)language.height;
+    assert_status(open_spec("pairs", "d:en:de", DATASET_TRAIN, &language, &samples), PS_USAGE,
+                  "are translations, but the network reads running text");
 }
 
 static void test_real_data(void **state) {
@@ -197,7 +276,8 @@ static void test_real_data(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_reviews),         cmocka_unit_test(test_foreign_files),
                                        cmocka_unit_test(test_damaged_reviews), cmocka_unit_test(test_pairs),
-                                       cmocka_unit_test(test_given_tokens),    cmocka_unit_test(test_damaged_pairs),
-                                       cmocka_unit_test(test_real_data)};
+                                       cmocka_unit_test(test_given_tokens),    cmocka_unit_test(test_pieces),
+                                       cmocka_unit_test(test_parting_kept),    cmocka_unit_test(test_words_needed),
+                                       cmocka_unit_test(test_damaged_pairs),   cmocka_unit_test(test_real_data)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

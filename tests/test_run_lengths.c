@@ -35,7 +35,7 @@ static const char *spec_of(const char *name, char spec[4200]) {
 /* Of an epoch's mini-batches some have each of the lengths, and some the whole one. */
 static void assert_mixed(const char *spec, const char *text) {
     static const struct dataset_shape wanted = {
-        .channels = 1, .height = 2 * SEQ, .width = 1, .classes = 12, .labels = SEQ, .vocabulary = 12};
+        .channels = 1, .height = 2 * SEQ, .width = 1, .classes = 12, .labels = SEQ, .vocabulary = 12, .gives_tokens = true};
     struct samples samples;
     struct lengths lengths;
     double shares[LENGTHS_MAX];

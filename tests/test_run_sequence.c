@@ -117,6 +117,14 @@ static void test_evaluation(void **state) {
     assert_int_equal(evaluation.samples, 499 / 12);
     assert_true(evaluation.loss < 3.1); /* other numbers for the characters would be worse than guessing: log 21 = 3.04 */
     ps_run_destroy(run);
+    snprintf(data, sizeof data, "text:%s,tokens=words", other);
+    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "the vocabulary is one of text,tokens=characters");
+    char weights[4096];
+    snprintf(data, sizeof data, "text:%s", other);
+    options.weights = file_join(weights, out, "checkpoints/000030/model-00001-of-00002.safetensors");
+    options.run = NULL;
+    options.model = wanted.model;
+    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "whose vocabulary numbers its words is not said");
     test_directory_remove(run_place);
     test_directory_remove(directory);
 }

@@ -51,8 +51,13 @@ static void open_network(struct network *n, const char *device) {
     static const char source[] = "a b c\nb\nc c a b a\na\nb b\n", target[] = "x y z\nz\ny x x x\ny\nx z\n";
     test_file_write(file_join(path, test_directory, "t.en"), source, strlen(source));
     test_file_write(file_join(path, test_directory, "t.de"), target, strlen(target));
-    struct dataset_shape wanted = {
-        .channels = 1, .height = SOURCE + TARGET, .width = 1, .classes = WORDS, .labels = TARGET, .vocabulary = WORDS};
+    struct dataset_shape wanted = {.channels = 1,
+                                   .height = SOURCE + TARGET,
+                                   .width = 1,
+                                   .classes = WORDS,
+                                   .labels = TARGET,
+                                   .vocabulary = WORDS,
+                                   .gives_tokens = true};
     snprintf(spec, sizeof spec, "pairs:%s/t:en:de", test_directory);
     assert_ok(samples_open(spec, DATASET_TRAIN, &wanted, &n->samples, &test_error));
 }
@@ -135,12 +140,13 @@ static void check_translations(struct network *n, int beam) {
             greedy(n, i, best);
         else
             exhaust(n, i, 0, 0, tokens, &rank, best);
-        struct text sentence = {0};
+        struct text sentence = {0}, reference = {0};
         pairs_spell(n->samples.dataset, best, TARGET, &sentence);
-        char *text = text_take(&sentence);
-        text_add(&wanted, "%s\n", text);
-        assert_ok(bleu_add(&again, text, pairs_reference(n->samples.dataset, i), &test_error));
-        free(text);
+        pairs_reference(n->samples.dataset, i, &reference);
+        text_add(&wanted, "%s\n", sentence.data);
+        assert_ok(bleu_add(&again, sentence.data, reference.data, &test_error));
+        text_free(&sentence);
+        text_free(&reference);
     }
     assert_string_equal(got, wanted.data);
     assert_memory_equal(&bleu, &again, sizeof bleu);

@@ -71,6 +71,31 @@ static TABLE_FIND(find_class, dataset_class, dataset_table, "data format")
     return status;
 }
 
+static enum dataset_task network_task(const struct dataset_shape *wanted) {
+    if (wanted->vocabulary == 0) return DATASET_IMAGES;
+    if (!wanted->gives_tokens) return DATASET_LABELLED_TEXTS;
+    return dataset_labels(wanted) < wanted->height ? DATASET_TRANSLATIONS : DATASET_RUNNING_TEXT;
+}
+
+static enum ps_status check_task(const char *spec, enum dataset_task task, const struct dataset_shape *wanted,
+                                 struct ps_error *error) {
+    static const char *const data[] = {
+        [DATASET_IMAGES] = "images",
+        [DATASET_LABELLED_TEXTS] = "texts with one label each",
+        [DATASET_RUNNING_TEXT] = "running text",
+        [DATASET_TRANSLATIONS] = "translations",
+    };
+    static const char *const network[] = {
+        [DATASET_IMAGES] = "reads images",
+        [DATASET_LABELLED_TEXTS] = "reads texts with one label each",
+        [DATASET_RUNNING_TEXT] = "reads running text",
+        [DATASET_TRANSLATIONS] = "translates",
+    };
+    const enum dataset_task wants = network_task(wanted);
+    if (task == DATASET_ANY || task == wants) return PS_OK;
+    return error_set(error, PS_USAGE, "data '%s' are %s, but the network %s", spec, data[task], network[wants]);
+}
+
 /* Images for a network that reads tokens, or the other way; and sequences of another length, vocabulary or task. */
 static enum ps_status check_sequences(const char *spec, const struct dataset_shape *has, const struct dataset_shape *wanted,
                                       struct ps_error *error) {
@@ -141,6 +166,7 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
         return error_set(error, PS_USAGE, "data '%s': something must follow the format, as in %s:%s", spec, class->name,
                          class->example);
     }
+    TRY(check_task(spec, class->task, wanted, error));
     struct dataset *dataset;
     TRY(class->open(rest, part, wanted, &dataset, error));
     if (!dataset->class) dataset->class = class;

@@ -13,6 +13,15 @@ struct vocabulary;
 
 enum dataset_part { DATASET_TRAIN, DATASET_TEST };
 
+/* What samples are, and what a network makes of them. */
+enum dataset_task {
+    DATASET_ANY, /* whatever the network takes */
+    DATASET_IMAGES,
+    DATASET_LABELLED_TEXTS,
+    DATASET_RUNNING_TEXT,
+    DATASET_TRANSLATIONS,
+};
+
 /* A sample is an image, or a sequence of tokens: then an "image" of one channel, as high as the sequence is long and 1 wide,
  * whose elements are tokens' numbers. */
 struct dataset_shape {
@@ -20,10 +29,12 @@ struct dataset_shape {
     int classes;                     /* labels are 0 to classes - 1; -1: not counted */
     int labels;                      /* of a sample: for sequences there may be one a position; 0 counts as 1 */
     int vocabulary;                  /* tokens are 0 to vocabulary - 1; 0: images */
-    bool masked;                     /* labels are tokens that were hidden (data/masking.h), not the next ones */
+    bool gives_tokens;               /* labels are tokens, one for each position that the loss reads */
+    bool masked;                     /* these are tokens that were hidden (data/masking.h), not the next ones */
     /* By which a text's words are numbered (of a translation also the target's). Of a dataset: its own, while it is open. Of
      * what is wanted: those to take; NULL: it makes its own. */
     const struct vocabulary *words[2];
+    bool words_needed; /* of what is wanted: no text may make its own, which could be others than those that were learnt */
 };
 
 static inline int dataset_labels(const struct dataset_shape *shape) { return shape->labels > 0 ? shape->labels : 1; }
@@ -42,10 +53,11 @@ struct sequence_length {
 struct dataset_class {
     const char *name, *summary;
     const char *example; /* of what follows "NAME:", for messages */
-    /* `rest` is what follows "FORMAT:", never empty; `wanted` is what the network takes (a synthetic set makes itself to
-     * measure, and a format whose files do not say how many classes there are takes the network's number). What a spec holds
-     * depends on the spec alone: a run's seed orders samples and never makes them, or an evaluation with another seed would be
-     * one on other data. A missing or damaged file is PS_BAD_INPUT and is named. */
+    enum dataset_task task;
+    /* `rest` is what follows "FORMAT:", never empty; `wanted` is what the network takes, whose task is that of the format (a
+     * synthetic set makes itself to measure, and a format whose files do not say how many classes there are takes the network's
+     * number). What a spec holds depends on the spec alone: a run's seed orders samples and never makes them, or an evaluation
+     * with another seed would be one on other data. A missing or damaged file is PS_BAD_INPUT and is named. */
     enum ps_status (*open)(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
                            struct dataset **dataset, struct ps_error *error);
     void (*close)(struct dataset *dataset);

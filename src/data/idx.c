@@ -127,6 +127,7 @@ static enum ps_status open_idx(const char *rest, enum dataset_part part, const s
         bytes->label_stride = 1;
         byte_dataset_normalise(bytes, 0, MNIST_MEAN, MNIST_DEVIATION);
         status = byte_dataset_check_labels(bytes, 0, labels.path, error);
+        if (status != PS_OK) error_hint(error, "how many there are is the network's option classes=, here %d", wanted->classes);
     }
     if (status != PS_OK) {
         byte_dataset_close(&bytes->dataset);
@@ -140,6 +141,7 @@ const struct dataset_class dataset_idx = {
     .name = "idx",
     .summary = "DIR with IDX files, plain or .gz (MNIST, Fashion-MNIST, KMNIST, ...)",
     .example = "DIR",
+    .task = DATASET_IMAGES,
     .open = open_idx,
     .close = byte_dataset_close,
     .read = byte_dataset_read,

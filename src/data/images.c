@@ -313,6 +313,7 @@ const struct dataset_class dataset_images = {
     .name = "images",
     .summary = "DIR[,resize=N,crop=centre|random|scale,pad=N,flip=1,normalise=NAME]: JPEG and PNG files, a folder per class",
     .example = "DIR",
+    .task = DATASET_IMAGES,
     .several_readers = true,
     .open = open_images,
     .close = close_images,

@@ -1,7 +1,8 @@
 /*
- * Pairs of sentences for translation: "PREFIX:SRC:TGT[,tokens=words|given][,vocab=FILE]". Line n of PREFIX.TGT is the
- * translation of line n of PREFIX.SRC. Tokens are words and punctuation (words_13a), or what blanks part (tokens=given), for
- * files that hold subwords already: there "@@" at the end of a token joins it to the next.
+ * Pairs of sentences for translation: "PREFIX:SRC:TGT[,tokens=words|given|pieces][,vocab=FILE]". Line n of PREFIX.TGT is the
+ * translation of line n of PREFIX.SRC. Tokens are words and punctuation (words_13a), or what blanks part, for files that hold
+ * subwords already: with tokens=given "@@" at the end of a token joins it to the next, with tokens=pieces all are joined and
+ * U+2581 at the beginning of one is a blank. Translations and what they are held against are spelled so.
  *
  * A sample is S tokens of the source, its end </s> included, and T of the target as the decoder reads it, beginning with <s>;
  * its labels are the T tokens that should come next, ending with </s>. What is longer is cut off, what is shorter padded: S and
@@ -21,26 +22,19 @@ struct pairs {
     struct dataset dataset; /* first */
     struct corpus corpus[2];
     struct text_vocabularies vocabularies;
-    corpus_split *split;
+    int way; /* one of those below */
 };
+
+/* Ways to part a sentence. */
+enum { WORDS, GIVEN, PIECES, WAYS };
+static const char *const ways[WAYS] = {[WORDS] = "words", [GIVEN] = "given", [PIECES] = "pieces"};
+static corpus_split *const splits[WAYS] = {[WORDS] = words_13a, [GIVEN] = words_given, [PIECES] = words_given};
 
 static void close_pairs(struct dataset *dataset) {
     struct pairs *pairs = (struct pairs *)dataset;
     for (int v = 0; v < 2; v++) corpus_free(&pairs->corpus[v]);
     text_vocabularies_free(&pairs->vocabularies);
     free(pairs);
-}
-
-static enum ps_status choose_split(struct pairs *pairs, struct options *options, struct ps_error *error) {
-    static const char *const names[] = {"words", "given"};
-    const char *tokens = "words";
-    TRY(options_string(options, "tokens", &tokens, error));
-    for (int i = 0; i < 2; i++) {
-        if (strcmp(tokens, names[i]) != 0) continue;
-        pairs->split = i == 0 ? words_13a : words_given;
-        return PS_OK;
-    }
-    return error_unknown(error, PS_USAGE, "data 'pairs': tokens", tokens, names, 2);
 }
 
 /* "PREFIX:SRC:TGT" to the two files. */
@@ -62,20 +56,23 @@ static enum ps_status load(struct pairs *pairs, struct options *options, enum da
                            const struct dataset_shape *wanted, struct ps_error *error) {
     static const char *const keys[] = {"tokens", "vocab"};
     struct text_vocabularies *vocabularies = &pairs->vocabularies;
-    char paths[2][4096];
-    TRY(choose_split(pairs, options, error));
+    char paths[2][4096], data[40];
     TRY(make_paths(options->name, paths, error));
-    TRY(text_vocabularies_find("pairs", options, part, wanted, 2, vocabularies, error));
+    TRY(text_vocabularies_find("pairs", options, wanted, 2, vocabularies, error));
+    TRY(text_tokens_find("pairs", options, vocabularies, ways, WAYS, &pairs->way, data, error));
     TRY(options_finish(options, "data", keys, 2, error));
+    if (!vocabularies->used[0] && (part != DATASET_TRAIN || wanted->words_needed))
+        return text_vocabulary_missing("pairs", error);
     for (int v = 0; v < 2; v++) {
         struct corpus *corpus = &pairs->corpus[v];
         TRY(corpus_read(paths[v], corpus, error));
         if (!vocabularies->used[v]) {
             int size = v == 0 ? wanted->vocabulary : wanted->classes;
-            TRY(corpus_vocabulary(corpus, pairs->split, size, &vocabularies->own[v], error));
-            vocabularies->used[v] = vocabularies->own[v];
+            struct vocabulary *made;
+            TRY(corpus_vocabulary(corpus, splits[pairs->way], size, &made, error));
+            text_vocabularies_take(vocabularies, v, made, data);
         }
-        TRY(corpus_number(corpus, pairs->split, vocabularies->used[v], error));
+        TRY(corpus_number(corpus, splits[pairs->way], vocabularies->used[v], error));
         pairs->dataset.shape.words[v] = vocabularies->used[v];
     }
     pairs->dataset.samples = pairs->corpus[0].count;
@@ -90,11 +87,6 @@ static enum ps_status open_pairs(const char *rest, enum dataset_part part, const
                                  struct dataset **dataset, struct ps_error *error) {
     struct options options;
     TRY(options_parse(rest, "data", &options, error));
-    int labels = dataset_labels(wanted);
-    if (wanted->vocabulary == 0 || labels == 1 || labels >= wanted->height) {
-        return error_set(error, PS_USAGE, "data 'pairs:%s' are translations, but the network reads %s", rest,
-                         wanted->vocabulary == 0 ? "images" : "one text");
-    }
     struct pairs *pairs = calloc(1, sizeof *pairs);
     if (!pairs) return error_memory(error, "a dataset", sizeof *pairs);
     pairs->dataset.shape = *wanted;
@@ -147,6 +139,7 @@ const struct dataset_class dataset_pairs = {
     .name = "pairs",
     .summary = "PREFIX:SRC:TGT, files PREFIX.SRC and PREFIX.TGT whose lines are translations of each other",
     .example = "data/train:en:de",
+    .task = DATASET_TRANSLATIONS,
     .open = open_pairs,
     .close = close_pairs,
     .read = read_pair,
@@ -156,20 +149,47 @@ const struct dataset_class dataset_pairs = {
 
 bool dataset_has_pairs(const struct dataset *dataset) { return dataset->class == &dataset_pairs; }
 
-const char *pairs_reference(const struct dataset *dataset, int64_t index) {
-    return ((const struct pairs *)dataset)->corpus[1].lines[index];
+/* Adds a token to a sentence, after a blank or, where subwords say so, without one. *`joined`: no blank is wanted before the
+ * next; true before the first. */
+static void spell_token(int way, const char *token, size_t length, bool *joined, struct text *sentence) {
+    static const char mark[] = "\xe2\x96\x81"; /* U+2581, SentencePiece's blank */
+    const size_t size = sizeof mark - 1;
+    const bool begins = way == PIECES && length >= size && memcmp(token, mark, size) == 0;
+    const bool joins = way == GIVEN && length > 2 && memcmp(token + length - 2, "@@", 2) == 0;
+    if (begins) {
+        token += size;
+        length -= size;
+    }
+    if (!*joined && (begins || way != PIECES)) text_add_raw(sentence, " ", 1);
+    text_add_raw(sentence, token, length - (joins ? 2 : 0));
+    *joined = joins || (begins && length == 0);
+}
+
+void pairs_reference(const struct dataset *dataset, int64_t index, struct text *sentence) {
+    const struct pairs *pairs = (const struct pairs *)dataset;
+    const char *line = pairs->corpus[1].lines[index], *word;
+    text_add_raw(sentence, "", 0);
+    if (pairs->way == WORDS) {
+        text_add_raw(sentence, line, strlen(line));
+        return;
+    }
+    struct text words = {0};
+    bool joined = true;
+    splits[pairs->way](line, strlen(line), &words);
+    const char *place = words.data ? words.data : "";
+    for (size_t length; (length = words_next(&place, &word)) > 0;) {
+        spell_token(pairs->way, word, length, &joined, sentence);
+    }
+    if (words.failed) sentence->failed = true;
+    text_free(&words);
 }
 
 void pairs_spell(const struct dataset *dataset, const int32_t *tokens, int64_t count, struct text *sentence) {
     const struct pairs *pairs = (const struct pairs *)dataset;
-    bool joined = true; /* no blank before the next */
+    bool joined = true;
     for (int64_t t = 0; t < count && tokens[t] != VOCABULARY_END && tokens[t] != VOCABULARY_PADDING; t++) {
         bool known = tokens[t] < vocabulary_size(pairs->vocabularies.used[1]);
         const char *word = vocabulary_token(pairs->vocabularies.used[1], known ? tokens[t] : VOCABULARY_UNKNOWN);
-        size_t length = strlen(word);
-        bool joins = pairs->split == words_given && length > 2 && strcmp(word + length - 2, "@@") == 0;
-        if (!joined) text_add_raw(sentence, " ", 1);
-        text_add_raw(sentence, word, length - (joins ? 2 : 0));
-        joined = joins;
+        spell_token(pairs->way, word, strlen(word), &joined, sentence);
     }
 }

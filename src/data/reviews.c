@@ -37,8 +37,10 @@ static enum ps_status read_label(struct reviews *reviews, const char *path, int6
     errno = 0;
     long label = strtol(text, &end, 10);
     if (end != tab || end == text || errno || *text < '0' || *text > '9' || label >= classes) {
-        return error_set(error, PS_BAD_INPUT, "%s: line %lld: label '%.*s': a number from 0 to %d is needed", path,
-                         (long long)line + 1, (int)(tab - text < 40 ? tab - text : 40), text, classes - 1);
+        error_set(error, PS_BAD_INPUT, "%s: line %lld: label '%.*s': a number from 0 to %d is needed", path,
+                  (long long)line + 1, (int)(tab - text < 40 ? tab - text : 40), text, classes - 1);
+        error_hint(error, "how many classes there are is the network's option classes=, here %d", classes);
+        return PS_BAD_INPUT;
     }
     reviews->labels[line] = (int32_t)label;
     reviews->corpus.lines[line] = tab + 1;
@@ -49,7 +51,12 @@ static enum ps_status load(struct reviews *reviews, struct options *options, enu
                            const struct dataset_shape *wanted, struct ps_error *error) {
     static const char *const keys[] = {"vocab"};
     struct text_vocabularies *vocabularies = &reviews->vocabularies;
-    TRY(text_vocabularies_find("reviews", options, part, wanted, 1, vocabularies, error));
+    char data[40];
+    int kind;
+    TRY(text_vocabularies_find("reviews", options, wanted, 1, vocabularies, error));
+    TRY(text_tokens_find("reviews", options, vocabularies, NULL, 0, &kind, data, error));
+    if (!vocabularies->used[0] && (part != DATASET_TRAIN || wanted->words_needed))
+        return text_vocabulary_missing("reviews", error);
     TRY(options_finish(options, "data", keys, 1, error));
     TRY(corpus_read(options->name, &reviews->corpus, error));
     int64_t count = reviews->corpus.count;
@@ -57,9 +64,9 @@ static enum ps_status load(struct reviews *reviews, struct options *options, enu
     if (!reviews->labels) return error_memory(error, options->name, (size_t)count * sizeof *reviews->labels);
     for (int64_t l = 0; l < count; l++) TRY(read_label(reviews, options->name, l, error));
     if (!vocabularies->used[0]) {
-        int size = wanted->vocabulary;
-        TRY(corpus_vocabulary(&reviews->corpus, words_plain, size, &vocabularies->own[0], error));
-        vocabularies->used[0] = vocabularies->own[0];
+        struct vocabulary *made;
+        TRY(corpus_vocabulary(&reviews->corpus, words_plain, wanted->vocabulary, &made, error));
+        text_vocabularies_take(vocabularies, 0, made, data);
     }
     TRY(corpus_number(&reviews->corpus, words_plain, vocabularies->used[0], error));
     reviews->dataset.samples = count;
@@ -71,8 +78,6 @@ static enum ps_status open_reviews(const char *rest, enum dataset_part part, con
                                    struct dataset **dataset, struct ps_error *error) {
     struct options options;
     TRY(options_parse(rest, "data", &options, error));
-    if (wanted->vocabulary == 0)
-        return error_set(error, PS_USAGE, "data 'reviews:%s' are texts, but the network reads images", rest);
     struct reviews *reviews = calloc(1, sizeof *reviews);
     if (!reviews) return error_memory(error, "a dataset", sizeof *reviews);
     reviews->dataset.shape = (struct dataset_shape){.channels = 1,
@@ -107,6 +112,7 @@ const struct dataset_class dataset_reviews = {
     .name = "reviews",
     .summary = "FILE with a line label<TAB>text for each text; its most frequent words are the vocabulary",
     .example = "FILE.tsv",
+    .task = DATASET_LABELLED_TEXTS,
     .open = open_reviews,
     .close = close_reviews,
     .read = read_review,

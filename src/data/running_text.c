@@ -31,7 +31,8 @@ struct running_text {
 /* The file, and how it is read. */
 struct source {
     const char *path;
-    enum level level;
+    int level;
+    char data_kind[40]; /* what the vocabulary is made of */
     double test;
     char *data;
     size_t size;
@@ -92,17 +93,20 @@ static enum ps_status count_words(const struct source *source, struct vocabulary
 
 /* ----------------------------------------------------------------- the file */
 
-static enum ps_status read_options(struct options *options, struct source *source, struct ps_error *error) {
+static enum ps_status read_options(struct options *options, const struct dataset_shape *wanted,
+                                   struct text_vocabularies *vocabularies, struct source *source, struct ps_error *error) {
     static const char *const levels[LEVELS] = {[CHARACTERS] = "characters", [WORDS] = "words", [BYTES] = "bytes"};
     static const char *const keys[] = {"tokens", "test", "vocab"};
-    const char *level = levels[CHARACTERS];
     source->path = options->name;
     source->test = 0.1;
-    TRY(options_string(options, "tokens", &level, error));
+    TRY(text_vocabularies_find("text", options, wanted, 1, vocabularies, error));
+    TRY(text_tokens_find("text", options, vocabularies, levels, LEVELS, &source->level, source->data_kind, error));
     TRY(options_number(options, "test", 0, 1, &source->test, error));
-    while (source->level < LEVELS && strcmp(levels[source->level], level) != 0) source->level++;
-    if (source->level == LEVELS) return error_unknown(error, PS_USAGE, "kind of tokens", level, levels, LEVELS);
-    return options_finish(options, "data", keys, 3, error);
+    TRY(options_finish(options, "data", keys, 3, error));
+    /* The training part is at hand whichever part is asked for, so either may make the vocabulary; bytes are always the same.
+     */
+    if (vocabularies->used[0] || !wanted->words_needed || source->level == BYTES) return PS_OK;
+    return text_vocabulary_missing("text", error);
 }
 
 static enum ps_status read_file(struct source *source, struct ps_error *error) {
@@ -125,8 +129,7 @@ static enum ps_status make_vocabulary(struct running_text *text, const struct so
     if (vocabularies->used[0]) return PS_OK;
     struct vocabulary *made = vocabulary_create(error);
     if (!made) return PS_FAILED;
-    vocabularies->own[0] = made;
-    vocabularies->used[0] = made;
+    text_vocabularies_take(vocabularies, 0, made, source->data_kind);
     TRY(count_words(source, made, error));
     return vocabulary_finish(made, source->level == WORDS ? size : INT_MAX, error);
 }
@@ -163,9 +166,7 @@ static void close_text(struct dataset *dataset) {
 
 static enum ps_status load(struct running_text *text, struct options *options, enum dataset_part part,
                            const struct dataset_shape *wanted, struct source *source, struct ps_error *error) {
-    /* The training part is at hand whichever part is asked for, so either may make the vocabulary. */
-    TRY(text_vocabularies_find("text", options, DATASET_TRAIN, wanted, 1, &text->vocabularies, error));
-    TRY(read_options(options, source, error));
+    TRY(read_options(options, wanted, &text->vocabularies, source, error));
     TRY(read_file(source, error));
     TRY(make_vocabulary(text, source, wanted->vocabulary, error));
     int size = vocabulary_size(text->vocabularies.used[0]);
@@ -185,8 +186,6 @@ static enum ps_status open_text(const char *rest, enum dataset_part part, const 
                                 struct dataset **dataset, struct ps_error *error) {
     struct options options;
     TRY(options_parse(rest, "data", &options, error));
-    if (wanted->vocabulary == 0)
-        return error_set(error, PS_USAGE, "data 'text:%s' are texts, but the network reads images", rest);
     struct running_text *text = calloc(1, sizeof *text);
     if (!text) return error_memory(error, "a dataset", sizeof *text);
     struct source source = {0};
@@ -222,6 +221,7 @@ const struct dataset_class dataset_text = {
     .name = "text",
     .summary = "FILE[,tokens=characters|words|bytes,test=0.1]: running text for language models",
     .example = "FILE.txt",
+    .task = DATASET_RUNNING_TEXT,
     .open = open_text,
     .close = close_text,
     .read = read_text,

@@ -57,11 +57,11 @@ static enum ps_status read_tokens(const struct dataset *dataset, int64_t index, 
     struct random_key key = random_key(s->seed, RANDOM_SYNTHETIC, SEQUENCES + (uint64_t)s->part, (uint64_t)index);
     int64_t length = shape->height;
     int count = dataset_labels(shape);
-    int rule = count == 1 ? (int)(index % shape->classes) : 0;
+    int rule = shape->gives_tokens ? 0 : (int)(index % shape->classes);
     bool next = count == length && !shape->masked;
-    int64_t source = count == length || count == 1 ? length : length - count;
+    int64_t source = count == length || !shape->gives_tokens ? length : length - count;
     write_row(s, key, rule, source, tokens);
-    if (count == 1) {
+    if (!shape->gives_tokens) {
         labels[0] = rule;
     } else if (next) {
         for (int64_t t = 0; t + 1 < length; t++) labels[t] = (int32_t)tokens[t + 1];
@@ -80,13 +80,15 @@ static void close_tokens(struct dataset *dataset) { free(dataset); }
 static const struct dataset_class tokens_class = {.name = "synthetic", .close = close_tokens, .read = read_tokens};
 
 static enum ps_status check_wanted(const struct dataset_shape *wanted, struct ps_error *error) {
-    int least = VOCABULARY_SPECIALS + 2, labels = dataset_labels(wanted);
+    int least = VOCABULARY_SPECIALS + 2;
     if (wanted->vocabulary == 0)
         return error_set(error, PS_USAGE, "data 'synthetic:tokens' are sequences of tokens, but the network reads images");
-    if (wanted->vocabulary < least || (labels > 1 && wanted->classes < least)) {
+    if (wanted->vocabulary < least || (wanted->gives_tokens && wanted->classes < least)) {
         return error_set(error, PS_USAGE, "data 'synthetic:tokens' need a vocabulary of %d tokens or more, the network's is %d",
                          least, wanted->vocabulary < least ? wanted->vocabulary : wanted->classes);
     }
+    if (wanted->gives_tokens && wanted->height < 2)
+        return error_set(error, PS_USAGE, "data 'synthetic:tokens' need sequences of 2 tokens or more, the network's are 1");
     return PS_OK;
 }
 

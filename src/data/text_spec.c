@@ -1,9 +1,11 @@
 /* See the header. */
 #include "data/text_spec.h"
 
-enum ps_status text_vocabularies_find(const char *what, struct options *options, enum dataset_part part,
-                                      const struct dataset_shape *wanted, int count, struct text_vocabularies *vocabularies,
-                                      struct ps_error *error) {
+#include <stdio.h>
+#include <string.h>
+
+enum ps_status text_vocabularies_find(const char *what, struct options *options, const struct dataset_shape *wanted, int count,
+                                      struct text_vocabularies *vocabularies, struct ps_error *error) {
     const char *file = NULL;
     TRY(options_string(options, "vocab", &file, error));
     if (file) TRY(vocabulary_read(file, vocabularies->own, error));
@@ -17,12 +19,56 @@ enum ps_status text_vocabularies_find(const char *what, struct options *options,
             return error_set(error, PS_USAGE, "data '%s': a vocabulary of %d tokens, but the network takes %d", what,
                              vocabulary_size(vocabularies->used[v]), size);
         }
-        if (vocabularies->used[v] || part == DATASET_TRAIN) continue;
-        error_set(error, PS_USAGE, "data '%s': whose vocabulary numbers its words is not said", what);
-        error_hint(error, "evaluate a run, or add ,vocab=RUN_DIR/vocabulary.json");
-        return PS_USAGE;
     }
     return PS_OK;
+}
+
+static void describe(const char *what, const char *name, char data[40]) {
+    snprintf(data, 40, name ? "%s,tokens=%s" : "%s", what, name);
+}
+
+/* The place of the vocabulary's way; -1: it is none of these. */
+static int find_way(const char *what, const char *made, const char *const *names, int count) {
+    char data[40];
+    for (int i = 0; i < count; i++) {
+        describe(what, names[i], data);
+        if (strcmp(data, made) == 0) return i;
+    }
+    return -1;
+}
+
+enum ps_status text_tokens_find(const char *what, struct options *options, const struct text_vocabularies *vocabularies,
+                                const char *const *names, int count, int *kind, char data[40], struct ps_error *error) {
+    static const char *const only[] = {NULL};
+    const char *made = vocabularies->used[0] ? vocabulary_data(vocabularies->used[0]) : "", *said = NULL;
+    if (count > 0) TRY(options_string(options, "tokens", &said, error));
+    const int ways = count > 0 ? count : 1, way = find_way(what, made, count > 0 ? names : only, ways);
+    int chosen = way >= 0 ? way : 0;
+    if (said) {
+        for (chosen = 0; chosen < count && strcmp(said, names[chosen]) != 0;) chosen++;
+    }
+    if (chosen == ways) {
+        enum ps_status status = error_unknown(error, PS_USAGE, "tokens", said, names, (size_t)count);
+        error_prefix(error, "data '%s'", what);
+        return status;
+    }
+    describe(what, count > 0 ? names[chosen] : NULL, data);
+    if (*made && strcmp(made, data) != 0)
+        return error_set(error, PS_USAGE, "data '%s': the vocabulary is one of %s", data, made);
+    *kind = chosen;
+    return PS_OK;
+}
+
+enum ps_status text_vocabulary_missing(const char *what, struct ps_error *error) {
+    error_set(error, PS_USAGE, "data '%s': whose vocabulary numbers its words is not said", what);
+    error_hint(error, "evaluate a run, or add ,vocab=RUN_DIR/vocabulary.json");
+    return PS_USAGE;
+}
+
+void text_vocabularies_take(struct text_vocabularies *vocabularies, int place, struct vocabulary *made, const char *data) {
+    vocabulary_set_data(made, data);
+    vocabularies->own[place] = made;
+    vocabularies->used[place] = made;
 }
 
 void text_vocabularies_free(struct text_vocabularies *vocabularies) {

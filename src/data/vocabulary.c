@@ -1,6 +1,7 @@
 /* A vocabulary is a list of tokens with their counts, and a table of places in it by the hash of the token. */
 #include "data/vocabulary.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct vocabulary {
     int count, capacity;
     int *table; /* places in `entries` plus 1; 0: free. Its size is a power of two, and at most half of it is taken. */
     size_t table_size;
+    char data[40];
 };
 
 /* FNV-1a */
@@ -130,6 +132,12 @@ const char *vocabulary_token(const struct vocabulary *vocabulary, int number) { 
 
 int vocabulary_size(const struct vocabulary *vocabulary) { return vocabulary->count; }
 
+void vocabulary_set_data(struct vocabulary *vocabulary, const char *data) {
+    snprintf(vocabulary->data, sizeof vocabulary->data, "%s", data);
+}
+
+const char *vocabulary_data(const struct vocabulary *vocabulary) { return vocabulary->data; }
+
 bool vocabulary_equal(const struct vocabulary *a, const struct vocabulary *b) {
     if (!a || !b || a->count != b->count) return a == b;
     for (int i = 0; i < a->count; i++)
@@ -143,6 +151,7 @@ static const char *const lists[2] = {"tokens", "target_tokens"};
 
 enum ps_status vocabulary_write(const char *path, const struct vocabulary *const vocabularies[2], struct ps_error *error) {
     json_t *root = json_pack("{s:s, s:i}", "format", "penstock-vocabulary", "version", 1);
+    if (*vocabularies[0]->data) json_object_set_new(root, "data", json_string(vocabularies[0]->data));
     for (int v = 0; v < 2 && vocabularies[v]; v++) {
         json_t *tokens = json_array();
         for (int i = 0; i < vocabularies[v]->count; i++) {
@@ -172,15 +181,18 @@ static enum ps_status read_list(const struct json_place *list, struct vocabulary
 }
 
 static enum ps_status read_lists(json_t *json, const char *path, struct vocabulary *made[2], struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "tokens", "target_tokens"};
+    static const char *const fields[] = {"format", "version", "data", "tokens", "target_tokens"};
     struct json_place root = json_root(json, path);
-    TRY(json_object_fields(&root, fields, 4, error));
+    const char *data = "";
+    TRY(json_object_fields(&root, fields, 5, error));
+    TRY(json_get_string(&root, "data", false, &data, error));
     for (int v = 0; v < 2; v++) {
         struct json_place list;
         TRY(json_field(&root, lists[v], v == 0, &list, error));
         if (!list.value) continue;
         made[v] = vocabulary_create(error);
         if (!made[v]) return PS_FAILED;
+        vocabulary_set_data(made[v], data);
         TRY(read_list(&list, made[v], error));
     }
     return PS_OK;

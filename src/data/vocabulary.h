@@ -30,6 +30,11 @@ int vocabulary_size(const struct vocabulary *vocabulary);
 /* Have they the same tokens with the same numbers? NULL equals NULL. */
 bool vocabulary_equal(const struct vocabulary *a, const struct vocabulary *b);
 
+/* Of which data it was made and how their text was parted, as a spec says it ("pairs,tokens=given"); "" where nobody has said.
+ * What is longer than 39 bytes is cut off. */
+void vocabulary_set_data(struct vocabulary *vocabulary, const char *data);
+const char *vocabulary_data(const struct vocabulary *vocabulary);
+
 /* A text's vocabularies (of a translation two: source and target; else the second is NULL) as one file. */
 enum ps_status vocabulary_write(const char *path, const struct vocabulary *const vocabularies[2], struct ps_error *error);
 /* The result is the caller's. */

@@ -108,6 +108,7 @@ static enum ps_status build_model(struct ps_model *model, const char *spec, stru
     if (model->graph->status != PS_OK) name_least_input(entry, spec, &sizes, &options, error);
     if (status != PS_OK) return status;
     note_interface(model);
+    model->gives_tokens = reads_tokens(entry) && entry->defaults.classes == 0;
     model->masked = entry->masked;
     if (splits == NULL) return PS_OK;
     status = graph_split_all(&model->graph, splits, error);

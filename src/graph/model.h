@@ -10,9 +10,10 @@ struct ps_model {
     struct graph *graph;
     int64_t input_shape[3]; /* C, H, W; of tokens 1, T, 1 */
     int classes;
-    int labels;     /* of a sample */
-    int vocabulary; /* of tokens; 0: it reads images */
-    bool masked;    /* its task is to fill in hidden tokens */
+    int labels;        /* of a sample */
+    int vocabulary;    /* of tokens; 0: it reads images */
+    bool gives_tokens; /* its classes are tokens */
+    bool masked;       /* its task is to fill in those that are hidden */
 };
 
 /* From the spec, or the entry's defaults. A network whose default has a vocabulary reads sequences: it takes `seq` and `vocab`

@@ -80,6 +80,7 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
     }
     struct dataset_shape wanted = job_data_shape(evaluator->model);
     memcpy(wanted.words, evaluator->words, sizeof wanted.words);
+    wanted.words_needed = true;
     TRY(samples_open(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
     struct loader_options loader = {
         .samples = &evaluator->samples, .batch = evaluator->batch, .images = true, .labels = true, .ahead = BATCHES_AHEAD};

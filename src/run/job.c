@@ -244,7 +244,7 @@ enum ps_status job_plan(struct job *job, struct ps_error *error) {
     return take_sizes(job, error);
 }
 
-double job_perplexity(const struct ps_model *model, double loss) { return model && model->labels > 1 ? exp(loss) : NAN; }
+double job_perplexity(const struct ps_model *model, double loss) { return model && model->gives_tokens ? exp(loss) : NAN; }
 
 struct dataset_shape job_data_shape(const struct ps_model *model) {
     return (struct dataset_shape){.channels = model->input_shape[0],
@@ -253,6 +253,7 @@ struct dataset_shape job_data_shape(const struct ps_model *model) {
                                   .classes = model->classes,
                                   .labels = model->labels,
                                   .vocabulary = model->vocabulary,
+                                  .gives_tokens = model->gives_tokens,
                                   .masked = model->masked};
 }
 

@@ -176,13 +176,14 @@ static void move_state(struct search *search) {
 
 enum ps_status translate_count(const struct samples *samples, int64_t index, const int32_t *tokens, int64_t count,
                                struct text *sentences, struct bleu *bleu, struct ps_error *error) {
-    struct text sentence = {0};
+    struct text sentence = {0}, reference = {0};
     pairs_spell(samples->dataset, tokens, count, &sentence);
-    char *text = text_take(&sentence);
-    if (!text) return error_memory(error, "a sentence", 256);
-    if (sentences) text_add(sentences, "%s\n", text);
-    enum ps_status status = bleu_add(bleu, text, pairs_reference(samples->dataset, samples->first + index), error);
+    pairs_reference(samples->dataset, samples->first + index, &reference);
+    char *text = text_take(&sentence), *wanted = text_take(&reference);
+    if (text && sentences) text_add(sentences, "%s\n", text);
+    enum ps_status status = text && wanted ? bleu_add(bleu, text, wanted, error) : error_memory(error, "a sentence", 256);
     free(text);
+    free(wanted);
     return status;
 }
 
