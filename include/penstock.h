@@ -369,17 +369,26 @@ struct ps_run_info {
     double loss, accuracy, valid_loss, valid_accuracy; /* NaN where not measured */
     double perplexity, valid_perplexity;               /* e to the loss; NaN but for labels that are tokens of a sequence */
     double wall_s, samples_per_s, predicted_samples_per_s;
-    int64_t checkpoint_bytes;  /* memory for checkpoints beside that of the workers */
     double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
     double top5, valid_top5;   /* share of labels among the five best guesses; NaN for five classes or fewer */
     double valid_bleu;         /* of the sentences that were translated, greedily; as in struct ps_evaluation */
-    int64_t start_bytes;       /* that this process held, but for the code of files, when its kernels were made and before its
-                                  workers took their memory */
-    int64_t loader_bytes;      /* for data that it reads ahead, likewise beside its workers' memory */
+};
+
+/* What a process that runs workers held in memory; 0 where the system does not tell. What is left of the peak when the rest is
+ * taken off are its workers' blocks, and what was not thought of. */
+struct ps_run_process {
+    int64_t peak_bytes;       /* the most that it held */
+    int64_t code_bytes;       /* pages of the program's and the libraries' files */
+    int64_t start_bytes;      /* what else it held when its kernels were made and before its workers took their memory */
+    int64_t loader_bytes;     /* for data read ahead */
+    int64_t checkpoint_bytes; /* for checkpoints, where it writes them or sends its stages to who does */
+    int64_t others_bytes;     /* blocks of other processes of its host, which can change places with its own: pages of them
+                                 count in the peak of each process that has them mapped */
 };
 
 struct ps_run_worker {
     int64_t planned_bytes, measured_bytes;
+    struct ps_run_process process; /* that runs it; zeroed where that is an earlier worker's */
     double busy_s;
     /* Where weights are predicted: |predicted - what came true| / |what came true| over the last segment, and the same of the
      * newest weights at the time, which `latest` would have used. NaN: not predicted, or not measured. */

@@ -5,6 +5,10 @@
 #include "base/memory.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,4 +39,10 @@ void memory_block_touch(struct memory_block *block) {
 void memory_block_release(struct memory_block *block) {
     if (block->base != NULL) munmap(block->base, block->size > 0 ? block->size : MEMORY_ALIGNMENT);
     *block = (struct memory_block){0};
+}
+
+void memory_trim(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

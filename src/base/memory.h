@@ -22,4 +22,7 @@ void *memory_block_carve(struct memory_block *block, size_t bytes);
 void memory_block_touch(struct memory_block *block);
 void memory_block_release(struct memory_block *block);
 
+/* Gives the system what the C library keeps of large pieces that were freed, where it can be told to. */
+void memory_trim(void);
+
 #endif

@@ -33,7 +33,7 @@ static void *map(int file, size_t size, bool populate) {
 enum ps_status shared_block_take(struct shared_block *block, size_t size, bool backed, const char *what,
                                  struct ps_error *error) {
     size_t whole = mapped_size(size);
-    int file = memfd_create("penstock", MFD_CLOEXEC);
+    int file = memfd_create(SHARED_BLOCK_NAME, MFD_CLOEXEC);
     int code = file < 0 ? errno : give_size(file, whole, backed);
     void *base = code == 0 ? map(file, whole, backed) : MAP_FAILED;
     if (base != MAP_FAILED) {

@@ -4,6 +4,9 @@
 
 #include "base/memory.h"
 
+/* What the system calls the file where it lists what a process has mapped. */
+#define SHARED_BLOCK_NAME "penstock"
+
 /* A block that other processes can open. */
 struct shared_block {
     struct memory_block memory;

@@ -58,6 +58,7 @@ struct crew {
     int first_here, end_here; /* the workers of this process */
     struct processes *processes;
     struct memory_block travelling; /* in which the stages of this process go to rank 0 (ghosts.h) */
+    int64_t ghost_bytes;            /* for which those of the others were held here when the run went on from a checkpoint */
     int segment_number;             /* of the one that runs, counted over training and evaluation */
     struct stage_sizes *sizes;      /* by stage, of those that run here */
     struct transport *transport;

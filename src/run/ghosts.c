@@ -192,7 +192,10 @@ enum ps_status ghosts_give_back(struct crew *crew, const struct worker_options *
     if (crew->processes->count == 1) return PS_OK;
     if (own > 0) return move_worker(crew, &crew->workers[own], 0, options->moments, false, error);
     TRY(ghosts_make(crew, options, error));
-    for (int rank = 1; rank < crew->worker_count; rank++)
+    for (int rank = 1; rank < crew->worker_count; rank++) {
         TRY(move_worker(crew, &crew->workers[rank], rank, options->moments, true, error));
+        crew->ghost_bytes += (int64_t)crew->workers[rank].memory.size;
+        memory_block_release(&crew->workers[rank].memory);
+    }
     return PS_OK;
 }

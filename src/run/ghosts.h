@@ -19,7 +19,8 @@ enum ps_status ghosts_make(struct crew *crew, const struct worker_options *optio
 enum ps_status ghosts_send(struct crew *crew, const struct worker_options *options, struct ps_error *error);
 enum ps_status ghosts_receive(struct crew *crew, struct worker_stage *stage, int rank, void *weights, size_t weights_bytes,
                               void *moments, size_t moments_bytes, struct ps_error *error);
-/* What the ghosts hold, having been loaded, becomes what the workers go on with. */
+/* What the ghosts hold, having been loaded, becomes what the workers go on with; the ghosts give back their memory, which
+ * nobody asks for again. */
 enum ps_status ghosts_give_back(struct crew *crew, const struct worker_options *options, struct ps_error *error);
 
 #endif

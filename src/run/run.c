@@ -6,7 +6,6 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "run/process_memory.h"
 
 enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *error) {
     struct ps_run *made = calloc(1, sizeof *made);
@@ -76,6 +75,17 @@ void run_set_number(json_t *object, const char *field, double number) {
     if (isfinite(number)) json_object_set_new(object, field, json_real(number));
 }
 
+static void add_process(json_t *object, const struct ps_run_process *process) {
+    const struct {
+        const char *field;
+        int64_t bytes;
+    } fields[] = {{"checkpoint_bytes", process->checkpoint_bytes}, {"loader_bytes", process->loader_bytes},
+                  {"process_peak_bytes", process->peak_bytes},     {"process_code_bytes", process->code_bytes},
+                  {"process_start_bytes", process->start_bytes},   {"process_others_bytes", process->others_bytes}};
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
+        json_object_set_new(object, fields[f].field, json_integer((json_int_t)fields[f].bytes));
+}
+
 json_t *run_document(const struct ps_run *run) {
     const struct ps_run_info *info = &run->info;
     json_t *workers = json_array();
@@ -106,13 +116,11 @@ json_t *run_document(const struct ps_run *run) {
     run_set_number(root, "samples_per_s", info->samples_per_s);
     run_set_number(root, "predicted_samples_per_s", info->predicted_samples_per_s);
     run_set_number(root, "elapsed_s", info->wall_s);
-    json_object_set_new(root, "checkpoint_bytes", json_integer((json_int_t)info->checkpoint_bytes));
     run_set_number(root, "checkpoint_stall_s", info->checkpoint_stall_s);
-    json_object_set_new(root, "loader_bytes", json_integer((json_int_t)info->loader_bytes));
-    struct process_memory process = process_memory_read();
-    json_object_set_new(root, "process_peak_bytes", json_integer((json_int_t)process.peak));
-    json_object_set_new(root, "process_code_bytes", json_integer((json_int_t)process.of_code));
-    json_object_set_new(root, "process_start_bytes", json_integer((json_int_t)info->start_bytes));
+    add_process(root, &run->worker[0].process);
+    for (int w = 1; w < info->workers; w++)
+        if (run->worker[w].process.peak_bytes > 0)
+            add_process(json_array_get(workers, (size_t)w), &run->worker[w].process);
     json_object_set_new(root, "workers", workers);
     return root;
 }

@@ -144,15 +144,31 @@ static void note_figures(struct trainer *trainer) {
     trainer->run->lr = figures->lr;
 }
 
+static void note_process(struct trainer *trainer) {
+    const struct crew *crew = trainer->crew;
+    const struct worker *first = &crew->workers[crew->first_here];
+    struct process_memory memory = process_memory_read(first->shared.memory.base);
+    struct ps_run_process *process = &trainer->run->worker[first->number].process;
+    *process = (struct ps_run_process){
+        .peak_bytes = memory.peak,
+        .code_bytes = memory.of_code,
+        .start_bytes = trainer->start.now - trainer->start.of_code,
+        .checkpoint_bytes = (int64_t)(trainer->writer.image.memory.size + crew->travelling.size) + crew->ghost_bytes,
+        .others_bytes = memory.others,
+    };
+    for (int number = crew->first_here; number < crew->end_here; number++)
+        for (int kind = 0; kind < WORKER_DATA_KINDS; kind++)
+            process->loader_bytes += loader_bytes(crew->workers[number].images[kind].loader) +
+                                     loader_bytes(crew->workers[number].labels[kind].loader);
+}
+
 static void note_workers(struct trainer *trainer) {
     for (int number = trainer->crew->first_here; number < trainer->crew->end_here; number++) {
         const struct worker *worker = &trainer->crew->workers[number];
         trainer->run->worker[number].measured_bytes = worker_memory_taken(worker);
         trainer->run->worker[number].busy_s = worker->busy_s;
-        for (int kind = 0; kind < WORKER_DATA_KINDS; kind++)
-            trainer->run->info.loader_bytes +=
-                loader_bytes(worker->images[kind].loader) + loader_bytes(worker->labels[kind].loader);
     }
+    note_process(trainer);
 }
 
 /* ---------------------------------------------------------------------------- all */
@@ -164,7 +180,6 @@ enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
         TRY(run_segment(trainer, error));
     }
     note_workers(trainer);
-    trainer->run->info.start_bytes = trainer->start_bytes;
     trainer->run->info.checkpoint_stall_s = trainer->writer.stall_s;
     TRY(trainer_share_figures(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;

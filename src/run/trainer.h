@@ -9,6 +9,7 @@
 #include "run/config.h"
 #include "run/crew.h"
 #include "run/job.h"
+#include "run/process_memory.h"
 #include "run/program_set.h"
 #include "run/run.h"
 #include "run/run_directory.h"
@@ -37,7 +38,7 @@ struct trainer {
     int64_t kept_step;            /* of the newest checkpoint, written or in writing */
     struct log_entry figures;     /* of the last segment that was evaluated */
     double stopping_s;            /* since when it is to stop; 0: it is not */
-    int64_t start_bytes;          /* as in struct ps_run_info */
+    struct process_memory start;  /* when the kernels were made, before the workers took their memory */
     double started_s, training_s; /* since when; seconds of training segments that are over */
     struct step_sum epoch, line;  /* this epoch's; since the last line of the log */
     double line_started_s;

@@ -97,7 +97,6 @@ enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_erro
     };
     TRY(checkpoint_writer_start(&options, &trainer->writer, error));
     trainer->kept_step = trainer->step;
-    trainer->run->info.checkpoint_bytes = (int64_t)trainer->writer.image.memory.size;
     if (begins) TRY(take_state(trainer, error));
     TRY(checkpoint_writer_wait(&trainer->writer, error));
     trainer->writer.stall_s = 0; /* what comes before the first step is no part of training */
@@ -174,6 +173,7 @@ static enum ps_status load(struct trainer *trainer, struct ps_error *error) {
     struct worker_options worker = trainer_worker_options(trainer);
     if (trainer->job.device->real) TRY(ghosts_make(trainer->crew, &worker, error));
     TRY(checkpoint_load(&trainer->checkpoint, trainer->crew, trainer->job.plan, trainer->job.graph, error));
+    memory_trim(); /* of its files, before the next one's image is taken */
     take_figures(trainer);
     return PS_OK;
 }

@@ -8,7 +8,6 @@
 #include "data/pairs.h"
 #include "data/vocabulary.h"
 #include "run/predict.h"
-#include "run/process_memory.h"
 #include "run/survey.h"
 #include "run/trainer_share.h"
 
@@ -242,8 +241,8 @@ static enum ps_status hire_crew(struct trainer *trainer, struct ps_error *error)
     };
     TRY(crew_create(&options, &trainer->crew, error));
     TRY(trainer_share_needs(trainer, check_memory, error));
-    struct process_memory process = process_memory_read();
-    trainer->start_bytes = process.now - process.of_code;
+    memory_trim(); /* of what planning and reading left */
+    trainer->start = process_memory_read(NULL);
     TRY(crew_start(trainer->crew, &worker, error));
     return trainer->job.device->real ? give_data(trainer, error) : PS_OK;
 }

@@ -313,6 +313,7 @@ enum ps_status trainer_share_figures(struct trainer *trainer, struct ps_error *e
         memcpy(&figures, data, sizeof figures);
         trainer->run->worker[rank].measured_bytes = figures.worker.measured_bytes;
         trainer->run->worker[rank].busy_s = figures.worker.busy_s;
+        trainer->run->worker[rank].process = figures.worker.process;
         enum ps_status status =
             take_events(trainer, rank, &figures, (char *)data + sizeof figures, size - sizeof figures, error);
         free(data);

@@ -13,6 +13,7 @@
  */
 #include <dnnl_debug.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/vector.h"
@@ -179,29 +180,36 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     return primitive_run(&linear->weights, linear->device, addresses, call->workspace, error);
 }
 
-/* Between rows of D features counted C, H, W (canonical) and H, W, C (as memory has them). */
+/* Are features counted otherwise in memory than canonically? */
+static bool turned(const struct linear *linear) {
+    int64_t channels = linear->input_shape.image[0];
+    return channels > 1 && channels < linear->input_shape.dim[0];
+}
+
+/* A row of D features between C, H, W (canonical) and H, W, C (as memory has them). */
 static void change_order(const struct linear *linear, const float *from, float *to, bool from_canonical) {
-    int64_t d = linear->input_shape.dim[0], channels = linear->input_shape.image[0];
-    int64_t pixels = channels > 0 ? d / channels : d;
-    if (channels == 0) channels = 1;
-    for (int64_t row = 0; row < linear->node->shape.dim[0]; row++) {
-        for (int64_t c = 0; c < channels; c++) {
-            for (int64_t p = 0; p < pixels; p++) {
-                int64_t canonical = row * d + c * pixels + p, memory = row * d + p * channels + c;
-                if (from_canonical)
-                    to[memory] = from[canonical];
-                else
-                    to[canonical] = from[memory];
-            }
+    int64_t channels = linear->input_shape.image[0], pixels = linear->input_shape.dim[0] / channels;
+    for (int64_t c = 0; c < channels; c++) {
+        for (int64_t p = 0; p < pixels; p++) {
+            int64_t canonical = c * pixels + p, memory = p * channels + c;
+            if (from_canonical)
+                to[memory] = from[canonical];
+            else
+                to[canonical] = from[memory];
         }
     }
 }
 
-/* Memory for the weights in plain rows of memory's order, to be released. */
-static enum ps_status take_rows(const struct linear *linear, struct memory_block *block, float **rows, struct ps_error *error) {
-    size_t bytes = (size_t)layout_bytes(&linear->plain);
-    TRY(memory_block_take(block, bytes, "the weights of a linear layer", error));
-    *rows = memory_block_carve(block, bytes);
+/* The weights in plain rows between memory's order and the canonical one, row by row: of all of them there is no room. */
+static enum ps_status make_canonical(const struct linear *linear, float *weights, struct ps_error *error) {
+    const size_t d = (size_t)linear->input_shape.dim[0];
+    float *row = malloc(d * sizeof *row);
+    if (row == NULL) return error_memory(error, "a row of weights", d * sizeof *row);
+    for (int64_t r = 0; r < linear->node->shape.dim[0]; r++) {
+        memcpy(row, weights + (size_t)r * d, d * sizeof *row);
+        change_order(linear, row, weights + (size_t)r * d, false);
+    }
+    free(row);
     return PS_OK;
 }
 
@@ -216,10 +224,12 @@ static enum ps_status import_parameter(struct kernel *kernel, int parameter, con
         copy_bias(linear, canonical, own);
         return PS_OK;
     }
-    struct memory_block block;
-    float *rows;
-    TRY(take_rows(linear, &block, &rows, error));
-    change_order(linear, canonical, rows, true);
+    if (!turned(linear)) return layout_convert(linear->device, &linear->plain, canonical, &linear->own, own, error);
+    const int64_t d = linear->input_shape.dim[0];
+    struct memory_block block; /* gone before training begins */
+    TRY(memory_block_take(&block, (size_t)layout_bytes(&linear->plain), "the weights of a linear layer", error));
+    float *rows = memory_block_carve(&block, block.size);
+    for (int64_t r = 0; r < linear->node->shape.dim[0]; r++) change_order(linear, canonical + r * d, rows + r * d, true);
     enum ps_status status = layout_convert(linear->device, &linear->plain, rows, &linear->own, own, error);
     memory_block_release(&block);
     return status;
@@ -232,13 +242,8 @@ static enum ps_status export_parameter(struct kernel *kernel, int parameter, con
         copy_bias(linear, own, canonical);
         return PS_OK;
     }
-    struct memory_block block;
-    float *rows;
-    TRY(take_rows(linear, &block, &rows, error));
-    enum ps_status status = layout_convert(linear->device, &linear->own, own, &linear->plain, rows, error);
-    if (status == PS_OK) change_order(linear, rows, canonical, false);
-    memory_block_release(&block);
-    return status;
+    TRY(layout_convert(linear->device, &linear->own, own, &linear->plain, canonical, error));
+    return turned(linear) ? make_canonical(linear, canonical, error) : PS_OK;
 }
 
 const struct kernel_class cpu_linear = {
