@@ -42,13 +42,6 @@ static void destroy(struct kernel *kernel) {
     free(linear);
 }
 
-/* All of it is made in the first product of some size. */
-static void make_plain_code(void) {
-    enum { SIZE = 64 };
-    float left[SIZE * SIZE] = {0}, right[SIZE * SIZE] = {0}, product[SIZE * SIZE];
-    dnnl_sgemm('N', 'N', SIZE, SIZE, SIZE, 1, left, SIZE, right, SIZE, 0, product, SIZE);
-}
-
 /* The forward of `n` rows, around which `arrays` are; `weights` NULL: in the layout that so many rows like. */
 static dnnl_primitive_desc_t plan_forward(struct draft *draft, const struct linear *linear, int64_t n,
                                           const struct layout *weights, struct arrays *arrays) {
@@ -75,9 +68,9 @@ static void make(struct draft *draft, struct linear *linear, const struct shape 
     dnnl_primitive_desc_t input = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
     dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &arrays, false, forward);
     const int64_t piece = (int64_t)PIECE * draft->device->device.threads;
-    if (draft_is_plain(draft, forward)) {
+    if (features > piece && draft_is_plain(draft, forward)) {
+        linear->piece = piece;
         make_plain_code();
-        if (features > piece) linear->piece = piece;
     }
     if (linear->piece == 0)
         draft_primitive(draft, forward, "forward",
