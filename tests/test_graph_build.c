@@ -270,7 +270,6 @@ static int second_data(struct builder *b, int data) {
     (void)data;
     return graph_add(b->graph, OPERATOR_OPAQUE, "wrong", NULL, NULL, 0, b->error);
 }
-static int same_name(struct builder *b, int data) { return build_relu(b, build_relu(b, data, "wrong"), "wrong"); }
 static int huge(struct builder *b, int data) {
     struct attributes attributes = {.channels = 2000000000, .kernel_h = 1, .kernel_w = 1, .pad_h = 30000, .pad_w = 30000};
     return graph_add(b->graph, OPERATOR_CONVOLUTION, "wrong", &attributes, &data, 1, b->error);
@@ -310,7 +309,6 @@ static void test_refusals(void **state) {
         {groups, "2 groups do not divide 3 input and 4 output channels"},
         {one_input, "1 inputs: from 2 to 8"},
         {second_data, "only the first node may be without inputs"},
-        {same_name, "the name is taken"},
         {huge, "output would have more than"},
         {huge_weights, "weight would have more than"},
         {negative_time, "must not be negative"},
@@ -332,6 +330,11 @@ static void test_unfinished(void **state) {
     (void)state;
     struct builder b = start();
     assert_status(graph_finish(b.graph, &test_error), PS_USAGE, "at least one node");
+    graph_destroy(b.graph);
+
+    b = start();
+    build_relu(&b, build_relu(&b, build_relu(&b, build_input(&b, 1, 4, 4), "twice"), "once"), "twice");
+    assert_status(graph_finish(b.graph, &test_error), PS_USAGE, "node 'twice': two have this name");
     graph_destroy(b.graph);
 
     b = start();

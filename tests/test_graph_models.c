@@ -276,6 +276,30 @@ static void test_wrong_specs(void **state) {
     }
 }
 
+/* At each cut: the values that were made before it and that a layer behind it reads, in order, each once. */
+static void assert_cuts(const struct graph *graph) {
+    char *crosses = malloc((size_t)graph->node_count);
+    assert_non_null(crosses);
+    for (int cut = 0; cut <= graph->layer_count; cut++) {
+        memset(crosses, 0, (size_t)graph->node_count);
+        for (int i = 0; i < graph->node_count; i++) {
+            const struct node *node = &graph->nodes[i];
+            for (int j = 0; j < node->input_count && node->layer >= cut; j++) {
+                int root = graph->nodes[node->inputs[j]].root;
+                crosses[root] = graph->nodes[root].layer < cut;
+            }
+        }
+        int count = 0;
+        for (int r = 0; r < graph->node_count; r++) {
+            if (!crosses[r]) continue;
+            assert_true(count < graph_cut_count(graph, cut));
+            assert_int_equal(graph_cut_values(graph, cut)[count++], r);
+        }
+        assert_int_equal(graph_cut_count(graph, cut), count);
+    }
+    free(crosses);
+}
+
 /* Every entry of the table builds with its defaults, with other classes, and says what it is. */
 static void test_every_model(void **state) {
     (void)state;
@@ -294,6 +318,7 @@ static void test_every_model(void **state) {
         assert_int_equal(end->shape.dim[0], 13);
         assert_int_equal(graph_cut_count(graph, 0), 1);
         assert_int_equal(graph_cut_count(graph, graph->layer_count), 0);
+        assert_cuts(graph);
         ps_model_destroy(model);
     }
 }

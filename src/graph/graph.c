@@ -84,9 +84,6 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
                          graph->node_count == 0 ? "the first node must be the data, without inputs"
                                                 : "only the first node may be without inputs");
     }
-    for (int i = 0; i < graph->node_count; i++) {
-        if (strcmp(graph->nodes[i].name, node->name) == 0) return error_set(error, PS_USAGE, "the name is taken already");
-    }
     struct shape inputs[GRAPH_INPUTS_MAX];
     for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
     TRY(op->infer(&node->attributes, inputs, node->input_count, &node->shape, error));
@@ -180,6 +177,23 @@ static enum ps_status check_tie(const struct graph *graph, struct ps_error *erro
     return PS_OK;
 }
 
+static int compare_names(const void *a, const void *b) {
+    return strcmp((*(const struct node *const *)a)->name, (*(const struct node *const *)b)->name);
+}
+
+static enum ps_status check_names(const struct graph *graph, struct ps_error *error) {
+    const size_t count = (size_t)graph->node_count;
+    const struct node **sorted = malloc(count * sizeof *sorted);
+    if (sorted == NULL) return error_memory(error, "a network's names", count * sizeof *sorted);
+    for (size_t i = 0; i < count; i++) sorted[i] = &graph->nodes[i];
+    qsort(sorted, count, sizeof *sorted, compare_names);
+    const struct node *twice = NULL;
+    for (size_t i = 1; i < count && twice == NULL; i++)
+        if (compare_names(&sorted[i - 1], &sorted[i]) == 0) twice = sorted[i];
+    free(sorted);
+    return twice == NULL ? PS_OK : error_set(error, PS_USAGE, "node '%s': two have this name", twice->name);
+}
+
 static enum ps_status check_uses(const struct graph *graph, const int *consumers, struct ps_error *error) {
     for (int i = 0; i < graph->node_count - 1; i++) {
         const struct node *node = &graph->nodes[i];
@@ -241,29 +255,28 @@ static void find_roots(struct graph *graph, const int *consumers) {
 }
 
 /* last_use[root]: the last layer with a node that reads the value. */
-static enum ps_status find_cuts(struct graph *graph, int *last_use, struct ps_error *error) {
+static void find_last_uses(const struct graph *graph, int *last_use) {
     for (int i = 0; i < graph->node_count; i++) last_use[i] = -1;
     for (int i = 0; i < graph->node_count; i++) {
         const struct node *node = &graph->nodes[i];
         for (int j = 0; j < node->input_count; j++) last_use[graph->nodes[node->inputs[j]].root] = node->layer;
     }
-    size_t crossings = 0;
-    for (int r = 0; r < graph->node_count; r++) {
-        if (last_use[r] > graph->nodes[r].layer) crossings += (size_t)(last_use[r] - graph->nodes[r].layer);
-    }
-    graph->cut_first = calloc((size_t)graph->layer_count + 2, sizeof *graph->cut_first);
+}
+
+/* Values are taken in ascending order and each is put at every cut that it crosses; cut_first[cut + 1] is where the cut's next
+ * one goes, and in the end where the next cut's begin. */
+static enum ps_status find_cuts(struct graph *graph, const int *last_use, struct ps_error *error) {
+    graph->cut_first = calloc((size_t)graph->layer_count + 3, sizeof *graph->cut_first);
+    if (graph->cut_first == NULL) return error_memory(error, "a network's cuts", (size_t)graph->layer_count * sizeof(int));
+    int *next = graph->cut_first + 1;
+    for (int r = 0; r < graph->node_count; r++)
+        for (int cut = graph->nodes[r].layer + 1; cut <= last_use[r]; cut++) next[cut + 1]++;
+    for (int cut = 0; cut <= graph->layer_count; cut++) next[cut + 1] += next[cut];
+    const size_t crossings = (size_t)next[graph->layer_count + 1];
     graph->cut_values = calloc(crossings + 1, sizeof *graph->cut_values);
-    if (graph->cut_first == NULL || graph->cut_values == NULL) {
-        return error_memory(error, "a network's cuts", crossings * sizeof *graph->cut_values);
-    }
-    int used = 0;
-    for (int cut = 0; cut <= graph->layer_count; cut++) {
-        graph->cut_first[cut] = used;
-        for (int r = 0; r < graph->node_count; r++) {
-            if (graph->nodes[r].layer < cut && last_use[r] >= cut) graph->cut_values[used++] = r;
-        }
-    }
-    graph->cut_first[graph->layer_count + 1] = used;
+    if (graph->cut_values == NULL) return error_memory(error, "a network's cuts", crossings * sizeof *graph->cut_values);
+    for (int r = 0; r < graph->node_count; r++)
+        for (int cut = graph->nodes[r].layer + 1; cut <= last_use[r]; cut++) graph->cut_values[next[cut]++] = r;
     return PS_OK;
 }
 
@@ -277,11 +290,14 @@ enum ps_status graph_finish(struct graph *graph, struct ps_error *error) {
         for (int j = 0; j < graph->nodes[i].input_count; j++) consumers[graph->nodes[i].inputs[j]]++;
     }
     enum ps_status status;
+    TRY_OUT(check_names(graph, error));
     TRY_OUT(check_uses(graph, consumers, error));
     TRY_OUT(find_layers(graph, error));
     TRY_OUT(check_tie(graph, error));
     find_roots(graph, consumers);
-    TRY_OUT(find_cuts(graph, consumers, error));
+    int *last_use = consumers; /* which are no longer needed */
+    find_last_uses(graph, last_use);
+    TRY_OUT(find_cuts(graph, last_use, error));
 out:
     free(consumers);
     graph->status = status;

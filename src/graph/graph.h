@@ -70,7 +70,8 @@ void graph_tie(struct graph *graph, int use, int owner);
 /* The tied parameter of the last layer, or NULL. */
 const struct parameter *graph_tied(const struct graph *graph);
 
-/* Cuts the chain into layers, decides what runs in place, finds the crossing values. After it the graph does not change. */
+/* Cuts the chain into layers, decides what runs in place, finds the crossing values. After it the graph does not change.
+ * PS_USAGE where no network was made: a name that two nodes have, an output that nobody reads, a loss in the middle. */
 enum ps_status graph_finish(struct graph *graph, struct ps_error *error);
 
 int graph_cut_count(const struct graph *graph, int cut);
