@@ -38,6 +38,25 @@ static void messages(void **state) {
     assert_string_equal(error.message, "out of memory: the weights needs 3.00 MiB");
 }
 
+static void messages_are_utf8(void **state) {
+    (void)state;
+    struct ps_error error;
+    error_set(&error, PS_BAD_INPUT, "'%s' in '%s'", "s\xf0hedule\x7f", "\xe2\x82\xac");
+    assert_string_equal(error.message, "'s?hedule ' in '\xe2\x82\xac'");
+    error_set(&error, PS_BAD_INPUT, "'%.2s'", "\xe2\x82\xac");
+    assert_string_equal(error.message, "'?\?'");
+    error_prefix(&error, "\xff");
+    assert_string_equal(error.message, "?: '?\?'");
+    error_hint(&error, "a\n\xc3");
+    assert_string_equal(error.hint, "a ?");
+
+    char filler[sizeof error.message]; /* whose end is cut in the middle of a character */
+    memset(filler, 'a', sizeof filler);
+    memcpy(filler + sizeof filler - 3, "\xc3\xa9", 3);
+    error_set(&error, PS_IO, "b%s", filler);
+    assert_string_equal(error.message + sizeof filler - 3, "a?");
+}
+
 static void messages_are_cut_to_their_size(void **state) {
     (void)state;
     struct ps_error error;
@@ -187,6 +206,7 @@ int main(void) {
         cmocka_unit_test(messages),
         cmocka_unit_test(messages_are_cut_to_their_size),
         cmocka_unit_test(nobody_wants_the_message),
+        cmocka_unit_test(messages_are_utf8),
         cmocka_unit_test(statuses_have_texts),
         cmocka_unit_test(blocks),
         cmocka_unit_test(logs),

@@ -1,10 +1,11 @@
-/* The growing string and tables. */
+/* The growing string, tables and UTF-8. */
 #include "support.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 static void grows(void **state) {
     (void)state;
@@ -68,12 +69,23 @@ static void counts_code_points(void **state) {
                                                      "100 ns  1\n");
 }
 
+static void utf8(void **state) {
+    (void)state;
+    static const char *const right[] = {"", "abc", "\xc2\x80", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    static const char *const wrong[] = {"\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82"};
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) assert_null(utf8_invalid(right[i], strlen(right[i])));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_ptr_equal(utf8_invalid(wrong[i], strlen(wrong[i])), wrong[i]);
+    assert_non_null(utf8_invalid("a\0b", 3));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grows),
         cmocka_unit_test(aligns),
         cmocka_unit_test(names_that_start_with_digits_are_no_numbers),
         cmocka_unit_test(counts_code_points),
+        cmocka_unit_test(utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,18 +92,8 @@ static void test_file(void **state) {
     test_directory_remove(directory);
 }
 
-static void test_utf8(void **state) {
-    (void)state;
-    static const char *const right[] = {"", "abc", "\xc2\x80", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
-    static const char *const wrong[] = {"\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82"};
-    for (size_t i = 0; i < sizeof right / sizeof *right; i++) assert_null(utf8_invalid(right[i], strlen(right[i])));
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_ptr_equal(utf8_invalid(wrong[i], strlen(wrong[i])), wrong[i]);
-    assert_non_null(utf8_invalid("a\0b", 3));
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_many), cmocka_unit_test(test_file),
-                                       cmocka_unit_test(test_utf8)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_many),
+                                       cmocka_unit_test(test_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

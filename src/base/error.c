@@ -1,6 +1,6 @@
 /*
  * The one message that a failing call leaves behind: made in a local buffer first, since a message may be made from itself
- * (a prefix), and kept to one line, since names given by users may hold anything.
+ * (a prefix), and kept to one line of UTF-8, since names and words that come from users and files may hold anything.
  */
 #include "base/error.h"
 
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 #define MESSAGE_SIZE sizeof((struct ps_error){0}.message)
 #define HINT_SIZE sizeof((struct ps_error){0}.hint)
@@ -27,9 +28,11 @@ const char *ps_status_text(enum ps_status status) {
 const char *ps_version(void) { return PENSTOCK_VERSION; }
 
 static void one_line(char *text) {
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < ' ') *text = ' ';
+    for (char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = ' ';
     }
+    size_t length = strlen(text);
+    for (const char *c = text; (c = utf8_invalid(c, length - (size_t)(c - text))) != NULL;) text[c - text] = '?';
 }
 
 enum ps_status error_set(struct ps_error *error, enum ps_status status, const char *format, ...) {
@@ -54,7 +57,9 @@ void error_hint(struct ps_error *error, const char *format, ...) {
     vsnprintf(hint, sizeof hint, format, arguments);
     va_end(arguments);
     size_t used = strlen(error->hint);
-    snprintf(error->hint + used, sizeof error->hint - used, "%s%s", used > 0 ? "\n" : "", hint);
+    if (used > 0 && used + 1 < sizeof error->hint) error->hint[used++] = '\n';
+    snprintf(error->hint + used, sizeof error->hint - used, "%s", hint);
+    one_line(error->hint + used);
 }
 
 void error_prefix(struct ps_error *error, const char *format, ...) {
@@ -64,9 +69,9 @@ void error_prefix(struct ps_error *error, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    one_line(message);
     size_t used = strlen(message);
     snprintf(message + used, sizeof message - used, ": %s", error->message);
+    one_line(message);
     memcpy(error->message, message, sizeof message);
 }
 

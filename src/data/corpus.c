@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/words.h"
 
 #define FILE_LIMIT ((size_t)1 << 34)

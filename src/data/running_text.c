@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/masking.h"
 #include "data/text_spec.h"
 

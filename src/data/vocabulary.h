@@ -40,9 +40,4 @@ enum ps_status vocabulary_write(const char *path, const struct vocabulary *const
 /* The result is the caller's. */
 enum ps_status vocabulary_read(const char *path, struct vocabulary *vocabularies[2], struct ps_error *error);
 
-/* The first byte of `text` that is not part of valid UTF-8, or NULL. */
-const char *utf8_invalid(const char *text, size_t length);
-/* Takes away the mark that some programs begin UTF-8 files with; returns the length that remains. */
-size_t utf8_drop_mark(char *text, size_t length);
-
 #endif

@@ -84,6 +84,11 @@ static enum ps_status bad(const struct reader *reader, const char *what, const c
     return error_set(reader->error, PS_BAD_INPUT, "line %d: %s: '%.40s' is not %s", reader->line, what, word, accepted);
 }
 
+static enum ps_status ended(const struct reader *reader, const char *missing) {
+    return error_set(reader->error, PS_BAD_INPUT, "line %d: the program ends here, without its line '%s'", reader->line,
+                     missing);
+}
+
 /* The next word of the line into `word` ("" at the end of the line). */
 static void next_word(struct reader *reader, char word[96]) {
     size_t length = 0;
@@ -132,9 +137,10 @@ static enum ps_status read_field(struct reader *reader, const char *name, long l
 }
 
 static enum ps_status expect(struct reader *reader, const char *wanted) {
-    char word[96];
+    char word[96], accepted[32];
     next_word(reader, word);
-    return strcmp(word, wanted) == 0 ? PS_OK : bad(reader, "program", word, wanted);
+    snprintf(accepted, sizeof accepted, "'%s'", wanted);
+    return strcmp(word, wanted) == 0 ? PS_OK : bad(reader, "program", word, accepted);
 }
 
 /* One operand letter of an instruction, from *at. */
@@ -250,7 +256,7 @@ static enum ps_status read_parts(struct reader *reader, struct ps_programs *prog
     struct stage_slots *slots = calloc((size_t)count, sizeof *slots);
     enum ps_status status = parts && slots ? PS_OK : error_memory(reader->error, "program", (size_t)count * sizeof *parts);
     for (int part = 0; status == PS_OK && part < count; part++) {
-        status = next_line(reader) ? PS_OK : bad(reader, "program", "the end", "a stage line");
+        status = next_line(reader) ? PS_OK : ended(reader, "stage");
         if (status == PS_OK)
             status = read_part(reader, programs, part > 0 ? parts[part - 1].stage : -1, &parts[part], &slots[part]);
     }
@@ -281,7 +287,7 @@ static enum ps_status read_worker(struct reader *reader, struct ps_programs *pro
 /* A line "NAME WORD". */
 static enum ps_status read_name(struct reader *reader, const char *name, char *out, size_t size) {
     char word[96];
-    if (!next_line(reader)) return bad(reader, "program", "the end", name);
+    if (!next_line(reader)) return ended(reader, name);
     TRY(expect(reader, name));
     next_word(reader, word);
     if (!word[0] || strlen(word) >= size) return bad(reader, name, word, "a name");
@@ -291,7 +297,7 @@ static enum ps_status read_name(struct reader *reader, const char *name, char *o
 
 static enum ps_status read_count(struct reader *reader, const char *name, long high, int *out) {
     long value;
-    if (!next_line(reader)) return bad(reader, "program", "the end", name);
+    if (!next_line(reader)) return ended(reader, name);
     TRY(expect(reader, name));
     TRY(read_field(reader, name, 1, high, &value));
     *out = (int)value;
@@ -314,7 +320,7 @@ static int count_parts(const char *text, int *stages) {
 static enum ps_status read_body(struct reader *reader, struct ps_programs *programs, int parts) {
     TRY(read_parts(reader, programs, parts));
     for (int worker = 0; worker < programs->workers; worker++) {
-        if (!next_line(reader)) return bad(reader, "program", "the end", "a worker line");
+        if (!next_line(reader)) return ended(reader, "worker");
         TRY(read_worker(reader, programs, worker));
     }
     return next_line(reader) ? bad(reader, "program", reader->at, "the end of the text") : PS_OK;

@@ -70,7 +70,7 @@ static enum ps_status refuse(const struct ps_programs *programs, int worker, con
     error_set(error, PS_NO_PLAN,
               "worker %d: %s does not fit: up to it %s (%lld bytes) are needed, the limit is %s (%lld bytes)", worker, name,
               text_bytes(needed, needed_text), (long long)needed, text_bytes(limit, limit_text), (long long)limit);
-    error_hint(error, "worker %d needs %s in all\n", worker, text_bytes(worker_memory_total(&all), all_text));
+    error_hint(error, "worker %d needs %s in all", worker, text_bytes(worker_memory_total(&all), all_text));
     free(touched);
     return PS_NO_PLAN;
 }
