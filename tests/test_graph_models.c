@@ -1,5 +1,6 @@
 /* The model zoo: parameter counts that are well known, layers, crossing values, options, and messages for wrong ones. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/model.h"
