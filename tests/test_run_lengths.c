@@ -251,6 +251,7 @@ static void test_profile(void **state) {
     assert_ok(ps_profile_read(mean, &plain, &test_error));
     char *json = ps_profile_json(plain);
     assert_non_null(strstr(json, "\"lengths\": \"4,7\""));
+    assert_non_null(strstr(json, "\"by_length\": [")); /* tests/test_simulate_lengths.c has what it is for */
     free(json);
     ps_profile_destroy(plain);
     assert_ok(ps_train(&options, &run, &test_error)); /* as they are */

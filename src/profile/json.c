@@ -4,6 +4,7 @@
  * Files written before a field was known, or by hand, may leave the optional ones out: a layer's value_bytes is then its
  * output_bytes, everything else 0.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,13 +203,36 @@ static enum ps_status read_graph(const struct json_place *place, const struct ps
 
 static enum ps_status read_head(const struct json_place *root, struct json_place *costs, struct json_place *graph,
                                 size_t *tables, struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "model", "device", "threads",
-                                         "busy",   "lengths", "costs", "graph"};
+    static const char *const fields[] = {"format", "version", "model",     "device", "threads",
+                                         "busy",   "lengths", "by_length", "costs",  "graph"};
     TRY(json_object_fields(root, fields, sizeof fields / sizeof fields[0], error));
     TRY(json_field(root, "costs", true, costs, error));
     TRY(json_field(root, "graph", false, graph, error));
     TRY(json_array_length(costs, tables, error));
     if (*tables < 1 || *tables > 1000) return json_error(costs, error, "%zu tables; 1 to 1000 are accepted", *tables);
+    return PS_OK;
+}
+
+static enum ps_status read_lengths(const struct json_place *root, struct ps_profile *profile, struct ps_error *error) {
+    static const char *const fields[] = {"share", "factor"};
+    struct json_place lengths, item;
+    size_t count;
+    double sum = 0;
+    TRY(json_field(root, "by_length", false, &lengths, error));
+    if (!lengths.value) return PS_OK;
+    TRY(json_array_length(&lengths, &count, error));
+    if (count < 1 || count > PROFILE_LENGTHS_MAX)
+        return json_error(&lengths, error, "%zu lengths; 1 to %d are accepted", count, PROFILE_LENGTHS_MAX);
+    for (size_t l = 0; l < count; l++) {
+        struct profile_length *length = &profile->by_length[l];
+        TRY(json_item(&lengths, l, &item, error));
+        TRY(json_object_fields(&item, fields, 2, error));
+        TRY(json_get_number(&item, "share", true, 0, 1, &length->share, error));
+        TRY(json_get_number(&item, "factor", true, 0, 1e6, &length->factor, error));
+        sum += length->share;
+    }
+    if (fabs(sum - 1) > 1e-6) return json_error(&lengths, error, "the shares add up to %g, not to 1", sum);
+    profile->length_count = (int)count;
     return PS_OK;
 }
 
@@ -231,6 +255,7 @@ static enum ps_status read_document(const struct json_place *root, struct ps_pro
     TRY_OUT(json_get_int(root, "threads", false, 1, 4096, &made->threads, error));
     TRY_OUT(json_get_int(root, "busy", false, 1, 1024, &made->busy, error));
     TRY_OUT(read_name(root, "lengths", false, made->lengths, sizeof made->lengths, error));
+    TRY_OUT(read_lengths(root, made, error));
     for (size_t t = 0; t < tables; t++) {
         TRY_OUT(json_item(&costs, t, &item, error));
         TRY_OUT(read_table(&item, &made->tables[t], error));
@@ -313,6 +338,14 @@ static json_t *graph_json(const struct costgraph *graph) {
                      json_whole(edges, graph->edge_count));
 }
 
+static json_t *lengths_json(const struct ps_profile *profile) {
+    json_t *lengths = json_array();
+    for (int l = 0; l < profile->length_count; l++)
+        json_array_append_new(
+            lengths, json_pack("{s:f, s:f}", "share", profile->by_length[l].share, "factor", profile->by_length[l].factor));
+    return lengths;
+}
+
 static json_t *profile_document(const struct ps_profile *profile) {
     json_t *costs = json_array();
     for (int t = 0; t < profile->table_count; t++) json_array_append_new(costs, table_json(&profile->tables[t]));
@@ -321,6 +354,7 @@ static json_t *profile_document(const struct ps_profile *profile) {
                   "device", profile->device, "threads", profile->threads, "costs", json_whole(costs, profile->table_count));
     if (root && profile->busy > 1) json_object_set_new(root, "busy", json_integer(profile->busy));
     if (root && profile->lengths[0]) json_object_set_new(root, "lengths", json_string(profile->lengths));
+    if (root && profile->length_count > 0) json_object_set_new(root, "by_length", lengths_json(profile));
     if (!root || !profile->graph || json_object_set_new(root, "graph", graph_json(profile->graph)) == 0) return root;
     json_decref(root);
     return NULL;

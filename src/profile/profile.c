@@ -111,6 +111,26 @@ static void mix_one(struct ps_profile *profile, struct ps_profile *other, double
             add_share(&profile->tables[t].layers[l], &other->tables[t].layers[l], share, own_share);
 }
 
+/* What the forwards and backwards of all layers take, at the smallest micro-batch. */
+static double compute_s(const struct ps_profile *profile) {
+    double sum_s = 0;
+    for (int l = 0; l < profile->tables[0].layer_count; l++) {
+        const struct layer_times *time = &profile->tables[0].layers[l].time;
+        sum_s += time->forward_s + time->backward_input_s + time->backward_weight_s;
+    }
+    return sum_s;
+}
+
+static void note_lengths(struct ps_profile *profile, struct ps_profile *const *others, const double *shares, int count,
+                         double left) {
+    double mean_s = left * compute_s(profile);
+    for (int o = 0; o < count; o++) mean_s += shares[o] * compute_s(others[o]);
+    for (int o = 0; o < count; o++)
+        profile->by_length[o] = (struct profile_length){.share = shares[o], .factor = compute_s(others[o]) / mean_s};
+    profile->by_length[count] = (struct profile_length){.share = left, .factor = compute_s(profile) / mean_s};
+    profile->length_count = count + 1;
+}
+
 enum ps_status profile_mix(struct ps_profile *profile, struct ps_profile *const *others, const double *shares, int count,
                            const char *lengths, struct ps_error *error) {
     double left = 1;
@@ -119,6 +139,7 @@ enum ps_status profile_mix(struct ps_profile *profile, struct ps_profile *const 
         for (; mean && other; mean = mean->other_device, other = other->other_device) TRY(check_alike(mean, other, error));
         left -= shares[o];
     }
+    note_lengths(profile, others, shares, count, fmax(left, 0));
     for (int o = 0; o < count; o++) {
         struct ps_profile *mean = profile, *other = others[o];
         for (; mean && other; mean = mean->other_device, other = other->other_device)

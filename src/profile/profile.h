@@ -57,9 +57,17 @@ struct cost_table {
     struct layer_cost *layers;
 };
 
+/* A length that micro-batches have: the share of them that have it, and what their forwards and backwards take of the mean. */
+struct profile_length {
+    double share, factor;
+};
+enum { PROFILE_LENGTHS_MAX = 16 };
+
 struct ps_profile {
     char model[128], device[64];
     char lengths[128]; /* whose means the times are beside the whole one (profile_mix), as "8,12"; "": none */
+    struct profile_length by_length[PROFILE_LENGTHS_MAX]; /* those, and the whole one */
+    int length_count;                                     /* 0: the times are no means, or it is not known of what */
     int threads;
     int busy;                  /* workers that computed side by side where it was measured; 0: not known */
     struct cost_table *tables; /* by ascending micro_batch, all with the same layers */
@@ -100,7 +108,7 @@ enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile 
 
 /* Makes times means: of `others` (as many, of the same layers at the same micro-batch sizes on the same types of devices; else
  * PS_BAD_INPUT) each counts by its share, and what stands here by what is left of 1. Memory stays what it is. `lengths` says
- * what the others are of. */
+ * what the others are of, of which there are fewer than PROFILE_LENGTHS_MAX. */
 enum ps_status profile_mix(struct ps_profile *profile, struct ps_profile *const *others, const double *shares, int count,
                            const char *lengths, struct ps_error *error);
 

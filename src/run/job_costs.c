@@ -42,6 +42,8 @@ static enum ps_status measure(const struct job *job, int length, const struct ps
                                  typed, error);
 }
 
+_Static_assert((int)LENGTHS_MAX <= (int)PROFILE_LENGTHS_MAX, "a profile has room for all lengths");
+
 /* Makes the profile's times those of the lengths' mean, `shorter` being those of all but the last. */
 static enum ps_status mix(const struct job *job, int64_t batch, struct ps_profile *profile, struct ps_profile *const *shorter,
                           struct ps_error *error) {

@@ -6,8 +6,9 @@
 
 #include "base/cores.h"
 
-/* Longer segments are simulated this far and continued with the period. */
-enum { SIMULATED_BATCHES = 64 };
+/* Longer segments are simulated this far and continued with the period; where mini-batches have several lengths, in which each
+ * comes behind each other often, so far. */
+enum { SIMULATED_BATCHES = 64, SIMULATED_LENGTHS = 1024 };
 
 int predict_at_once(const struct job *job) {
     if (!job->transport->own_threads) return 1;
@@ -18,7 +19,8 @@ int predict_at_once(const struct job *job) {
 
 static enum ps_status segment_seconds(const struct job *job, const struct ps_cluster *machine, int batches, double *seconds,
                                       struct ps_error *error) {
-    int simulated = batches < SIMULATED_BATCHES ? batches : SIMULATED_BATCHES;
+    const int most = job->profile->length_count > 0 ? SIMULATED_LENGTHS : SIMULATED_BATCHES;
+    int simulated = batches < most ? batches : most;
     struct ps_simulation *simulation;
     TRY(ps_simulate(job->plan, job->profile, machine, simulated, &simulation, error));
     struct ps_simulation_info info = ps_simulation_info(simulation);

@@ -5,6 +5,7 @@
 #include "simulate/engine.h"
 
 #include <assert.h>
+#include <math.h>
 
 static const char *const block_names[] = {[BLOCK_STASH] = "stash",
                                           [BLOCK_DELTA] = "delta",
@@ -15,6 +16,13 @@ static const char *const block_names[] = {[BLOCK_STASH] = "stash",
                                           [BLOCK_KINDS] = "no",
                                           [BLOCK_WEIGHT_GRADIENTS] = "the sum of the weight gradients,"};
 
+/* What computes on data takes as long as its mini-batch is. */
+static int64_t by_length(const struct engine *engine, const struct instruction *instruction, int64_t duration) {
+    const double *factors = engine->work->batch_factors;
+    if (!factors || opcode_table[instruction->op].action == ACTION_PREDICT) return duration;
+    return llround(factors[programs_batch(engine->work->programs, instruction->micro_batch)] * (double)duration);
+}
+
 /* Of the worker's next computation. */
 static int64_t take_duration(struct engine *engine, int worker, const struct instruction *instruction) {
     struct engine_part *part = engine_part_of(engine, worker, instruction->stage);
@@ -22,8 +30,10 @@ static int64_t take_duration(struct engine *engine, int worker, const struct ins
     if (action == ACTION_UPDATE) part->accumulating = false;
     if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return part->update_and_predict;
     if (action == ACTION_UPDATE && instruction->to != instruction->slot) return part->update_aside;
-    if (!instruction_adds_gradients(instruction)) return part->duration[action];
-    int64_t duration = part->duration[action] + (part->accumulating ? part->accumulate : 0);
+    if (action == ACTION_UPDATE) return part->duration[action];
+    int64_t duration = by_length(engine, instruction, part->duration[action]);
+    if (!instruction_adds_gradients(instruction)) return duration;
+    if (part->accumulating) duration += part->accumulate;
     part->accumulating = true;
     return duration;
 }

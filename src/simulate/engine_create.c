@@ -203,19 +203,28 @@ static double sum_seconds(const struct engine *engine, int stage) {
     return group.size * each_s;
 }
 
-/* An upper bound, from counts and the dearest of each: exactness does not matter. */
-static double longest_run(const struct engine *engine, const struct survey *survey) {
+static double dearest_computation(const struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
-    double computation = 0, transfer = 0, sum = 0;
+    const double *factors = engine->work->batch_factors;
+    double computation = 0, factor = 1;
     for (int p = 0; p < programs->part_count; p++) {
         struct stage_seconds seconds = part_seconds(engine->work, &programs->parts[p]);
         for (int action = 0; action < ACTION_COUNT; action++)
             computation = fmax(computation, seconds.action[action] + seconds.accumulate);
         computation = fmax(computation, fmax(seconds.update_and_predict, seconds.update_aside));
     }
+    for (int b = 0; factors && b < programs->batches; b++) factor = fmax(factor, factors[b]);
+    return factor * computation;
+}
+
+/* An upper bound, from counts and the dearest of each: exactness does not matter. */
+static double longest_run(const struct engine *engine, const struct survey *survey) {
+    const struct ps_programs *programs = engine->work->programs;
+    double transfer = 0, sum = 0;
     for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, channel_seconds(engine, &engine->channels[c]));
     for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, sum_seconds(engine, stage));
-    return (double)survey->events * computation + 2.0 * (double)survey->sends * transfer + (double)survey->sums * sum;
+    return (double)survey->events * dearest_computation(engine) + 2.0 * (double)survey->sends * transfer +
+           (double)survey->sums * sum;
 }
 
 /* A power of two of a second, the finest of which 2^52 cover the longest run: sums of ticks fit a double. */

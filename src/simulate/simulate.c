@@ -3,7 +3,8 @@
  *
  * The period of a schedule with flush is makespan / mini-batches. Without flush it is the slope of the completions while the
  * pipeline neither fills nor drains: between two mini-batches that end before the last one enters, a multiple of what is under
- * way at a time apart (pipelines bound by latency deliver in bursts of that many).
+ * way at a time apart (pipelines bound by latency deliver in bursts of that many). Where mini-batches have several lengths it
+ * is the slope of all completions.
  */
 #include "simulate/simulate.h"
 
@@ -22,6 +23,8 @@
 enum { MICRO_BATCHES_MAX = 1 << 24 };
 /* Replicas that take mini-batches in turn need so many times longer until one round is like the next. */
 enum { REPLICAS_LONGER = 3 };
+/* Mini-batches after which every length has come often enough, and behind every other. */
+enum { LENGTHS_BATCHES = 256 };
 
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches) {
     if (schedule->flush) return 2;
@@ -64,6 +67,7 @@ static double period(const struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
     int batches = programs->batches, steady = 0;
     if (engine->flush || batches == 1) return engine_seconds(engine, engine->end) / batches;
+    if (engine->work->batch_factors) return fmax(slope(engine, 0, batches - 1), busiest(engine));
     while (steady < batches && engine->completed[steady] <= engine->last_entry) steady++;
     int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches, turn = turn_of(programs);
     under_way = (under_way + turn - 1) / turn * turn;
@@ -216,10 +220,11 @@ static int plan_turn(const struct ps_plan *plan) {
     return turn;
 }
 
-static enum ps_status lower(const struct ps_plan *plan, int batches, struct lowered *lowered, struct ps_error *error) {
+static enum ps_status lower(const struct ps_plan *plan, const struct ps_profile *profile, int batches, struct lowered *lowered,
+                            struct ps_error *error) {
     const struct schedule *schedule;
     TRY(schedule_find(plan->schedule, &schedule, error));
-    if (batches == 0) batches = simulate_plan_batches(plan);
+    if (batches == 0) batches = number_larger_int(simulate_plan_batches(plan), profile->length_count > 0 ? LENGTHS_BATCHES : 0);
     int most = number_larger_int(1, MICRO_BATCHES_MAX / plan->micro_batches);
     if (batches < 0 || batches > most) return error_set(error, PS_USAGE, "batches: %d is not between 1 and %d", batches, most);
     *lowered = (struct lowered){0};
@@ -252,10 +257,12 @@ static enum ps_status cost_parts(const struct ps_plan *plan, const struct cost_t
 }
 
 static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct lowered *lowered,
-                                       const struct cost_table *table, const struct ps_cluster *cluster,
-                                       struct ps_simulation **simulation, struct ps_error *error) {
+                                       const struct cost_table *table, const double *batch_factors,
+                                       const struct ps_cluster *cluster, struct ps_simulation **simulation,
+                                       struct ps_error *error) {
     struct simulation_work work = {.programs = lowered->folded ? lowered->folded->programs : lowered->programs,
                                    .folded = lowered->folded,
+                                   .batch_factors = batch_factors,
                                    .cluster = cluster,
                                    .samples = plan->micro_batch};
     TRY(plan_moments(plan, &work.moments, error));
@@ -295,8 +302,13 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
     TRY(simulate_costs(plan, profile, &table, &reordered, error));
     if (strcmp(plan->model, profile->model) != 0)
         log_warn("the plan is for %s, the profile of %s", plan->model, profile->model);
-    enum ps_status status = lower(plan, batches, &lowered, error);
-    if (status == PS_OK) status = simulate_lowered(plan, &lowered, table, cluster, simulation, error);
+    double *factors = NULL;
+    enum ps_status status = lower(plan, profile, batches, &lowered, error);
+    if (status == PS_OK)
+        status = simulate_batch_factors(profile, lowered.folded ? lowered.folded->programs->batches : lowered.programs->batches,
+                                        &factors, error);
+    if (status == PS_OK) status = simulate_lowered(plan, &lowered, table, factors, cluster, simulation, error);
+    free(factors);
     lowered_free(&lowered);
     ps_profile_destroy(reordered);
     return status;

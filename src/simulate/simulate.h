@@ -7,10 +7,11 @@
  *   I  its backward by input       W  by weights; both with what the halves take longer apart
  *   B and W take accumulate_s longer where they add to the gradients of an earlier micro-batch
  *   U  update_s, with the prediction in the same pass update_predict_s, into another slot update_aside_s      P  predict_s
- * SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers has done with
- * those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction of each pair
- * is a link of its own, unless the cluster says half duplex (the two directions are one) or names a medium (all its pairs are
- * one). Under this model 1f1b on equal stages takes BaPipe's (Zhao et al., Table II) time of 1F1B-SNO exactly.
+ * F, B, R, I and W of a mini-batch take batch_factors[] times as long, where there are any: mini-batches that have several
+ * lengths. SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers has
+ * done with those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction of
+ * each pair is a link of its own, unless the cluster says half duplex (the two directions are one) or names a medium (all its
+ * pairs are one). Under this model 1f1b on equal stages takes BaPipe's (Zhao et al., Table II) time of 1F1B-SNO exactly.
  *
  * With cluster.streaming (BaPipe's AS: a transfer starts with the first part of the output) a transfer begins with the
  * computation that makes the block, as far as the receiver's block and the link are free then, and ends no earlier than that
@@ -88,6 +89,7 @@ struct simulation_work {
     const struct stage_cost *costs; /* per stage, for one micro-batch at speed 1 */
     /* Likewise per part, where workers of one stage are of unlike types; NULL: its stage's. */
     const struct stage_cost *part_costs;
+    const double *batch_factors; /* per mini-batch: its forwards and backwards take so many times longer; NULL: all alike */
     const struct ps_cluster *cluster;
     int samples;       /* of a micro-batch */
     int moments;       /* optimizer state in blocks of the weights (program/moments.h) */
@@ -102,6 +104,10 @@ enum ps_status simulate_programs(const struct simulation_work *work, struct ps_s
  * profile's graph in it, in `reordered` (NULL otherwise; the caller frees it). PS_USAGE where there is no such order. */
 enum ps_status simulate_costs(const struct ps_plan *plan, const struct ps_profile *profile, const struct cost_table **table,
                               struct ps_profile **reordered, struct ps_error *error);
+
+/* Mini-batches of several lengths (profile.by_length) for simulation_work.batch_factors: so many as the shares say, in an order
+ * drawn like an epoch's, and one on average. *factors (the caller frees it) is NULL where all have one length. */
+enum ps_status simulate_batch_factors(const struct ps_profile *profile, int batches, double **factors, struct ps_error *error);
 
 /* What a stage of the plan costs on a worker's type of device. */
 struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct cost_table *table,
