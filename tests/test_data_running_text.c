@@ -224,6 +224,7 @@ static void test_synthetic(void **state) {
     wanted.vocabulary = 5;
     assert_status(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE,
                   "6 tokens or more");
+    assert_status(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "option vocab=6");
 }
 
 int main(void) {

@@ -69,7 +69,9 @@ static void test_reviews(void **state) {
     assert_status(open_spec("reviews", "b.tsv", DATASET_TEST, &text_shape, &valid), PS_USAGE, "whose vocabulary");
     wanted = text_shape;
     wanted.vocabulary = 6;
-    assert_status(open_spec("reviews", spec, DATASET_TEST, &wanted, &valid), PS_USAGE, "7 tokens");
+    assert_status(open_spec("reviews", spec, DATASET_TEST, &wanted, &valid), PS_USAGE,
+                  "words.json has 7 tokens, but the network's 6");
+    assert_status(open_spec("reviews", spec, DATASET_TEST, &wanted, &valid), PS_USAGE, "the option vocab=7");
 }
 
 static void assert_reference(const struct samples *samples, int64_t index, const char *wanted) {
@@ -135,6 +137,7 @@ static void test_damaged_reviews(void **state) {
     assert_status(open_spec("reviews", "a.tsv", DATASET_TRAIN, &pair_shape, &samples), PS_USAGE, "but the network translates");
     assert_status(open_spec("idx", "", DATASET_TRAIN, &text_shape, &samples), PS_USAGE,
                   "are images, but the network reads texts with one label each");
+    assert_status(open_spec("idx", "", DATASET_TRAIN, &text_shape, &samples), PS_USAGE, "data for it: synthetic, reviews");
 }
 
 static void test_pairs(void **state) {

@@ -33,6 +33,7 @@ static void test_numbers(void **state) {
     vocabulary_destroy(v);
     v = vocabulary_create(&test_error);
     assert_status(vocabulary_finish(v, 4, &test_error), PS_USAGE, "at least 5");
+    assert_status(vocabulary_finish(v, 4, &test_error), PS_USAGE, "option vocab=");
     vocabulary_destroy(v);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/table.h"
+#include "base/text.h"
 
 struct range {
     bool given;
@@ -77,6 +78,16 @@ static enum dataset_task network_task(const struct dataset_shape *wanted) {
     return dataset_labels(wanted) < wanted->height ? DATASET_TRANSLATIONS : DATASET_RUNNING_TEXT;
 }
 
+static void hint_formats(enum dataset_task task, struct ps_error *error) {
+    struct text names = {0};
+    for (int i = 0; dataset_table[i]; i++) {
+        const bool fits = dataset_table[i]->task == task || dataset_table[i]->task == DATASET_ANY;
+        if (fits) text_add(&names, "%s%s", names.length > 0 ? ", " : "", dataset_table[i]->name);
+    }
+    if (!names.failed) error_hint(error, "data for it: %s", names.data);
+    text_free(&names);
+}
+
 static enum ps_status check_task(const char *spec, enum dataset_task task, const struct dataset_shape *wanted,
                                  struct ps_error *error) {
     static const char *const data[] = {
@@ -93,7 +104,9 @@ static enum ps_status check_task(const char *spec, enum dataset_task task, const
     };
     const enum dataset_task wants = network_task(wanted);
     if (task == DATASET_ANY || task == wants) return PS_OK;
-    return error_set(error, PS_USAGE, "data '%s' are %s, but the network %s", spec, data[task], network[wants]);
+    error_set(error, PS_USAGE, "data '%s' are %s, but the network %s", spec, data[task], network[wants]);
+    hint_formats(wants, error);
+    return PS_USAGE;
 }
 
 /* Images for a network that reads tokens, or the other way; and sequences of another length, vocabulary or task. */
@@ -127,8 +140,10 @@ static enum ps_status check_fit(const char *spec, const struct dataset_shape *ha
                   (long long)has->height, (long long)has->width, (long long)has->channels, has->channels == 1 ? "" : "s",
                   (long long)wanted->height, (long long)wanted->width, (long long)wanted->channels);
         if (has->height == has->width) {
-            error_hint(error, "give the network the options input=%lld,channels=%lld, or choose other data",
-                       (long long)has->height, (long long)has->channels);
+            error_hint(
+                error,
+                "give the network the options input=%lld,channels=%lld, where it takes such images, or choose other data",
+                (long long)has->height, (long long)has->channels);
         }
         return PS_USAGE;
     }

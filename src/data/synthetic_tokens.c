@@ -84,8 +84,11 @@ static enum ps_status check_wanted(const struct dataset_shape *wanted, struct ps
     if (wanted->vocabulary == 0)
         return error_set(error, PS_USAGE, "data 'synthetic:tokens' are sequences of tokens, but the network reads images");
     if (wanted->vocabulary < least || (wanted->gives_tokens && wanted->classes < least)) {
-        return error_set(error, PS_USAGE, "data 'synthetic:tokens' need a vocabulary of %d tokens or more, the network's is %d",
-                         least, wanted->vocabulary < least ? wanted->vocabulary : wanted->classes);
+        const bool source = wanted->vocabulary < least;
+        error_set(error, PS_USAGE, "data 'synthetic:tokens' need a vocabulary of %d tokens or more, the network's is %d", least,
+                  source ? wanted->vocabulary : wanted->classes);
+        error_hint(error, "give the network the option %s=%d", source ? "vocab" : "target_vocab", least);
+        return PS_USAGE;
     }
     if (wanted->gives_tokens && wanted->height < 2)
         return error_set(error, PS_USAGE, "data 'synthetic:tokens' need sequences of 2 tokens or more, the network's are 1");

@@ -16,8 +16,11 @@ enum ps_status text_vocabularies_find(const char *what, struct options *options,
         }
         int size = v == 0 ? wanted->vocabulary : wanted->classes;
         if (vocabularies->used[v] && vocabulary_size(vocabularies->used[v]) > size) {
-            return error_set(error, PS_USAGE, "data '%s': a vocabulary of %d tokens, but the network takes %d", what,
-                             vocabulary_size(vocabularies->used[v]), size);
+            const int tokens = vocabulary_size(vocabularies->used[v]);
+            error_set(error, PS_USAGE, "data '%s': the vocabulary%s%s has %d tokens, but the network's %d", what,
+                      file ? " " : "", file ? file : "", tokens, size);
+            error_hint(error, "give the network the option %s=%d", v == 0 ? "vocab" : "target_vocab", tokens);
+            return PS_USAGE;
         }
     }
     return PS_OK;

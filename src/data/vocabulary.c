@@ -111,10 +111,11 @@ static int by_frequency(const void *a, const void *b) {
 
 enum ps_status vocabulary_finish(struct vocabulary *vocabulary, int size, struct ps_error *error) {
     if (size <= VOCABULARY_SPECIALS) {
-        return error_set(error, PS_USAGE,
-                         "a vocabulary of %d tokens: four are padding, unknown, start and end, so at least %d "
-                         "are needed",
-                         size, VOCABULARY_SPECIALS + 1);
+        error_set(error, PS_USAGE,
+                  "a vocabulary of %d tokens: four are padding, unknown, start and end, so at least %d are needed", size,
+                  VOCABULARY_SPECIALS + 1);
+        error_hint(error, "how many there are is the network's option vocab=, of a translation's target target_vocab=");
+        return PS_USAGE;
     }
     qsort(vocabulary->entries + VOCABULARY_SPECIALS, (size_t)(vocabulary->count - VOCABULARY_SPECIALS),
           sizeof *vocabulary->entries, by_frequency);

@@ -11,7 +11,9 @@ enum ps_status model_form(struct options *options, const struct model_options *s
     TRY(options_string(options, "form", &form, error));
     *small = strcmp(form, forms[0]) == 0;
     if (*small || strcmp(form, forms[1]) == 0) return PS_OK;
-    return error_unknown(error, PS_USAGE, "form", form, forms, 2);
+    enum ps_status status = error_unknown(error, PS_USAGE, "form", form, forms, 2);
+    error_prefix(error, "%s", options->name);
+    return status;
 }
 
 static int add_one(struct builder *builder, enum operator_id id, const char *name, const struct attributes *attributes,

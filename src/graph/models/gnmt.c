@@ -95,7 +95,7 @@ static enum ps_status read_options(struct gnmt *g, const struct model_options *s
     g->dropout = (float)dropout;
     g->smoothing = (float)smoothing;
     if (g->layers % 2 == 0) return PS_OK;
-    return error_set(error, PS_USAGE, "layers: %d: encoder and decoder have equally many, so an even number is needed",
+    return error_set(error, PS_USAGE, "%s: layers=%d: must be even: encoder and decoder have equally many", options->name,
                      g->layers);
 }
 
