@@ -228,8 +228,10 @@ static void test_wrong_specs(void **state) {
     assert_refused("images:%s/set,filp=1", PS_USAGE, "did you mean 'flip'");
     assert_refused("images:%s/set,flip=2", PS_USAGE, "flip=2");
     assert_refused("images:%s/set,resize=8", PS_USAGE, "resize=8");
-    assert_refused("images:%s/set,crop=center", PS_USAGE, "did you mean 'centre'");
-    assert_refused("images:%s/set,normalise=imagnet", PS_USAGE, "did you mean 'imagenet'");
+    assert_refused("images:%s/set,crop=center", PS_USAGE, "images: crop: 'center' is not known; did you mean 'centre'");
+    assert_refused("images:%s/set,pad=2,crop=scale", PS_USAGE, "images: pad=2");
+    assert_refused("images:%s/set,normalise=imagnet", PS_USAGE,
+                   "images: normalise: 'imagnet' is not known; did you mean 'imagenet'");
 }
 
 static void test_tiny_imagenet(void **state) {

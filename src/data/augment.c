@@ -62,5 +62,5 @@ enum ps_status augment_normalisation(const char *name, int64_t channels, struct 
         }
         return PS_OK;
     }
-    return error_unknown(error, PS_USAGE, "normalisation", name, names, NORMALISATIONS);
+    return error_unknown(error, PS_USAGE, "images: normalise", name, names, NORMALISATIONS);
 }

@@ -269,7 +269,7 @@ static enum ps_status parse_crop(struct options *options, enum augment_crop *cro
         *crop = (enum augment_crop)i;
         return PS_OK;
     }
-    return error_unknown(error, PS_USAGE, "crop", name, names, 3);
+    return error_unknown(error, PS_USAGE, "images: crop", name, names, 3);
 }
 
 static enum ps_status parse_options(struct images *images, struct options *options, struct ps_error *error) {
@@ -281,6 +281,9 @@ static enum ps_status parse_options(struct images *images, struct options *optio
     TRY(augment_parse(options, &images->augmentation, error));
     images->augmentation.crop = images->augmentation.pad > 0 || resize > side ? CROP_RANDOM : CROP_CENTRE;
     TRY(parse_crop(options, &images->augmentation.crop, error));
+    if (images->augmentation.pad > 0 && images->augmentation.crop != CROP_RANDOM)
+        return error_set(error, PS_USAGE, "images: pad=%d: there are pixels around an image with crop=random only",
+                         images->augmentation.pad);
     TRY(options_string(options, "normalise", &normalisation, error));
     TRY(augment_normalisation(normalisation, images->dataset.shape.channels, &images->normalisation, error));
     images->resize = resize;

@@ -62,7 +62,7 @@ static bool parse_time(const char **text, const char *end, const struct learning
 }
 
 static enum ps_status step_parse(const char *rest, struct learning_rate *rate, struct ps_error *error) {
-    const char *colon = rest ? strchr(rest, ':') : NULL;
+    const char *given = rest, *colon = rest ? strchr(rest, ':') : NULL;
     const char *factor = colon ? colon + 1 : NULL;
     bool good = colon && parse_number(&factor, '\0', 0, &rate->factor) && rest < colon;
     bool epochs = good && memchr(rest, 's', (size_t)(colon - rest)) == NULL;
@@ -79,7 +79,9 @@ static enum ps_status step_parse(const char *rest, struct learning_rate *rate, s
     }
     if (good) return PS_OK;
     return error_set(error, PS_USAGE,
-                     WHAT ": 'step' wants ascending epochs (or steps, as 4000s) and a factor above 0, as in 'step:40,60:0.1'");
+                     WHAT
+                     ": 'step:%s' is not ascending epochs (or steps, as 4000s) and a factor above 0, as in 'step:40,60:0.1'",
+                     given ? given : "");
 }
 
 static double step_factor(const struct learning_rate *rate, int64_t update, double progress) {
