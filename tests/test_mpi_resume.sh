@@ -37,6 +37,15 @@ for plan in "async 1f1b-async pipeoptim" "flush 1f1b sync"; do
         complain "threads: $1"
 done
 
+# Sentences of one to three words, each computed at its length; an epoch has 16 mini-batches.
+awk 'BEGIN { for (i = 0; i < 64; i++) { for (w = 0; w <= i % 3; w++) printf "%c ", 97 + (i + w) % 7; print "" } }' | tee lines.x | tr a-g t-z >lines.y
+"$PENSTOCK" profile --model gnmt-l,layers=4,seq=4,target=4,hidden=8,vocab=12 --micro-batch 4 --repeats 1 -q -o texts.json >/dev/null \
+    2>err && "$PENSTOCK" plan --profile texts.json --workers 3 --method uniform --schedule 1f1b-async --weights pipeoptim \
+    --optimizer adam -q -o lengths.json >/dev/null 2>err || complain "no plan lengths"
+by_length="--plan lengths.json --data pairs:lines:x:y --lengths 2,3 --steps 40 --checkpoint-every 2 --keep-checkpoints 100 -q"
+# shellcheck disable=SC2086
+"$PENSTOCK" train $by_length --transport threads --out lengths >/dev/null 2>err || complain "threads: lengths"
+
 # begin COMMAND...: in the background; its status comes into the file `ended`.
 begin() {
     rm -rf ended
@@ -147,6 +156,30 @@ strike_first() {
     wait
 }
 
+# Every rank makes the epoch's order of lengths for itself: gone on with from the middle of an epoch, and from an epoch's end.
+lengths() {
+    begins "$mpi: lengths"
+    rm -rf run begun
+    # shellcheck disable=SC2086
+    over 3 train $by_length --out begun
+    [ $status -eq 0 ] && [ "$(sum begun)" = "$(sum lengths)" ] || complain "$mpirun: --lengths: status $status, or other weights"
+    for last in 26 32; do
+        for way in "$mpirun -n 3 $program" "$PENSTOCK"; do
+            rm -rf run
+            cp -R begun run
+            for checkpoint in run/checkpoints/*; do
+                [ "$(basename "$checkpoint")" -le "0000$last" ] || rm -rf "$checkpoint"
+            done
+            [ "$(newest run)" = "0000$last" ] || complain "no checkpoint after $last mini-batches"
+            # shellcheck disable=SC2086
+            timeout -k 5 120 $way train --resume run -q >out 2>err
+            status=$?
+            [ $status -eq 0 ] && [ "$(sum run)" = "$(sum lengths)" ] ||
+                complain "$mpirun: --lengths gone on with after $last mini-batches by $way: status $status, or other weights"
+        done
+    done
+}
+
 # Rank 2 is lost whenever it comes up, stopped at first and then killed: two processes take over.
 with_less() {
     begins "$mpi: with less"
@@ -184,6 +217,7 @@ library() {
     [ $status -eq 0 ] && [ "$(sum run)" = "$(sum async)" ] || complain "$mpirun: checkpoints are not those of threads"
     by_hand
     elsewhere
+    lengths
     with_less
     without_supervisor
     begins "$mpi: supervised"
