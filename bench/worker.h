@@ -59,13 +59,18 @@ static inline void fill_input(struct worker *w, const struct ps_model *model, in
 
 static inline void take_memory(struct worker *w, struct ps_error *error) {
     struct stage_sizes s = stage_sizes(w->stage);
-    int64_t sizes[] = {3 * s.parameter_bytes, s.statistics_bytes, 2 * s.input_bytes,          2 * s.output_bytes,
-                       s.stash_bytes,         s.workspace_bytes,  4 * (int64_t)w->label_count};
+    int64_t sizes[] = {2 * s.parameter_bytes + stage_gradient_bytes(&s),
+                       s.statistics_bytes,
+                       2 * s.input_bytes,
+                       2 * s.output_bytes,
+                       s.stash_bytes,
+                       s.workspace_bytes,
+                       4 * (int64_t)w->label_count};
     int64_t total = 16 * MEMORY_ALIGNMENT;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) total += sizes[i];
     check(memory_block_take(&w->memory, (size_t)total, "a worker", error), error);
     w->weights = carve(w, s.parameter_bytes);
-    w->gradients = carve(w, s.parameter_bytes);
+    w->gradients = carve(w, stage_gradient_bytes(&s));
     w->momentum = carve(w, s.parameter_bytes);
     w->labels = carve(w, 4 * w->label_count);
     w->output_gradient = s.output_bytes > 0 ? carve(w, s.output_bytes) : NULL;

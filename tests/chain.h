@@ -68,7 +68,8 @@ static inline struct chain *chain_create(struct device *device, const struct gra
         assert_ok(stage_create(device, graph, first, last, samples, &chain->stages[s], &test_error));
         struct stage_sizes sizes = chain->sizes[s] = stage_sizes(chain->stages[s]);
         chain->weights[s] = chain_take(chain, sizes.parameter_bytes);
-        float *gradients = chain_take(chain, sizes.parameter_bytes), *statistics = chain_take(chain, sizes.statistics_bytes);
+        float *gradients = chain_take(chain, stage_gradient_bytes(&sizes)),
+              *statistics = chain_take(chain, sizes.statistics_bytes);
         memset(chain->weights[s], 0, (size_t)sizes.parameter_bytes);
         assert_ok(stage_initialize(chain->stages[s], 1, chain->weights[s], statistics, &test_error));
         void *workspace = chain_take(chain, sizes.workspace_bytes);

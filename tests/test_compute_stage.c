@@ -19,6 +19,8 @@ static void check_sizes(struct device *device, const struct graph *graph, int sa
             struct stage_sizes made = stage_sizes(stage);
             struct stage_sizes composed = stage_sizes_compose(layers, graph->layer_count, input_bytes, first, last);
             assert_int_equal(made.parameter_bytes, composed.parameter_bytes);
+            assert_int_equal(made.second_gradient_bytes, composed.second_gradient_bytes);
+            assert_int_equal(made.tied_bytes, composed.tied_bytes);
             assert_int_equal(made.statistics_bytes, composed.statistics_bytes);
             assert_int_equal(made.input_bytes, composed.input_bytes);
             assert_int_equal(made.output_bytes, composed.output_bytes);
@@ -33,7 +35,12 @@ static void check_sizes(struct device *device, const struct graph *graph, int sa
 
 static void test_sizes_compose(void **state) {
     (void)state;
-    static const char *const specs[] = {"lenet5", "alexnet", "vgg16,batch_norm=1", "resnet,blocks=2,input=12"};
+    static const char *const specs[] = {"lenet5",
+                                        "alexnet",
+                                        "vgg16,batch_norm=1",
+                                        "resnet,blocks=2,input=12",
+                                        "gpt2,layers=1,width=16,heads=2,seq=12,vocab=14,tied=1",
+                                        "bert48,layers=1,width=16,heads=2,seq=12,vocab=13,tied=1"};
     for (int d = 0; device_table[d] != NULL; d++) {
         struct device *device = chain_device(device_table[d]->name);
         for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {

@@ -49,11 +49,12 @@ static void test_every_schedule(void **state) {
 /* Replicas add up in groups of their own; both transports do it in the same order. */
 static void test_replicas(void **state) {
     (void)state;
-    struct run_case cases[] = {usual, usual, usual};
+    struct run_case cases[] = {usual, usual, usual, usual};
     cases[0].schedule = "chimera", cases[0].workers = 4;
     cases[1].replicas[0] = 2, cases[1].replicas[1] = 1;
     cases[2].replicas[0] = 1, cases[2].replicas[1] = 2, cases[2].replicas[2] = 2;
-    for (int c = 0; c < 3; c++) {
+    cases[3].replicas[0] = 2;
+    for (int c = 0; c < 4; c++) {
         struct trained oracle = run_case_weights(cases[c]);
         cases[c].transport = "serial";
         assert_same(&cases[c], &oracle);
@@ -83,6 +84,58 @@ static void test_split_stages(void **state) {
         found++;
     }
     trained_free(&oracle);
+}
+
+/* What one worker holds of `model`, as its plan says and its run does. */
+static struct worker_memory memory_of(const char *model) {
+    struct run_case wanted = usual;
+    struct ps_model *made;
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct ps_plan *plan;
+    struct ps_run *run;
+    char profile_path[4096], plan_path[4096];
+    wanted.model = model;
+    wanted = run_case_complete(wanted);
+    assert_ok(ps_model_create(model, &made, &test_error));
+    struct ps_profile_options measuring = {
+        .micro_batches = (const int[]){wanted.micro_batch}, .micro_batch_count = 1, .repeats = 1, .device = "reference"};
+    assert_ok(ps_profile_measure(made, &measuring, &profile, &test_error));
+    assert_ok(ps_profile_write(profile, file_join(profile_path, test_directory, "profile.json"), &test_error));
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 1}, &cluster, &test_error));
+    struct ps_plan_options planning = {
+        .schedule = "1f1b", .weights = "sync", .optimizer = wanted.optimizer, .micro_batches = wanted.micro_batches};
+    assert_ok(ps_plan_find(profile, cluster, &planning, &plan, &test_error));
+    assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, "plan.json"), &test_error));
+    struct worker_memory memory = plan->predicted.memory[0];
+    struct ps_train_options options = run_case_options(&wanted, plan_path, NULL);
+    options.profile_path = profile_path;
+    assert_ok(ps_train(&options, &run, &test_error));
+    assert_int_equal(ps_run_worker(run, 0).measured_bytes, worker_memory_total(&memory));
+    assert_int_equal(ps_run_worker(run, 0).planned_bytes, worker_memory_total(&memory));
+    ps_run_destroy(run);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    ps_model_destroy(made);
+    return memory;
+}
+
+/* One stage has the shared weights and their state once, and the gradients of both uses. */
+static void test_memory(void **state) {
+    (void)state;
+    static const struct {
+        const char *tied, *apart;
+    } models[] = {{GPT2, "gpt2,layers=1,width=16,heads=2,seq=12,vocab=14"},
+                  {BERT, "bert48,layers=1,width=16,heads=2,seq=12,vocab=14"}};
+    enum { SHARED = 14 * 16 * (int)sizeof(float), MOMENTS = 2 };
+    for (int m = 0; m < 2; m++) {
+        struct worker_memory tied = memory_of(models[m].tied), apart = memory_of(models[m].apart);
+        assert_int_equal(tied.weights, apart.weights - SHARED);
+        assert_int_equal(tied.gradients, apart.gradients);
+        assert_int_equal(tied.optimizer, apart.optimizer - MOMENTS * SHARED);
+        assert_int_equal(tied.workspace, apart.workspace);
+    }
 }
 
 /* Each stage shortens its own part of the gradient, and both ends shorten what they share alike. */
@@ -182,9 +235,9 @@ static void test_broken_programs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_schedule),  cmocka_unit_test(test_replicas), cmocka_unit_test(test_split_stages),
-        cmocka_unit_test(test_clipped),         cmocka_unit_test(test_files),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_broken_programs),
+        cmocka_unit_test(test_every_schedule), cmocka_unit_test(test_replicas),        cmocka_unit_test(test_split_stages),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_clipped),         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_broken_programs),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

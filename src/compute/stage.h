@@ -2,7 +2,9 @@
  * A stage: the kernels of layers first..last on one device at one micro-batch size, and where each value lies in the blocks
  * that the stage works on. All blocks come from outside, aligned to 64 bytes:
  *
- *   weights, gradients   every parameter of the stage in one block, in kernel layout       sizes.parameter_bytes
+ *   weights              every parameter of the stage in one block, in kernel layout       sizes.parameter_bytes
+ *   gradients            theirs; where the stage has all layers, a second one of what
+ *                        both its ends share lies behind them                              stage_gradient_bytes
  *   statistics           running statistics                                                sizes.statistics_bytes
  *   input, output        the values that cross the stage's two cuts, each value aligned    sizes.input_bytes, output_bytes
  *   input_gradient, output_gradient   their gradients, laid out in the same way
@@ -116,8 +118,9 @@ const struct parameter *stage_parameter(const struct stage *stage, int parameter
 /* Of which kind of node it is, and where it begins in the weights (in floats; a statistic: -1). */
 const struct operator* stage_parameter_operator(const struct stage *stage, int parameter);
 int64_t stage_parameter_offset(const struct stage *stage, int parameter);
-/* The parameter that the network's first and last layer share (graph_tie): where it lies among the weights, in floats, as the
- * first layer's and as the last layer's (-1: the stage does not have that layer); count 0: neither. Both lie in canonical
+/* The parameter that the network's first and last layer share (graph_tie): where its gradient lies, in floats, as the first
+ * layer's and as the last layer's (-1: the stage does not have that layer); count 0: neither. The weights lie in the same place
+ * among the weights, but those of a stage that has both layers there alone where the first has them. Both lie in canonical
  * order. */
 struct stage_tie {
     int64_t owner, use, count;

@@ -9,6 +9,8 @@
  * The workspace, from its start: one or two blocks for gradients of inner cuts; the kernels' own; then, in a forward, those
  * values, and in a backward, gradients and temporary ones (stage_plan.c).
  */
+#include <string.h>
+
 #include "base/memory.h"
 #include "base/number.h"
 #include "compute/stage_plan.h"
@@ -46,12 +48,31 @@ struct place place_carve(enum place_block block, int64_t *used, int64_t bytes) {
     return place;
 }
 
+/* Where the stage's first layer has what its last layer shares; NULL: it has not. */
+static const struct place *find_owner(const struct stage *stage, const struct parameter *tied) {
+    for (int i = 0; i < stage->node_count && stage->first < stage->last; i++)
+        for (int p = 0; p < stage->nodes[i].node->parameter_count; p++) {
+            const struct parameter *own = &stage->graph->parameters[stage->nodes[i].node->parameter_first + p];
+            if (!own->tied && strcmp(own->name, tied->name) == 0) return &stage->nodes[i].weights[p];
+        }
+    return NULL;
+}
+
+/* What both ends share lies where the first layer has it. Each has a gradient of it, so that those of several micro-batches are
+ * added up as they are on two stages; the last layer's lies behind all others. */
 static void place_parameters(struct stage *stage) {
+    struct place *second = NULL;
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         for (int p = 0; p < node->node->parameter_count; p++) {
             int64_t bytes = node->kernel->parameter_bytes[p];
-            if (stage->graph->parameters[node->node->parameter_first + p].statistic) {
+            const struct parameter *parameter = &stage->graph->parameters[node->node->parameter_first + p];
+            const struct place *owner = parameter->tied ? find_owner(stage, parameter) : NULL;
+            if (owner) {
+                node->weights[p] = *owner;
+                second = &node->gradients[p];
+                stage->sizes.second_gradient_bytes = (int64_t)memory_align((size_t)bytes);
+            } else if (parameter->statistic) {
                 node->statistics[p] = place_carve(PLACE_STATISTICS, &stage->sizes.statistics_bytes, bytes);
             } else {
                 node->weights[p] = place_carve(PLACE_WEIGHTS, &stage->sizes.parameter_bytes, bytes);
@@ -59,6 +80,7 @@ static void place_parameters(struct stage *stage) {
             }
         }
     }
+    if (second) *second = (struct place){PLACE_GRADIENTS, stage->sizes.parameter_bytes};
 }
 
 /* Nodes with weights keep their output's gradient where the backward is split. */
@@ -133,8 +155,7 @@ void stage_place(struct stage *stage, struct place *values, int64_t *scratch) {
         values[root] = (struct place){PLACE_INPUT, stage_cut_offset(graph, stage->samples, stage->first, root)};
     }
     place_parameters(stage);
-    struct stage_tie tie = stage_tied(stage);
-    stage->sizes.tied_bytes = ((tie.owner >= 0) + (tie.use >= 0)) * tie.count * (int64_t)sizeof(float);
+    stage->sizes.tied_bytes = (int64_t)memory_align((size_t)stage_tied(stage).count * sizeof(float));
     place_deltas(stage);
     for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = place_layer(stage, l, values);
     for (int i = 0; i < stage->node_count; i++) {

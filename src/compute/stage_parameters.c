@@ -46,9 +46,11 @@ struct stage_tie stage_tied(const struct stage *stage) {
     struct stage_tie tie = {.owner = -1, .use = -1};
     const struct parameter *tied = graph_tied(stage->graph);
     for (int p = 0; tied != NULL && p < stage_parameter_count(stage); p++) {
-        const struct parameter *parameter = stage_parameter(stage, p);
+        int own = p;
+        const struct stage_node *node = find_node(stage, &own);
+        const struct parameter *parameter = parameter_of(stage, node, own);
         if (strcmp(parameter->name, tied->name) != 0) continue;
-        *(parameter->tied ? &tie.use : &tie.owner) = stage_parameter_offset(stage, p);
+        *(parameter->tied ? &tie.use : &tie.owner) = node->gradients[own].offset / (int64_t)sizeof(float);
         tie.count = shape_elements(&tied->shape);
     }
     return tie;

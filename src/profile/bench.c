@@ -40,7 +40,7 @@ static size_t list_pieces(struct bench *bench, const struct stage_sizes *sizes, 
     struct stage_blocks *blocks = &bench->blocks;
     const struct piece all[PIECES] = {
         {(void **)&blocks->weights, sizes->parameter_bytes},
-        {(void **)&blocks->gradients, sizes->parameter_bytes},
+        {(void **)&blocks->gradients, stage_gradient_bytes(sizes)},
         {(void **)&bench->moment, sizes->parameter_bytes},
         {(void **)&bench->predicted, sizes->parameter_bytes},
         {(void **)&blocks->statistics, sizes->statistics_bytes},

@@ -80,6 +80,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
     const struct layer_sizes *before = walk->first > 0 ? &table->layers[walk->first - 1].size : NULL;
     const struct layer_sizes *end = &table->layers[walk->last].size;
     int64_t arriving_value = before ? before->value_bytes : table->input_bytes;
+    const int64_t twice = stage_sizes_twice(end, table->layer_count, walk->first, walk->last);
     int gradient_blocks = walk->last - walk->first < 2 ? walk->last - walk->first : 2;
     return (struct stage_cost){
         .time = stage_walk_times(walk),
@@ -89,8 +90,9 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
         .take_before_s = walk->first > 0 ? table->layers[walk->first - 1].take_over_s : 0,
         .take_after_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].take_over_s : 0,
         .sum_s = walk->sum_s,
-        .size = {.parameter_bytes = walk->parameter_bytes,
-                 .tied_bytes = walk->tied_bytes,
+        .size = {.parameter_bytes = walk->parameter_bytes - twice,
+                 .tied_bytes = walk->tied_bytes - twice,
+                 .second_gradient_bytes = twice,
                  .statistics_bytes = walk->statistics_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,
                  .output_bytes = walk->last + 1 < table->layer_count ? end->output_bytes : 0,

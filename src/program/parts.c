@@ -68,7 +68,7 @@ struct sum_group programs_sum_group(const struct ps_programs *programs, int stag
 }
 
 double sum_group_share(const struct sum_group *group, const struct stage_sizes *size) {
-    int64_t all = size->parameter_bytes + size->statistics_bytes;
+    int64_t all = stage_gradient_bytes(size) + size->statistics_bytes;
     bool tie_alone = group->stage_count == 2 && group->size == 2;
     return tie_alone && all > 0 ? (double)size->tied_bytes / (double)all : 1;
 }

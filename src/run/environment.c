@@ -238,7 +238,7 @@ static enum ps_status reduce(void *context, int number, const struct instruction
         .tied = tie->count > 0 ? stage->gradients + (tie->owner >= 0 ? tie->owner : tie->use) : NULL,
         .tied_count = (size_t)tie->count,
         .gradients = stage->gradients,
-        .gradient_count = crew->real ? stage->update.count : 0,
+        .gradient_count = crew->real ? (size_t)stage_gradient_bytes(&stage->sizes) / sizeof(float) : 0,
         .empty = !stage->accumulating,
         .scale = 1.0f / (float)(left < round ? left : round),
         .takes_s = group.size * stage->update.times.sum_s * sum_group_share(&group, &stage->sizes),

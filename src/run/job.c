@@ -132,6 +132,7 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
         struct stage_sizes size = stage_cost(job->costs, job->plan->stages[s].first, job->plan->stages[s].last).size;
         job->sizes[s] = (struct stage_sizes){
             .parameter_bytes = align(size.parameter_bytes),
+            .second_gradient_bytes = align(size.second_gradient_bytes),
             .statistics_bytes = align(size.statistics_bytes),
             .input_bytes = align(size.input_bytes),
             .output_bytes = align(size.output_bytes),

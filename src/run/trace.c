@@ -58,7 +58,7 @@ static enum ps_status add_sum(const struct crew *crew, const struct ps_programs 
     int stage = event->instruction.stage;
     struct sum_group group = programs_sum_group(programs, stage);
     const struct stage_sizes *size = &crew->sizes[stage];
-    double bytes = (double)(size->parameter_bytes + size->statistics_bytes) * sum_group_share(&group, size);
+    double bytes = (double)(stage_gradient_bytes(size) + size->statistics_bytes) * sum_group_share(&group, size);
     return timeline_add_transfer(
         timeline,
         &(struct timeline_transfer){.from = event->worker,

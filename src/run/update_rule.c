@@ -155,30 +155,26 @@ static void run_rule(const struct update_state *state, struct device *device, co
     if (state->span_count == 0) device->class->update(device, rule, settings, &call, predict_only, seconds);
 }
 
-/* The gradient of the parameter that the stage uses at both its ends: the first layer's plus the last's, in both places. */
+/* The gradient of the parameter that the stage uses at both its ends: the first layer's plus the last's. */
 static void add_up_tied(const struct device *device, const struct update_state *state, float *gradient) {
     const struct stage_tie *tie = &state->tie;
     if (!device->class->real || tie->count == 0 || tie->owner < 0 || tie->use < 0) return;
     vector_add((size_t)tie->count, gradient + tie->owner, gradient + tie->use);
-    memcpy(gradient + tie->use, gradient + tie->owner, (size_t)tie->count * sizeof *gradient);
 }
 
 struct stretch {
     size_t at, count;
 };
 
-/* What is not tied, in at most three stretches. */
-static int untied_stretches(const struct update_state *state, struct stretch out[3]) {
-    const int64_t places[] = {state->tie.owner, state->tie.use};
-    size_t at = 0;
-    int stretches = 0;
-    for (int p = 0; p < 2 && state->tie.count > 0; p++) {
-        if (places[p] < 0) continue;
-        out[stretches++] = (struct stretch){at, (size_t)places[p] - at};
-        at = (size_t)(places[p] + state->tie.count);
-    }
-    out[stretches++] = (struct stretch){at, state->count - at};
-    return stretches;
+/* What is tied, and what lies before and behind it. */
+struct stretches {
+    struct stretch tied, rest[2];
+};
+
+static struct stretches find_stretches(const struct update_state *state) {
+    const struct stage_tie *tie = &state->tie;
+    const size_t at = tie->count == 0 ? 0 : (size_t)(tie->owner >= 0 ? tie->owner : tie->use), count = (size_t)tie->count;
+    return (struct stretches){{at, count}, {{0, at}, {at + count, state->count - at - count}}};
 }
 
 /* Shortens stretches of the gradient that together may have so great a norm. */
@@ -188,23 +184,18 @@ static void shorten(float *gradient, const struct stretch *stretches, int count,
         vector_scale(stretches[s].count, gradient + stretches[s].at, (float)(limit / norm));
 }
 
-/* To the stage's part of the norm that is allowed. What is tied counts by itself, so that both its copies, which may be on two
- * stages, are shortened alike. */
+/* To the stage's part of the norm that is allowed. What is tied counts by itself, so that copies of it on two stages are
+ * shortened alike. */
 static void clip(const struct update_rule *rule, const struct device *device, const struct update_state *state,
                  float *gradient) {
     if (rule->clip == 0 || !device->class->real) return;
-    struct stretch stretches[3];
-    const struct stage_tie *tie = &state->tie;
-    int count = untied_stretches(state, stretches);
-    double squares = 0;
-    for (int s = 0; s < count; s++) squares += vector_squares(stretches[s].count, gradient + stretches[s].at);
-    shorten(gradient, stretches, count, squares, rule->clip * sqrt(state->share > 0 ? state->share : 1));
-    if (tie->count == 0) return;
-    count = 0;
-    if (tie->owner >= 0) stretches[count++] = (struct stretch){(size_t)tie->owner, (size_t)tie->count};
-    if (tie->use >= 0) stretches[count++] = (struct stretch){(size_t)tie->use, (size_t)tie->count};
-    squares = vector_squares((size_t)tie->count, gradient + stretches[0].at);
-    shorten(gradient, stretches, count, squares, rule->clip * sqrt(state->tied_share));
+    const struct stretches stretches = find_stretches(state);
+    const struct stretch *rest = stretches.rest, *tied = &stretches.tied;
+    double squares =
+        vector_squares(rest[0].count, gradient + rest[0].at) + vector_squares(rest[1].count, gradient + rest[1].at);
+    shorten(gradient, rest, 2, squares, rule->clip * sqrt(state->share > 0 ? state->share : 1));
+    squares = vector_squares(tied->count, gradient + tied->at);
+    shorten(gradient, tied, 1, squares, rule->clip * sqrt(state->tied_share));
 }
 
 /* The predictor's blocks of the state. */

@@ -48,8 +48,8 @@ struct update_state {
     struct update_span *spans;       /* from the first float on, owned; NULL: all decay */
     int span_count;
     double share; /* of the network's parameters that the stage has: its part of the squared norm that is allowed; 0: all */
-    double tied_share;    /* the same of `tie`, which counts by itself: its two copies must stay the same */
-    struct stage_tie tie; /* what the network's first and last layer share, in the blocks; count 0: nothing of it */
+    double tied_share;    /* the same of `tie`, which counts by itself: copies of it on two stages must stay the same */
+    struct stage_tie tie; /* what the network's first and last layer share, in the gradients; count 0: nothing of it */
     struct prediction_watch watch;
 };
 
@@ -69,7 +69,7 @@ enum ps_status update_rule_choose(const struct update_wishes *wishes, const char
 const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]);
 
 /* updated = weights after the next update with `gradient` (may be == weights); predicted (NULL: none) = updated moved `ahead`
- * updates on. A gradient that is too long is shortened where it lies; one whose parameter the stage has twice (`tie`) becomes
+ * updates on. A gradient that is too long is shortened where it lies; one whose parameter the stage uses twice (`tie`) becomes
  * the sum of both uses' before. */
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
                        float *updated, float *gradient, float *predicted, int ahead);

@@ -27,6 +27,7 @@ static enum ps_status make_spans(struct worker_stage *stage, unsigned without, s
     for (int p = 0; p < parameters; p++) {
         const int64_t offset = stage_parameter_offset(stage->stage, p);
         if (offset < 0) continue;
+        if (stage_parameter(stage->stage, p)->tied && state->tie.owner >= 0) continue; /* the first layer's */
         const bool own = decays(stage->stage, p, without);
         struct update_span *last = &state->spans[state->span_count - (state->span_count > 0)];
         if (state->span_count > 0 && last->decays == own) continue;
@@ -152,7 +153,7 @@ int64_t worker_block_bytes(const struct stage_sizes *sizes, enum block_kind kind
         [BLOCK_OUTPUT] = sizes->output_bytes,
         [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
         [BLOCK_INPUT_GRADIENT] = sizes->input_bytes,
-        [BLOCK_WEIGHT_GRADIENTS] = sizes->parameter_bytes,
+        [BLOCK_WEIGHT_GRADIENTS] = stage_gradient_bytes(sizes),
         [BLOCK_WEIGHTS] = sizes->parameter_bytes,
     };
     return bytes[kind];
@@ -219,7 +220,7 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     int64_t parameter_bytes = stage->sizes.parameter_bytes;
     TRY(carve_table(memory_of(worker, options, stage, BLOCK_WEIGHTS), stage->slots.weights, parameter_bytes, &stage->weights,
                     error));
-    if (!stage->slots.forward_only) stage->gradients = memory_block_carve(summed, (size_t)parameter_bytes);
+    if (!stage->slots.forward_only) stage->gradients = memory_block_carve(summed, (size_t)stage_gradient_bytes(&stage->sizes));
     for (int i = 0; i < options->moments && !stage->slots.forward_only; i++)
         stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(summed, (size_t)stage->sizes.statistics_bytes);

@@ -142,7 +142,7 @@ static int64_t step_bytes(const struct engine *engine, const struct sum_group *g
     int64_t most = 0;
     for (int s = 0; s < group->stage_count; s++) {
         const struct stage_sizes *size = &engine->work->costs[group->stages[s]].size;
-        int64_t bytes = size->parameter_bytes + size->statistics_bytes;
+        int64_t bytes = stage_gradient_bytes(size) + size->statistics_bytes;
         if (group->stage_count == 2 && group->size == 2) bytes = size->tied_bytes;
         if (bytes > most) most = bytes;
     }

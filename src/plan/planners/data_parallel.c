@@ -21,7 +21,7 @@ static double worker_s(const struct planner_problem *problem, int worker) {
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
     struct stage_cost whole = stage_cost(problem->costs, 0, problem->costs->layer_count - 1);
-    int64_t bytes = whole.size.parameter_bytes + whole.size.statistics_bytes;
+    int64_t bytes = stage_gradient_bytes(&whole.size) + whole.size.statistics_bytes;
     answer->stages = calloc(1, sizeof *answer->stages);
     if (!answer->stages) return error_memory(error, "a plan", sizeof *answer->stages);
     answer->stages[0] = (struct planned_stage){.last = problem->costs->layer_count - 1, .replicas = problem->workers};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "run/transports/sum.h"
 
 /* Floats in a piece, at most. */
@@ -306,7 +307,7 @@ static enum ps_status open_own(struct rank_sums *sums, const struct transport_op
     const struct ps_programs *programs = options->programs;
     const struct part *own = &programs->parts[part];
     const struct stage_sizes *sizes = &options->sizes[own->stage];
-    int64_t most = sizes->parameter_bytes > sizes->statistics_bytes ? sizes->parameter_bytes : sizes->statistics_bytes;
+    int64_t most = number_larger(stage_gradient_bytes(sizes), sizes->statistics_bytes);
     struct rank_sum *sum = own_sum(sums, part);
     *sum = (struct rank_sum){.size = own->replicas,
                              .adds = own->replica == 0,
