@@ -20,6 +20,9 @@ void text_free(struct text *text);
 const char *text_bytes(int64_t bytes, char out[32]);
 const char *text_seconds(double seconds, char out[32]);
 
+/* What stands behind "stage" where there are so many of them: "s" or nothing. */
+static inline const char *text_plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 /* A table for people: cells separated by '\t', rows by '\n' in `source`; the first row is the heading. Columns in which every
  * cell is a number, with or without a unit, are right-aligned. NULL when memory ran out. */
 char *text_table(const char *source);

@@ -128,7 +128,7 @@ static enum ps_status check_sequences(const char *spec, const struct dataset_sha
     }
     if (dataset_labels(has) == dataset_labels(wanted)) return PS_OK;
     return error_set(error, PS_USAGE, "data '%s' have %d label%s a sequence, but the network's loss reads %d", spec,
-                     dataset_labels(has), dataset_labels(has) == 1 ? "" : "s", dataset_labels(wanted));
+                     dataset_labels(has), text_plural(dataset_labels(has)), dataset_labels(wanted));
 }
 
 static enum ps_status check_fit(const char *spec, const struct dataset_shape *has, const struct dataset_shape *wanted,
@@ -137,7 +137,7 @@ static enum ps_status check_fit(const char *spec, const struct dataset_shape *ha
     if (has->height != wanted->height || has->width != wanted->width || has->channels != wanted->channels) {
         error_set(error, PS_USAGE,
                   "data '%s' has images of %lldx%lld pixels and %lld channel%s, but the network takes %lldx%lld and %lld", spec,
-                  (long long)has->height, (long long)has->width, (long long)has->channels, has->channels == 1 ? "" : "s",
+                  (long long)has->height, (long long)has->width, (long long)has->channels, text_plural(has->channels),
                   (long long)wanted->height, (long long)wanted->width, (long long)wanted->channels);
         if (has->height == has->width) {
             error_hint(

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "data/bytes.h"
 
 #define MNIST_MEAN 0.1307f
@@ -57,7 +58,7 @@ static enum ps_status check_magic(const struct idx_file *file, size_t size, size
     const uint32_t magic = read_u32(file->data);
     if (magic == expected) return PS_OK;
     error_set(error, PS_BAD_INPUT, "%s: not an IDX file of bytes in %d dimension%s: the magic number is 0x%08x, not 0x%08x",
-              file->path, file->rank, file->rank == 1 ? "" : "s", magic, expected);
+              file->path, file->rank, text_plural(file->rank), magic, expected);
     if (magic >> 16 == 0x1f8b) error_hint(error, "the file is packed by gzip: give it a name that ends in .gz");
     return PS_BAD_INPUT;
 }

@@ -129,7 +129,8 @@ static void add_figures(struct text *out, const struct ps_plan *plan) {
 
 char *ps_plan_table(const struct ps_plan *plan) {
     struct text out = {0};
-    text_add(&out, "%s: %d stages on %d workers, %s", plan->model, plan->stage_count, plan->workers, plan->schedule);
+    text_add(&out, "%s: %d stage%s on %d worker%s, %s", plan->model, plan->stage_count, text_plural(plan->stage_count),
+             plan->workers, text_plural(plan->workers), plan->schedule);
     text_add(&out, ", weights %s, %d micro-batch%s", plan->weights, plan->micro_batches, plan->micro_batches == 1 ? "" : "es");
     if (plan->micro_batch > 0) text_add(&out, " of %d", plan->micro_batch);
     text_add(&out, "%s%s\n\n", plan->method[0] ? ", cut by " : "", plan->method);

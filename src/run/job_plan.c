@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "run/job_costs.h"
 #include "search/search.h"
 
@@ -123,8 +124,9 @@ enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
         if (job->profile->tables[0].micro_batch == 0) wishes.micro_batch = 0;
     }
     TRY(ps_plan_find(job->profile, job->cluster, &wishes, &job->plan, error));
-    log_info("plan: %s cuts %s into %d stages; schedule %s, weights %s, %d micro-batches of %d samples", job->plan->method,
-             job->plan->model, job->plan->stage_count, job->plan->schedule, job->plan->weights, job->plan->micro_batches,
-             job->plan->micro_batch);
+    log_info("plan: %s cuts %s into %d stage%s; schedule %s, weights %s, %d micro-batch%s of %d sample%s", job->plan->method,
+             job->plan->model, job->plan->stage_count, text_plural(job->plan->stage_count), job->plan->schedule,
+             job->plan->weights, job->plan->micro_batches, job->plan->micro_batches == 1 ? "" : "es", job->plan->micro_batch,
+             text_plural(job->plan->micro_batch));
     return PS_OK;
 }

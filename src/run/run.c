@@ -119,8 +119,7 @@ json_t *run_document(const struct ps_run *run) {
     run_set_number(root, "checkpoint_stall_s", info->checkpoint_stall_s);
     add_process(root, &run->worker[0].process);
     for (int w = 1; w < info->workers; w++)
-        if (run->worker[w].process.peak_bytes > 0)
-            add_process(json_array_get(workers, (size_t)w), &run->worker[w].process);
+        if (run->worker[w].process.peak_bytes > 0) add_process(json_array_get(workers, (size_t)w), &run->worker[w].process);
     json_object_set_new(root, "workers", workers);
     return root;
 }
@@ -184,8 +183,9 @@ char *ps_run_table(const struct ps_run *run) {
     char a[32];
     struct text text = {0};
     text_add(&text, "%s: %s, %s, %s on %d %s worker%s\n", run->model, run->schedule, run->weights, run->optimizer,
-             info->workers, run->device, info->workers == 1 ? "" : "s");
-    text_add(&text, "%d steps of %d samples in %s\n", info->steps, run->batch, text_seconds(info->wall_s, a));
+             info->workers, run->device, text_plural(info->workers));
+    text_add(&text, "%d step%s of %d sample%s in %s\n", info->steps, text_plural(info->steps), run->batch,
+             text_plural(run->batch), text_seconds(info->wall_s, a));
     if (isfinite(info->loss)) add_learning(info, &text);
     add_comparison(run, &text);
     return text_take(&text);

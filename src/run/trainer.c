@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "run/trace.h"
 #include "run/trainer_share.h"
 
@@ -113,8 +114,8 @@ static enum ps_status write_traces(const struct trainer *trainer, struct ps_erro
     const struct ps_programs *programs = trainer->programs.entries[0].programs;
     struct timeline trace = {0}, picture = {0};
     char title[256];
-    snprintf(title, sizeof title, "%s: %s, %s, %d workers, measured", trainer->job.plan->model, trainer->job.plan->schedule,
-             trainer->job.plan->weights, trainer->job.plan->workers);
+    snprintf(title, sizeof title, "%s: %s, %s, %d worker%s, measured", trainer->job.plan->model, trainer->job.plan->schedule,
+             trainer->job.plan->weights, trainer->job.plan->workers, text_plural(trainer->job.plan->workers));
     enum ps_status status = trace_collect(trainer->crew, programs, trainer->run->worker, TRACE_COMPUTATIONS, &trace, error);
     if (status == PS_OK)
         status = trace_collect(trainer->crew, programs, trainer->run->worker, PICTURE_COMPUTATIONS, &picture, error);

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "program/moments.h"
 #include "simulate/advice.h"
 #include "simulate/engine.h"
@@ -168,8 +169,8 @@ static enum ps_status create(struct engine *engine, struct ps_simulation **simul
         return error_memory(error, "the result of a simulation", workers * (sizeof *made->worker + sizeof *made->memory));
     }
     for (size_t s = 0; s < stages; s++) made->sizes[s] = work->costs[s].size;
-    snprintf(made->title, sizeof made->title, "%s, %s, %d workers", work->programs->schedule, work->programs->policy,
-             work->programs->workers);
+    snprintf(made->title, sizeof made->title, "%s, %s, %d worker%s", work->programs->schedule, work->programs->policy,
+             work->programs->workers, text_plural(work->programs->workers));
     sum_up(engine, &made->info);
     for (int w = 0; w < work->programs->workers; w++)
         made->instructions += work->folded ? fold_length(work->folded, w) : work->programs->worker[w].count;
@@ -285,8 +286,8 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
         ps_simulation_destroy(made);
         return status;
     }
-    snprintf(made->title, sizeof made->title, "%s: %s, %s, %d workers", plan->model, plan->schedule, plan->weights,
-             plan->workers);
+    snprintf(made->title, sizeof made->title, "%s: %s, %s, %d worker%s", plan->model, plan->schedule, plan->weights,
+             plan->workers, text_plural(plan->workers));
     *simulation = made;
     return PS_OK;
 }
