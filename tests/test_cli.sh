@@ -156,6 +156,9 @@ refused 4 "stage [0-3] .* needs .* has 1.00 KiB" plan --profile even.csv --worke
 sed 's/\[7, 8\]/[7, 9]/; s/^\( *\)8$/\19/' plan.json | sed 's/"layers": \[ *7, *8 *\]/"layers": [7, 9]/' >past.json
 refused 3 "past.json|9 is past the model's last layer 8" simulate --plan past.json --profile even.csv
 refused 5 "nowhere/plan.json" plan --profile even.csv --workers 2 -o nowhere/plan.json
+refused 5 "--output: .: is a directory" plan --profile even.csv --workers 2 -o .
+# before anything is measured: this network would take longer than the test may
+refused 5 "--output: nowhere/p.json: cannot write: No such" profile --model resnet,blocks=1000,input=1000 -o nowhere/p.json
 
 done_by program --plan plan.json --batches 5 && says "^worker 3: "
 cp out program.txt

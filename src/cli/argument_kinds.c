@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/arguments.h"
 #include "cli/message.h"
@@ -15,6 +17,19 @@ ARGUMENT_READER(text) {
         return message_set(error, PS_USAGE, "--%s: the value is empty; give %s", argument->name, argument->value);
     *(const char **)target = text;
     return PS_OK;
+}
+
+/* Files are written beside their place and renamed; what is no file (a pipe, /dev/stdout) is written where it is. */
+ARGUMENT_READER(output) {
+    CHECK(argument_read_text(argument, text, target, error));
+    struct stat status;
+    const bool there = stat(text, &status) == 0;
+    if (there && S_ISDIR(status.st_mode)) return message_set(error, PS_IO, "--%s: %s: is a directory", argument->name, text);
+    char directory[4096] = ".";
+    const char *slash = strrchr(text, '/');
+    if (slash != NULL) snprintf(directory, sizeof directory, "%.*s/", (int)(slash - text), text);
+    if (access(there && !S_ISREG(status.st_mode) ? text : directory, W_OK) == 0) return PS_OK;
+    return message_set(error, PS_IO, "--%s: %s: cannot write: %s", argument->name, text, strerror(errno));
 }
 
 size_t arguments_names(const struct argument *argument, const char **names, size_t most) {

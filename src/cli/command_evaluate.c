@@ -58,7 +58,7 @@ static const struct argument rows[] = {
      .value = "FILE",
      .help = "of translations: gets them, a line each",
      .offset = OF(translations),
-     .read = argument_read_text},
+     .read = argument_read_output},
     ARGUMENT_DEVICE(OF(device)),
     ARGUMENT_THREADS(OF(threads), "threads of the device"),
 };

@@ -33,7 +33,7 @@ static const struct argument rows[] = {
      .value = "FILE",
      .help = "the file to write",
      .offset = OF(output),
-     .read = argument_read_text,
+     .read = argument_read_output,
      .required = true},
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);

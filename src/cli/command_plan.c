@@ -24,7 +24,7 @@ static const struct argument rows[] = {
      .value = "FILE",
      .help = "write the plan here",
      .offset = offsetof(struct plan_arguments, output),
-     .read = argument_read_text},
+     .read = argument_read_output},
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 

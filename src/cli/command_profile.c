@@ -63,7 +63,7 @@ static const struct argument rows[] = {
      .value = "FILE",
      .help = "write the profile here",
      .offset = OF(output),
-     .read = argument_read_text},
+     .read = argument_read_output},
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 

@@ -42,13 +42,13 @@ static const struct argument rows[] = {
      .help = "hold the prediction against the trace of a run (train --trace)",
      .offset = OF(against),
      .read = argument_read_text},
-    {.name = "svg", .value = "FILE", .help = "draw the timeline here", .offset = OF(svg), .read = argument_read_text},
+    {.name = "svg", .value = "FILE", .help = "draw the timeline here", .offset = OF(svg), .read = argument_read_output},
     {.name = "arrows", .help = "with an arrow along each transfer", .offset = OF(arrows)},
     {.name = "trace",
      .value = "FILE",
      .help = "write Chrome trace events here (they open in Perfetto)",
      .offset = OF(trace),
-     .read = argument_read_text},
+     .read = argument_read_output},
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
