@@ -184,9 +184,62 @@ static void test_chimera_hides_sums(void **state) {
     ps_cluster_destroy(cluster);
 }
 
+/* Sums in the timeline that begin and end so, each part of which sends so much. */
+static int sums_between(const struct scene *scene, double start_s, double end_s, int64_t bytes) {
+    const struct timeline *timeline = &scene->simulation->timeline;
+    int count = 0;
+    for (int i = 0; i < timeline->transfer_count; i++) {
+        const struct timeline_transfer *transfer = &timeline->transfers[i];
+        count += transfer->traffic == TRAFFIC_SUM && transfer->start_s == start_s && transfer->end_s == end_s &&
+                 transfer->bytes == bytes;
+    }
+    return count;
+}
+
+/* Two stages that share 3/16 of their weights: each adds up over its replicas, side by side, and then all what they share. */
+static void test_tied(void **state) {
+    (void)state;
+    enum { SHARED = 3 * WEIGHT_BYTES / 16 };
+    static const struct {
+        int replicas[2], own_sums;
+        double tie_s;      /* 2 (n - 1) (0.125 + 3 / 16 / n) */
+        double in_place_s; /* r blocks for each stage that has several, and n times 3/16 */
+    } cases[] = {{{1, 1}, 0, 0.4375, 0.375}, {{2, 1}, 2, 0.75, 2.5625}, {{1, 2}, 2, 0.75, 2.5625}, {{2, 2}, 4, 1.03125, 4.75}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int linked = 0; linked < 2; linked++) {
+            const int *replicas = cases[c].replicas, all = replicas[0] + replicas[1];
+            struct scene scene;
+            struct ps_cluster_options options = {0};
+            if (linked) options = (struct ps_cluster_options){.bandwidth_bytes_per_s = WEIGHT_BYTES, .latency_s = 0.125};
+            scene_make(&scene, "1f1b", replicas, 2, 2, options);
+            scene.plan->tied = true;
+            for (int s = 0; s < 2; s++) {
+                scene.costs[s].size.tied_bytes = SHARED;
+                scene.costs[s].size.output_bytes = scene.costs[s].size.input_bytes = 0;
+                scene.costs[s].sum_s = 1;
+            }
+            double plain_s = 0, whole_s = scene_run(&scene, 1);
+            for (int i = 0; i < scene.simulation->timeline.event_count; i++)
+                if (scene.simulation->timeline.events[i].instruction.op != OP_U)
+                    plain_s = fmax(plain_s, scene.simulation->timeline.events[i].end_s);
+            const double own_s = linked && cases[c].own_sums > 0 ? 2 * (0.125 + 0.5) : 0;
+            const double sum_s = linked ? own_s + cases[c].tie_s : cases[c].in_place_s;
+            print_message("replicas %d, %d, %s: %g s\n", replicas[0], replicas[1], linked ? "links" : "in place",
+                          whole_s - plain_s);
+            assert_float_equal(whole_s, plain_s + sum_s + 0.25, 1e-9);
+            if (linked) {
+                assert_int_equal(sums_between(&scene, plain_s, plain_s + own_s, WEIGHT_BYTES), cases[c].own_sums);
+                assert_int_equal(
+                    sums_between(&scene, plain_s + own_s, plain_s + sum_s, 2 * (all - 1) * ((SHARED + all - 1) / all)), all);
+            }
+            scene_free(&scene);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage),       cmocka_unit_test(test_shared_links),
-                                       cmocka_unit_test(test_unlike_replicas), cmocka_unit_test(test_hybrid),
-                                       cmocka_unit_test(test_chimera),         cmocka_unit_test(test_chimera_hides_sums)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_stage), cmocka_unit_test(test_shared_links), cmocka_unit_test(test_unlike_replicas),
+        cmocka_unit_test(test_hybrid),    cmocka_unit_test(test_chimera),      cmocka_unit_test(test_chimera_hides_sums),
+        cmocka_unit_test(test_tied)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,10 +67,25 @@ struct sum_group programs_sum_group(const struct ps_programs *programs, int stag
         .stages = {0, last}, .stage_count = 2, .size = programs_replicas(programs, 0) + programs_replicas(programs, last)};
 }
 
-double sum_group_share(const struct sum_group *group, const struct stage_sizes *size) {
+struct sum_passes programs_sum_passes(const struct ps_programs *programs, const struct sum_group *group) {
+    struct sum_passes passes = {.count = 0};
+    for (int s = 0; s < group->stage_count && group->stage_count > 1; s++) {
+        const int stage = group->stages[s], replicas = programs_replicas(programs, stage);
+        if (replicas > 1)
+            passes.pass[passes.count++] =
+                (struct sum_group){.number = group->number, .stages = {stage}, .stage_count = 1, .size = replicas};
+    }
+    passes.pass[passes.count++] = *group;
+    return passes;
+}
+
+double sum_pass_share(const struct sum_group *pass, const struct stage_sizes *size) {
     int64_t all = stage_gradient_bytes(size) + size->statistics_bytes;
-    bool tie_alone = group->stage_count == 2 && group->size == 2;
-    return tie_alone && all > 0 ? (double)size->tied_bytes / (double)all : 1;
+    return pass->stage_count == 2 && all > 0 ? (double)size->tied_bytes / (double)all : 1;
+}
+
+bool sum_pass_has(const struct sum_group *pass, int stage) {
+    return pass->stages[0] == stage || (pass->stage_count == 2 && pass->stages[1] == stage);
 }
 
 int programs_round(const struct ps_programs *programs, int stage) {

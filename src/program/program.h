@@ -182,9 +182,16 @@ struct sum_group {
     int number, stages[2], stage_count, size;
 };
 struct sum_group programs_sum_group(const struct ps_programs *programs, int stage);
-/* Of a stage's gradients and statistics the share that is added up: two stages with a part each have only what they share in
- * common. */
-double sum_group_share(const struct sum_group *group, const struct stage_sizes *size);
+/* What such a sum consists of: those over the replicas of each of the group's stages, side by side, and behind them that of
+ * what two stages share (the one of two stages). */
+struct sum_passes {
+    struct sum_group pass[3];
+    int count;
+};
+struct sum_passes programs_sum_passes(const struct ps_programs *programs, const struct sum_group *group);
+/* Of a stage's gradients and statistics the share that a pass adds up. */
+double sum_pass_share(const struct sum_group *pass, const struct stage_sizes *size);
+bool sum_pass_has(const struct sum_group *pass, int stage);
 /* Does the stage add gradients up before it updates? */
 static inline bool programs_sums(const struct ps_programs *programs, int stage) {
     return programs_sum_group(programs, stage).size > 1;

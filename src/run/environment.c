@@ -223,6 +223,17 @@ static void note_own_sum(struct crew *crew, struct worker *worker, const struct 
     if (settled_s <= came_s + share->takes_s) worker->device->class->not_before(worker->device, settled_s);
 }
 
+/* How many blocks of the stage's size a sum works through: in each pass those of all of its parts. */
+static double shares_added(const struct ps_programs *programs, const struct worker_stage *stage) {
+    const struct sum_group group = programs_sum_group(programs, stage->number);
+    const struct sum_passes passes = programs_sum_passes(programs, &group);
+    double shares = 0;
+    for (int p = 0; p < passes.count; p++)
+        if (sum_pass_has(&passes.pass[p], stage->number))
+            shares += passes.pass[p].size * sum_pass_share(&passes.pass[p], &stage->sizes);
+    return shares;
+}
+
 /* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those
  * of what the stage shares with another. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
@@ -233,7 +244,6 @@ static enum ps_status reduce(void *context, int number, const struct instruction
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
     const struct stage_tie *tie = &stage->update.tie;
-    struct sum_group group = programs_sum_group(programs, instruction->stage);
     struct transport_share share = {
         .tied = tie->count > 0 ? stage->gradients + (tie->owner >= 0 ? tie->owner : tie->use) : NULL,
         .tied_count = (size_t)tie->count,
@@ -241,7 +251,7 @@ static enum ps_status reduce(void *context, int number, const struct instruction
         .gradient_count = crew->real ? (size_t)stage_gradient_bytes(&stage->sizes) / sizeof(float) : 0,
         .empty = !stage->accumulating,
         .scale = 1.0f / (float)(left < round ? left : round),
-        .takes_s = group.size * stage->update.times.sum_s * sum_group_share(&group, &stage->sizes),
+        .takes_s = stage->update.times.sum_s * shares_added(programs, stage),
         .statistics = stage->statistics,
         .statistics_count = crew->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
     };

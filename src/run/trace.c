@@ -56,9 +56,14 @@ static int next_in_group(const struct ps_programs *programs, const struct sum_gr
 static enum ps_status add_sum(const struct crew *crew, const struct ps_programs *programs, const struct timeline_event *event,
                               struct timeline *timeline, struct ps_error *error) {
     int stage = event->instruction.stage;
-    struct sum_group group = programs_sum_group(programs, stage);
+    const struct sum_group group = programs_sum_group(programs, stage);
+    const struct sum_passes passes = programs_sum_passes(programs, &group);
     const struct stage_sizes *size = &crew->sizes[stage];
-    double bytes = (double)(stage_gradient_bytes(size) + size->statistics_bytes) * sum_group_share(&group, size);
+    const double all = (double)(stage_gradient_bytes(size) + size->statistics_bytes);
+    double bytes = 0;
+    for (int p = 0; p < passes.count; p++)
+        if (sum_pass_has(&passes.pass[p], stage))
+            bytes += 2.0 * (passes.pass[p].size - 1) / passes.pass[p].size * all * sum_pass_share(&passes.pass[p], size);
     return timeline_add_transfer(
         timeline,
         &(struct timeline_transfer){.from = event->worker,
@@ -66,7 +71,7 @@ static enum ps_status add_sum(const struct crew *crew, const struct ps_programs 
                                     .stage = stage,
                                     .micro_batch = event->instruction.micro_batch,
                                     .traffic = TRAFFIC_SUM,
-                                    .bytes = (int64_t)(2 * (group.size - 1) * bytes / group.size),
+                                    .bytes = (int64_t)bytes,
                                     .start_s = event->start_s,
                                     .end_s = event->end_s},
         error);

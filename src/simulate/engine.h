@@ -58,10 +58,17 @@ struct engine_channel {
     int64_t busy, link_busy; /* with transfers, in all; and with those of all channels that have this one as their link */
 };
 
-/* Parts that add up their gradients around a ring: a stage's replicas, or those of two stages that share a parameter. */
+/* A pass of a sum around a ring. */
+struct engine_pass {
+    int channel, parts;       /* the first of its channels, one per part */
+    int64_t bytes;            /* that one part sends the next in all steps */
+    int64_t begins, duration; /* since the sum began */
+};
+
+/* Parts that add up their gradients: a stage's replicas, or those of two stages that share a parameter. */
 struct engine_ring {
-    int channel;      /* the first of its channels, one per part */
-    int64_t bytes;    /* that one part sends the next in all steps */
+    struct engine_pass pass[3]; /* programs_sum_passes */
+    int pass_count;
     int offered;      /* parts that wait for the others */
     int64_t duration; /* of a sum */
     bool in_place;    /* without links: by whoever comes last, in memory that all share */
@@ -117,6 +124,16 @@ enum ps_status transfer_reduce(void *context, int worker, const struct instructi
 void transfer_end(struct engine *engine, int block);
 /* The worker has begun to wait for `block`. */
 void transfer_wanted(struct engine *engine, int worker, int block);
+
+/* rings.c: lays out the sums of groups of parts. Channels first, and when all of them are there and ticks are known the times.
+ */
+void rings_add_channels(struct engine *engine);
+void rings_set_times(struct engine *engine);
+/* How long the sum of the group that the stage is the first of takes; 0: it is the first of none. */
+double rings_sum_s(const struct engine *engine, int stage);
+struct engine_channel *engine_add_channel(struct engine *engine, int from, int to, int64_t bytes);
+double engine_channel_s(const struct engine *engine, const struct engine_channel *channel);
+int64_t engine_ticks(const struct engine *engine, double seconds);
 
 /* lanes.c: workers that run forwards beside backwards. */
 enum { LANE_FORWARD, LANE_BACKWARD, LANES };

@@ -61,7 +61,7 @@ static struct stage_seconds part_seconds(const struct simulation_work *work, con
     return seconds;
 }
 
-static double channel_seconds(const struct engine *engine, const struct engine_channel *channel) {
+double engine_channel_s(const struct engine *engine, const struct engine_channel *channel) {
     return cluster_transfer_s(engine->work->cluster, channel->from, channel->to, channel->bytes);
 }
 
@@ -121,7 +121,7 @@ static bool share_link(const struct engine *engine, const struct engine_channel 
     return cluster_share_link(engine->work->cluster, one->from, one->to, other->from, other->to);
 }
 
-static struct engine_channel *add_channel(struct engine *engine, int from, int to, int64_t bytes) {
+struct engine_channel *engine_add_channel(struct engine *engine, int from, int to, int64_t bytes) {
     int index = engine->channel_count++, link = 0;
     struct engine_channel *channel = &engine->channels[index];
     *channel = (struct engine_channel){.from = from, .to = to, .bytes = bytes, .offered = {NOBODY, NOBODY}};
@@ -133,74 +133,7 @@ static struct engine_channel *add_channel(struct engine *engine, int from, int t
 static void add_route(struct engine *engine, const struct route *route) {
     const struct part *from = &engine->work->programs->parts[route->from], *to = &engine->work->programs->parts[route->to];
     const struct stage_sizes *size = &engine->work->costs[from->stage].size;
-    add_channel(engine, from->worker, to->worker, traffic_bytes(route->traffic, size));
-}
-
-/* What one step of a group's sum carries: an equal share of a stage's block, or of what two stages share. Where those have
- * replicas all of the larger block is taken to go all the way round, which is more than it takes. */
-static int64_t step_bytes(const struct engine *engine, const struct sum_group *group) {
-    int64_t most = 0;
-    for (int s = 0; s < group->stage_count; s++) {
-        const struct stage_sizes *size = &engine->work->costs[group->stages[s]].size;
-        int64_t bytes = stage_gradient_bytes(size) + size->statistics_bytes;
-        if (group->stage_count == 2 && group->size == 2) bytes = size->tied_bytes;
-        if (bytes > most) most = bytes;
-    }
-    return (most + group->size - 1) / group->size;
-}
-
-/* From each part of the group that updates to the next, the last to the first. */
-static void add_ring(struct engine *engine, const struct sum_group *group) {
-    const struct ps_programs *programs = engine->work->programs;
-    const struct part *first = NULL, *before = NULL;
-    int64_t bytes = step_bytes(engine, group);
-    engine->rings[group->number].channel = engine->channel_count;
-    engine->rings[group->number].bytes = 2 * (group->size - 1) * bytes;
-    for (int s = 0; s < group->stage_count; s++)
-        for (int p = programs->first_part[group->stages[s]]; p < programs->first_part[group->stages[s] + 1]; p++) {
-            const struct part *part = &programs->parts[p];
-            if (!part->backward) continue;
-            if (before)
-                add_channel(engine, before->worker, part->worker, bytes)->stage = part->stage;
-            else
-                first = part;
-            before = part;
-        }
-    add_channel(engine, before->worker, first->worker, bytes)->stage = first->stage;
-}
-
-/* The group that a stage is the first of, where it has anything to add up. */
-static bool heads_group(const struct ps_programs *programs, int stage, struct sum_group *group) {
-    *group = programs_sum_group(programs, stage);
-    return group->number == stage && group->size > 1;
-}
-
-/* A ring of n parts makes 2 (n - 1) steps, in each of which every part sends its neighbour an n-th; channels that share a link
- * take turns. */
-static double ring_seconds(const struct engine *engine, int stage) {
-    struct sum_group group;
-    if (!heads_group(engine->work->programs, stage, &group)) return 0;
-    const struct engine_channel *channels = &engine->channels[engine->rings[stage].channel];
-    double step_s = 0;
-    for (int a = 0; a < group.size; a++) {
-        double link_s = 0;
-        for (int b = 0; b < group.size; b++)
-            if (channels[b].link == channels[a].link) link_s += channel_seconds(engine, &channels[b]);
-        step_s = fmax(step_s, link_s);
-    }
-    return 2 * (group.size - 1) * step_s;
-}
-
-/* Without links the last to come adds all blocks up and writes into all. */
-static double sum_seconds(const struct engine *engine, int stage) {
-    struct sum_group group;
-    double ring_s = ring_seconds(engine, stage), each_s = 0;
-    if (ring_s > 0 || !heads_group(engine->work->programs, stage, &group)) return ring_s;
-    for (int s = 0; s < group.stage_count; s++) {
-        const struct stage_cost *cost = &engine->work->costs[group.stages[s]];
-        each_s = fmax(each_s, cost->sum_s * sum_group_share(&group, &cost->size));
-    }
-    return group.size * each_s;
+    engine_add_channel(engine, from->worker, to->worker, traffic_bytes(route->traffic, size));
 }
 
 static double dearest_computation(const struct engine *engine) {
@@ -221,8 +154,8 @@ static double dearest_computation(const struct engine *engine) {
 static double longest_run(const struct engine *engine, const struct survey *survey) {
     const struct ps_programs *programs = engine->work->programs;
     double transfer = 0, sum = 0;
-    for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, channel_seconds(engine, &engine->channels[c]));
-    for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, sum_seconds(engine, stage));
+    for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, engine_channel_s(engine, &engine->channels[c]));
+    for (int stage = 0; stage < programs->stages; stage++) sum = fmax(sum, rings_sum_s(engine, stage));
     return (double)survey->events * dearest_computation(engine) + 2.0 * (double)survey->sends * transfer +
            (double)survey->sums * sum;
 }
@@ -234,15 +167,15 @@ static double choose_tick(double longest_s) {
     return ldexp(1, exponent - 52);
 }
 
-static int64_t ticks(const struct engine *engine, double seconds) { return llround(seconds / engine->tick_s); }
+int64_t engine_ticks(const struct engine *engine, double seconds) { return llround(seconds / engine->tick_s); }
 
 static void lay_out_part(struct engine *engine, int index) {
     struct engine_part *part = &engine->parts[index];
     struct stage_seconds seconds = part_seconds(engine->work, &engine->work->programs->parts[index]);
-    for (int action = 0; action < ACTION_COUNT; action++) part->duration[action] = ticks(engine, seconds.action[action]);
-    part->update_and_predict = ticks(engine, seconds.update_and_predict);
-    part->update_aside = ticks(engine, seconds.update_aside);
-    part->accumulate = ticks(engine, seconds.accumulate);
+    for (int action = 0; action < ACTION_COUNT; action++) part->duration[action] = engine_ticks(engine, seconds.action[action]);
+    part->update_and_predict = engine_ticks(engine, seconds.update_and_predict);
+    part->update_aside = engine_ticks(engine, seconds.update_aside);
+    part->accumulate = engine_ticks(engine, seconds.accumulate);
     for (int kind = 0; kind < BLOCK_PLACES; kind++) {
         part->first_block[kind] = engine->block_count;
         engine->block_count += part->slots[kind];
@@ -268,7 +201,7 @@ static void *take(int count, size_t size) { return calloc((size_t)(count > 0 ? c
 
 static bool take_fixed(struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
-    int workers = engine->worker_count, channels = engine->routes.count + programs->part_count;
+    int workers = engine->worker_count, channels = engine->routes.count + 2 * programs->part_count;
     engine->workers = take(workers, sizeof *engine->workers);
     engine->parts = take(programs->part_count, sizeof *engine->parts);
     engine->rings = take(programs->stages, sizeof *engine->rings);
@@ -302,7 +235,7 @@ static bool take_surveyed(struct engine *engine, const struct survey *survey) {
     timeline->batches = engine->work->programs->batches;
     timeline->micro_batches = engine->work->programs->micro_batches;
     timeline->event_count = timeline->event_capacity = (int)survey->events;
-    timeline->transfer_capacity = (int)(survey->sends + survey->sums);
+    timeline->transfer_capacity = (int)(survey->sends + survey->sums * (engine->work->programs->tied ? 2 : 1));
     timeline->events = take(timeline->event_capacity, sizeof *timeline->events);
     timeline->transfers = take(timeline->transfer_capacity, sizeof *timeline->transfers);
     return timeline->events && timeline->transfers;
@@ -328,17 +261,12 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     }
     if (engine->lanes > 1) TRY(lanes_create(engine, error));
     for (int route = 0; route < engine->routes.count; route++) add_route(engine, &engine->routes.list[route]);
-    struct sum_group group;
-    for (int stage = 0; stage < programs->stages; stage++)
-        if (heads_group(programs, stage, &group)) add_ring(engine, &group);
+    rings_add_channels(engine);
     engine->tick_s = choose_tick(longest_run(engine, &survey));
     for (int p = 0; p < programs->part_count; p++) lay_out_part(engine, p);
     for (int c = 0; c < engine->channel_count; c++)
-        engine->channels[c].duration = ticks(engine, channel_seconds(engine, &engine->channels[c]));
-    for (int stage = 0; stage < programs->stages; stage++) {
-        engine->rings[stage].duration = ticks(engine, sum_seconds(engine, stage));
-        engine->rings[stage].in_place = ring_seconds(engine, stage) == 0;
-    }
+        engine->channels[c].duration = engine_ticks(engine, engine_channel_s(engine, &engine->channels[c]));
+    rings_set_times(engine);
     if (!take_surveyed(engine, &survey)) {
         size_t bytes = (size_t)survey.events * sizeof *engine->timeline.events;
         return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);

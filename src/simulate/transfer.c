@@ -86,7 +86,7 @@ static void record(struct engine *engine, const struct engine_block *sender, con
 }
 
 /* What one part sends the next in all steps. */
-static void record_sum(struct engine *engine, const struct instruction *instruction, const struct engine_ring *ring,
+static void record_sum(struct engine *engine, const struct instruction *instruction, const struct engine_pass *pass,
                        const struct engine_channel *channel, int64_t start) {
     if (!engine->recording) return;
     assert(engine->timeline.transfer_count < engine->timeline.transfer_capacity);
@@ -96,9 +96,9 @@ static void record_sum(struct engine *engine, const struct instruction *instruct
         .stage = channel->stage,
         .micro_batch = instruction->micro_batch,
         .traffic = TRAFFIC_SUM,
-        .bytes = ring->bytes,
+        .bytes = pass->bytes,
         .start_s = engine_seconds(engine, start),
-        .end_s = engine_seconds(engine, start + ring->duration),
+        .end_s = engine_seconds(engine, start + pass->duration),
     };
 }
 
@@ -208,21 +208,28 @@ static void end_sums(struct engine *engine, int stage, int64_t end, int last_blo
     }
 }
 
-/* All have come: the sum goes around the ring once its links have done with what came before, on all of them at once. */
+static void start_pass(struct engine *engine, const struct engine_pass *pass, bool in_place,
+                       const struct instruction *instruction, int64_t start) {
+    for (int c = pass->channel; c < pass->channel + pass->parts; c++) {
+        struct engine_channel *channel = &engine->channels[c];
+        if (!in_place) {
+            engine->link_free[channel->link] = number_larger(engine->link_free[channel->link], start + pass->duration);
+            keep_busy(engine, channel, pass->duration);
+        }
+        record_sum(engine, instruction, pass, channel, start);
+    }
+}
+
+/* All have come: the sum goes around its rings once their links have done with what came before, on all of them at once. */
 static void add_up(struct engine *engine, const struct sum_group *group, const struct instruction *instruction,
                    int last_block) {
     struct engine_ring *ring = &engine->rings[group->number];
     int64_t start = engine->now;
-    for (int p = 0; p < group->size && !ring->in_place; p++)
-        start = number_larger(start, engine->link_free[engine->channels[ring->channel + p].link]);
-    for (int p = 0; p < group->size; p++) {
-        struct engine_channel *channel = &engine->channels[ring->channel + p];
-        if (!ring->in_place) {
-            engine->link_free[channel->link] = start + ring->duration;
-            keep_busy(engine, channel, ring->duration);
-        }
-        record_sum(engine, instruction, ring, channel, start);
-    }
+    for (int p = 0; p < ring->pass_count && !ring->in_place; p++)
+        for (int c = ring->pass[p].channel; c < ring->pass[p].channel + ring->pass[p].parts; c++)
+            start = number_larger(start, engine->link_free[engine->channels[c].link]);
+    for (int p = 0; p < ring->pass_count; p++)
+        start_pass(engine, &ring->pass[p], ring->in_place, instruction, start + ring->pass[p].begins);
     for (int s = 0; s < group->stage_count; s++) end_sums(engine, group->stages[s], start + ring->duration, last_block);
 }
 

@@ -42,9 +42,12 @@ void sum_shares(const struct transport_share *shares, int count) {
 }
 
 void sum_stages(const struct transport_share *shares, int first, int count) {
-    sum_shares(shares, first);
-    if (first == count) return;
-    sum_shares(shares + first, count - first);
+    if (first == count) {
+        sum_shares(shares, count);
+        return;
+    }
+    if (first > 1) sum_shares(shares, first);
+    if (count - first > 1) sum_shares(shares + first, count - first);
     const struct transport_share *one = &shares[0], *other = &shares[first];
     for (size_t i = 0; i < one->tied_count; i++) one->tied[i] += other->tied[i];
     for (int s = 1; s < count && one->tied_count > 0; s++)
