@@ -2,6 +2,7 @@
 #   penstock   the program              median NAME...   the median of numbers, one a line, on standard input
 #   summary    mean and standard deviation of numbers, one a line
 #   field      a number from JSON on standard input, by its name (the first of that name)
+#   watch      from here on count what others make of the machine; `others`: how many cores they kept busy since
 penstock=${PENSTOCK:-build/release/penstock}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -10,3 +11,8 @@ median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : 
 field() { awk -F'[:,]' -v name="\"$1\"" '{ key = $1; gsub(/[ \t]/, "", key) } key == name { print $2 + 0; exit }'; }
 summary() { awk '{ s += $1; q += $1 * $1 } END { m = s / NR; print m, sqrt(NR > 1 ? (q - NR * m * m) / (NR - 1) : 0) }'; }
 machine() { awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || uname -m; }
+
+ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat 2>/dev/null || echo 0; }
+own_ticks() { awk '{ print $14 + $15 + $16 + $17 }' /proc/$$/stat 2>/dev/null || echo 0; }
+watch() { watched="$(ticks) $(own_ticks) $(date +%s%N)"; }
+others() { echo "$watched $(ticks) $(own_ticks) $(date +%s%N)" | awk '{ print ($4 - $1 - $5 + $2) / 100 / (($6 - $3) / 1e9) }'; }

@@ -26,9 +26,6 @@ workers=${WORKERS:-2}
 cores=$(nproc)
 [ "$cores" -lt "$workers" ] || cores=$workers
 
-ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat 2>/dev/null || echo 0; }
-own_ticks() { awk '{ print $14 + $15 + $16 + $17 }' /proc/$$/stat 2>/dev/null || echo 0; }
-
 # steps SECONDS: mini-batches of the plan that take about so long
 steps() { awk -F'[:,]' -v s="$1" '$1 ~ /"period_s"/ { n = int(s / $2); print n < 6 ? 6 : n; exit }' "$work/plan.json"; }
 # trained STEPS MICRO_BATCHES [--trace --out DIR]: a run's document on standard output
@@ -55,15 +52,14 @@ for model in "$@"; do
             schedule=${case%%:*} rest=${case#*:}
             weights=${rest%:*} m=${rest#*:}
             planned "$schedule" "$weights" "$m"
-            before=$(ticks) own=$(own_ticks) start=$(date +%s%N)
+            watch
             trained "$(steps "$seconds")" "$m" --trace --out "$work/run" >"$work/run.json"
-            others=$(echo "$before $(ticks) $own $(own_ticks) $start $(date +%s%N)" |
-                awk '{ print ($2 - $1 - $4 + $3) / 100 / (($6 - $5) / 1e9) }')
+            busy=$(others)
             "$penstock" simulate --plan "$work/plan.json" --profile "$work/profile.json" --cores "$cores" --against "$work/run/trace.json" \
                 --quiet --json >"$work/against.json"
             echo "$(field measured_period_s <"$work/against.json") $(field period_error <"$work/against.json")" \
                 "$(field makespan_error <"$work/against.json") $(field memory_error <"$work/against.json")" \
-                "$(field predicted_samples_per_s <"$work/run.json") $(field samples_per_s <"$work/run.json") $others" \
+                "$(field predicted_samples_per_s <"$work/run.json") $(field samples_per_s <"$work/run.json") $busy" \
                 >>"$rows/$model.$schedule.$weights"
             [ -z "${KEEP:-}" ] || cp "$work/against.json" "$KEEP/$model.$schedule.$weights.$round.json"
             rm -rf "$work/run"
