@@ -100,9 +100,12 @@ refused 2 "--format: 'safetensor' is not known; did you mean 'safetensors'" expo
 refused 2 "--output is missing" export --run r
 
 done_by --help && says "Usage: penstock COMMAND"
+done_by help && says "Usage: penstock COMMAND"
+refused 2 "'pln' is not a command; did you mean 'plan'" help pln
 done_by --version && says "^penstock [0-9]+\.[0-9]+"
-for command in models profile plan program simulate train evaluate compare export; do
+for command in models profile plan program simulate train evaluate compare export cluster; do
     done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
+    done_by help $command && says "^Usage: penstock $command" && says "^Example:"
 done
 
 for format in idx cifar10 cifar100 images reviews pairs text synthetic; do

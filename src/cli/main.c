@@ -84,7 +84,8 @@ static enum ps_status run_command(const struct command *command, int argc, char 
 
 static enum ps_status run(int argc, char **argv, struct ps_error *error) {
     const char *word = argc > 1 ? argv[1] : NULL;
-    if (word != NULL && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
+    bool help = word != NULL && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0);
+    if (help && argc == 2) {
         print_help();
         return PS_OK;
     }
@@ -93,7 +94,11 @@ static enum ps_status run(int argc, char **argv, struct ps_error *error) {
         return PS_OK;
     }
     const struct command *command;
-    CHECK(find_command(word, &command, error));
+    CHECK(find_command(help ? argv[2] : word, &command, error));
+    if (help) {
+        command_print_help(command);
+        return PS_OK;
+    }
     void *values = calloc(1, command->size);
     if (values == NULL) return message_set(error, PS_FAILED, "out of memory for the arguments");
     enum ps_status status = run_command(command, argc - 1, argv + 1, values, error);
