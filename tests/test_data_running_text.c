@@ -172,6 +172,7 @@ static void test_refusals(void **state) {
     assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "whose vocabulary");
     wanted = language(6, VOCABULARY_SPECIALS + 3, false);
     assert_status(open_text("a.txt,test=0", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "fewer than the 7 of one sequence");
+    assert_status(open_text("a.txt,test=0", DATASET_TEST, &wanted, &samples), PS_USAGE, "option test=, here 0");
 }
 
 /* What synthetic sequences' labels are, for each kind of network. */

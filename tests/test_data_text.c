@@ -215,11 +215,19 @@ static void test_parting_kept(void **state) {
     assert_reference(&other, 0, "xy.");
     samples_close(&other);
     assert_ok(vocabulary_write(path, train.dataset->shape.words, &test_error));
-    samples_close(&train);
     snprintf(spec, sizeof spec, "k:en:de,vocab=%s", path);
+    assert_ok(open_spec("pairs", spec, DATASET_TEST, &wanted, &other)); /* the same words twice */
+    samples_close(&other);
+    samples_close(&train);
     assert_ok(open_spec("pairs", spec, DATASET_TEST, &pair_shape, &other));
     assert_reference(&other, 0, "xy.");
     samples_close(&other);
+    write_file("l.en", "b");
+    write_file("l.de", "z");
+    assert_ok(open_spec("pairs", "l:en:de,tokens=given", DATASET_TRAIN, &pair_shape, &train));
+    memcpy(wanted.words, train.dataset->shape.words, sizeof wanted.words);
+    assert_status(open_spec("pairs", spec, DATASET_TEST, &wanted, &other), PS_USAGE, "kept.json has other words than those");
+    samples_close(&train);
     snprintf(spec, sizeof spec, "k:en:de,tokens=words,vocab=%s", path);
     assert_status(open_spec("pairs", spec, DATASET_TEST, &pair_shape, &other), PS_USAGE,
                   "data 'pairs,tokens=words': the vocabulary is one of pairs,tokens=given");

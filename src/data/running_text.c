@@ -142,8 +142,11 @@ static enum ps_status number_tokens(struct running_text *text, const struct sour
     int64_t length = text->dataset.shape.height, behind = text->masked ? 0 : 1; /* the last position has a next token, too */
     text->dataset.samples = (end - first - behind) / length;
     if (end - first < length + behind) {
-        return error_set(error, PS_USAGE, "%s: its %s part has %lld tokens, fewer than the %lld of one sequence", source->path,
-                         part == DATASET_TRAIN ? "training" : "test", (long long)(end - first), (long long)(length + behind));
+        error_set(error, PS_USAGE, "%s: its %s part has %lld tokens, fewer than the %lld of one sequence", source->path,
+                  part == DATASET_TRAIN ? "training" : "test", (long long)(end - first), (long long)(length + behind));
+        error_hint(error, "the test part's share of its %lld tokens is the option test=, here %g", (long long)source->tokens,
+                   source->test);
+        return PS_USAGE;
     }
     text->tokens = malloc((size_t)(end - first) * sizeof *text->tokens);
     if (!text->tokens) return error_memory(error, source->path, (size_t)(end - first) * sizeof *text->tokens);

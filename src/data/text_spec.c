@@ -14,6 +14,8 @@ enum ps_status text_vocabularies_find(const char *what, struct options *options,
         if (file && !vocabularies->used[v]) {
             return error_set(error, PS_USAGE, "data '%s': %s has one vocabulary, but two languages need two", what, file);
         }
+        if (file && wanted->words[v] && !vocabulary_equal(vocabularies->own[v], wanted->words[v]))
+            return error_set(error, PS_USAGE, "data '%s': %s has other words than those that the network learnt", what, file);
         int size = v == 0 ? wanted->vocabulary : wanted->classes;
         if (vocabularies->used[v] && vocabulary_size(vocabularies->used[v]) > size) {
             const int tokens = vocabulary_size(vocabularies->used[v]);

@@ -13,7 +13,7 @@ struct text_vocabularies {
 };
 
 /* Takes those that the spec or `wanted` name, `count` (1 or 2) of them; what is left NULL in `used` is to be made. `what` names
- * the format. */
+ * the format. PS_USAGE where both name some that differ. */
 enum ps_status text_vocabularies_find(const char *what, struct options *options, const struct dataset_shape *wanted, int count,
                                       struct text_vocabularies *vocabularies, struct ps_error *error);
 /* How the text is parted into tokens: `kind` is the place in `names` (`count`; 0: there is one way only) of what the spec says
