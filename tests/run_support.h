@@ -255,6 +255,25 @@ static inline void assert_same_weights(struct run_case one, struct run_case othe
     trained_free(&b);
 }
 
+/* What a run of the case records at its end; of its files nothing stays. */
+static inline struct ps_run_info run_case_info(struct run_case wanted) {
+    struct ps_run *run;
+    char directory[4096];
+    run_case_train(wanted, directory, &run);
+    struct ps_run_info info = ps_run_info(run);
+    ps_run_destroy(run);
+    test_directory_remove(directory);
+    return info;
+}
+
+/* Both runs record the same of training, to the bit, and of the data that they are evaluated on, within `tolerance` of the
+ * loss. */
+static inline void assert_same_records(struct run_case one, struct run_case other, double tolerance) {
+    struct ps_run_info a = run_case_info(one), b = run_case_info(other);
+    assert_true(a.loss == b.loss && a.accuracy == b.accuracy && a.valid_accuracy == b.valid_accuracy);
+    assert_true(fabs(a.valid_loss - b.valid_loss) <= tolerance);
+}
+
 /* Threads change nothing: one thread that runs all workers in turn comes to the same bits. */
 static inline void assert_threads_equal_serial(struct run_case wanted) {
     struct run_case serial = wanted;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/random.h"
 #include "plan/plan.h"
 #include "profile/profile.h"
 #include "support.h"
@@ -43,6 +44,28 @@ static inline struct ps_profile *even_profile(void) {
             .parameter_bytes = 64, .output_bytes = 64 * KIB, .value_bytes = 64 * KIB, .stash_bytes = 64 * KIB};
     }
     return profile;
+}
+
+/* Layers of a straight network behind an input of 64 KiB: times below `seconds`, outputs of `samples` times 64 to 64 x `most`
+ * bytes, which are kept with what comes in. */
+static inline void random_layers(struct random_key key, double seconds, int64_t samples, uint64_t most,
+                                 struct cost_table *table) {
+    int64_t before = 64 * KIB;
+    for (int l = 0; l < table->layer_count; l++) {
+        uint64_t base = 10 * (uint64_t)l;
+        int64_t output = 64 * (1 + (int64_t)random_below(key, base, most)) * samples;
+        struct layer_cost *layer = &table->layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        layer->time = (struct layer_times){.forward_s = seconds * (double)random_uniform(key, base + 1),
+                                           .backward_input_s = seconds * (double)random_uniform(key, base + 2),
+                                           .backward_weight_s = seconds * (double)random_uniform(key, base + 3),
+                                           .update_s = 1e-5};
+        layer->size = (struct layer_sizes){.parameter_bytes = 64 * (int64_t)random_below(key, base + 4, 5000),
+                                           .output_bytes = output,
+                                           .value_bytes = output,
+                                           .stash_bytes = before + output};
+        before = output;
+    }
 }
 
 #endif

@@ -13,24 +13,9 @@ static struct ps_profile *random_profile(struct random_key key) {
     strcpy(profile->model, "random");
     for (int t = 0; t < 3; t++) {
         struct cost_table *table = &profile->tables[t];
-        int64_t samples = table->micro_batch = 2 << t, before = 64 * KIB;
-        table->input_bytes = 16 * KIB * samples;
-        for (int l = 0; l < LAYERS; l++) {
-            uint64_t base = 10 * (uint64_t)l;
-            double scale = 1e-4 * (1 + (double)samples);
-            int64_t output = 64 * (1 + (int64_t)random_below(key, base, 500)) * samples;
-            struct layer_cost *layer = &table->layers[l];
-            snprintf(layer->name, sizeof layer->name, "layer%d", l);
-            layer->time = (struct layer_times){.forward_s = scale * (double)random_uniform(key, base + 1),
-                                               .backward_input_s = scale * (double)random_uniform(key, base + 2),
-                                               .backward_weight_s = scale * (double)random_uniform(key, base + 3),
-                                               .update_s = 1e-5};
-            layer->size = (struct layer_sizes){.parameter_bytes = 64 * (int64_t)random_below(key, base + 4, 5000),
-                                               .output_bytes = output,
-                                               .value_bytes = output,
-                                               .stash_bytes = before + output};
-            before = output;
-        }
+        table->micro_batch = 2 << t;
+        table->input_bytes = 16 * KIB * table->micro_batch;
+        random_layers(key, 1e-4 * (1 + (double)table->micro_batch), table->micro_batch, 500, table);
     }
     return profile;
 }

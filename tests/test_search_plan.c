@@ -11,22 +11,7 @@ static struct ps_profile *random_profile(struct random_key key, int layers) {
     strcpy(profile->model, "random");
     profile->tables[0].micro_batch = 4;
     profile->tables[0].input_bytes = 64 * KIB;
-    int64_t before = 64 * KIB;
-    for (int l = 0; l < layers; l++) {
-        uint64_t base = 10 * (uint64_t)l;
-        int64_t output = 64 * (1 + (int64_t)random_below(key, base, 2000));
-        struct layer_cost *layer = &profile->tables[0].layers[l];
-        snprintf(layer->name, sizeof layer->name, "layer%d", l);
-        layer->time = (struct layer_times){.forward_s = 1e-3 * (double)random_uniform(key, base + 1),
-                                           .backward_input_s = 1e-3 * (double)random_uniform(key, base + 2),
-                                           .backward_weight_s = 1e-3 * (double)random_uniform(key, base + 3),
-                                           .update_s = 1e-5};
-        layer->size = (struct layer_sizes){.parameter_bytes = 64 * (int64_t)random_below(key, base + 4, 5000),
-                                           .output_bytes = output,
-                                           .value_bytes = output,
-                                           .stash_bytes = before + output};
-        before = output;
-    }
+    random_layers(key, 1e-3, 1, 2000, &profile->tables[0]);
     return profile;
 }
 
