@@ -197,12 +197,26 @@ static void keep(const struct partition_problem *problem, const int *last, struc
     memcpy(best->last, last, (size_t)problem->stages * sizeof *last);
 }
 
+/* The last layer up to `end` with which the stage from `first` on computes for `limit_s` at most, which takes longer with every
+ * layer more; first - 1: there is none. */
+static int last_in_time(const struct partition_problem *problem, int stage, int first, int end, double limit_s) {
+    int low = first - 1, high = end;
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2;
+        if (partition_load_s(problem, stage, first, middle) <= limit_s)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 /* Every stage takes all the layers that it can hold and do in `limit_s`, leaving one for each of those behind it. */
 static bool fill(const struct balance *balance, double limit_s, int *last) {
     const struct partition_problem *problem = balance->problem;
     for (int s = 0; s < balance->stages; s++) {
-        int first = partition_first(last, s), end = balance->layers - balance->stages + s, layer = end;
-        int least = s < balance->stages - 1 ? first : end;
+        int first = partition_first(last, s), end = balance->layers - balance->stages + s;
+        int least = s < balance->stages - 1 ? first : end, layer = last_in_time(problem, s, first, end, limit_s);
         while (layer >= least &&
                (partition_stage_s(problem, s, first, layer) > limit_s || excess_of(problem, s, first, layer) > 0))
             layer--;
