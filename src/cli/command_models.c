@@ -72,7 +72,7 @@ static void put_layers(const struct ps_model *model) {
     struct ps_model_info info = ps_model_info(model);
     char shape[96];
     format_shape(info.input_shape, 3, shape);
-    printf("%s: %d layers, %" PRId64 " parameters, input %s, %d classes, %.1f million operations a sample\n\n", info.name,
+    printf("%s: %d layers, %" PRId64 " parameters, input %s, %d classes, %.3f million operations a sample\n\n", info.name,
            info.layers, info.parameters, shape, info.classes, 1e-6 * info.forward_flops);
     printf("%5s  %-28s %-18s %12s  %-16s %9s\n", "layer", "name", "kind", "parameters", "output", "Mflop");
     for (int i = 0; i < info.layers; i++) {
