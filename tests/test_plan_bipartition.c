@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "plan/planners/bipartition.h"
 
 extern const struct planner planner_bipartition, planner_bipartition_order, planner_bipartition_paper;
@@ -24,7 +25,18 @@ static void make_layer(struct layer_cost *layer, bool last, struct random_key ke
     int64_t *sizes = (int64_t *)&layer->size;
     for (int f = 0; f < 7; f++) sizes[f] = 64 * (int64_t)random_below(key, (*n)++, 4);
     if (last) layer->size.output_bytes = 0;
+    layer->size.tied_bytes = 0;
     layer->size.value_bytes = random_below(key, (*n)++, 3) ? layer->size.output_bytes : layer->size.output_bytes / 2;
+}
+
+/* The first and the last layer share weights, as large as both have. */
+static void tie_ends(struct ps_profile *profile) {
+    for (struct ps_profile *type = profile; type; type = type->other_device) {
+        struct cost_table *table = &type->tables[0];
+        struct layer_sizes *first = &table->layers[0].size, *last = &table->layers[table->layer_count - 1].size;
+        if (table->layer_count > 1)
+            first->tied_bytes = last->tied_bytes = number_smaller(first->parameter_bytes, last->parameter_bytes);
+    }
 }
 
 /* The same layers' costs on another type of device, and workers of either. */
@@ -66,6 +78,7 @@ static void make_instance(struct instance *instance, uint64_t number) {
                                                  .moments = moments,
                                                  .paper_cost = random_below(key, n++, 2)};
     if (random_below(key, n++, 3) == 0) add_type(instance, key, &n);
+    if (random_below(key, n++, 3) == 0) tie_ends(instance->profile);
 }
 
 static void free_instance(struct instance *instance) {
@@ -160,6 +173,36 @@ static void layer_wise_memory(void **state) {
         bipartition_close(&data);
         free_instance(&instance);
     }
+}
+
+/* A worker with all layers keeps once what the first and the last share: that much memory is enough where others have none, and
+ * a byte less is not. */
+static void tied_ends(void **state) {
+    (void)state;
+    int tried = 0;
+    for (uint64_t number = 0; number < 300; number++) {
+        struct instance instance;
+        make_instance(&instance, 9000 + number);
+        tie_ends(instance.profile);
+        instance.problem.slots = instance.slots;
+        for (int k = 1; k < instance.problem.workers; k++) instance.cluster->devices[k].memory_bytes = 1;
+        if (instance.profile->tables[0].layers[0].size.tied_bytes > 0) {
+            struct bipartition data;
+            struct planner_answer answer = {0};
+            assert_ok(bipartition_open(&instance.problem, &data, &test_error));
+            int64_t *limit = &instance.cluster->devices[0].memory_bytes;
+            *limit = bipartition_memory(&data, 0, 0, data.layers, 0, data.layers, false);
+            assert_ok(planner_bipartition.solve(&instance.problem, &answer, &test_error));
+            planner_answer_free(&answer);
+            --*limit;
+            if (instance.problem.workers == 1)
+                assert_status(planner_bipartition.solve(&instance.problem, &answer, &test_error), PS_NO_PLAN, "no bi-");
+            bipartition_close(&data);
+            tried++;
+        }
+        free_instance(&instance);
+    }
+    assert_true(tried > 10);
 }
 
 static void worked_example(void **state) {
@@ -310,8 +353,9 @@ static void orders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders),         cmocka_unit_test(against_brute_force), cmocka_unit_test(layer_wise_memory),
-        cmocka_unit_test(worked_example), cmocka_unit_test(published_algorithm), cmocka_unit_test(published),
+        cmocka_unit_test(orders),    cmocka_unit_test(against_brute_force), cmocka_unit_test(layer_wise_memory),
+        cmocka_unit_test(tied_ends), cmocka_unit_test(worked_example),      cmocka_unit_test(published_algorithm),
+        cmocka_unit_test(published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,12 +172,13 @@ static void find_far(struct search *search) {
         int64_t stash = slots->stash < slots->input ? slots->stash : slots->input,
                 copies = slots->weights + 1 + data->problem->moments;
         search->far[k] = far;
-        int begin = far;
-        while (far < data->layers &&
-               (limit == INT64_MAX || copies * (sums->parameter_bytes[far + 1] - sums->parameter_bytes[begin]) +
-                                              stash * (sums->stash_bytes[far + 1] - sums->stash_bytes[begin]) <=
-                                          limit))
-            far++;
+        const int begin = far;
+        for (; far < data->layers; far++) {
+            int64_t least = copies * (sums->parameter_bytes[far + 1] - sums->parameter_bytes[begin]) +
+                            stash * (sums->stash_bytes[far + 1] - sums->stash_bytes[begin]);
+            if (begin == 0 && far + 1 == data->layers) least -= bipartition_kept_once(data, k);
+            if (least > limit) break;
+        }
     }
 }
 

@@ -36,6 +36,8 @@ void bipartition_close(struct bipartition *data);
  * worker that runs their backward and back. */
 double bipartition_boundary_ns(const struct bipartition *data, int k, int i, int j);
 double bipartition_load_ns(const struct bipartition *data, int k, int i, int i2, int j, int j2);
+/* What a worker k with all layers does not take of the weights that the first and the last layer share (stage_sizes_twice). */
+int64_t bipartition_kept_once(const struct bipartition *data, int k);
 /* Memory of worker k: of the layers of its backward as in any stage; of those that it only runs forward one copy of the weights
  * and the stash that is being made and sent. Equal ranges give the memory of the stage. `rising` leaves out what need not grow
  * with i2 and j2. */

@@ -129,6 +129,12 @@ static int64_t arriving_value(const struct bipartition_sums *sums, int i) {
     return i > 0 ? sums->costs->layers[i - 1].size.value_bytes : sums->costs->input_bytes;
 }
 
+int64_t bipartition_kept_once(const struct bipartition *data, int k) {
+    const struct stage_slots *slots = &data->problem->slots[k];
+    const struct layer_sizes *end = &data->worker[k]->costs->layers[data->layers - 1].size;
+    return (slots->weights + data->problem->moments) * stage_sizes_twice(end, data->layers, 0, data->layers - 1);
+}
+
 int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2, int j, int j2, bool rising) {
     const struct stage_slots *slots = &data->problem->slots[k];
     const struct bipartition_sums *sums = data->worker[k];
@@ -150,6 +156,8 @@ int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2,
         if (i != j || j2 == j) bytes += arriving(sums, i);
         if (!rising) bytes += slots->output * sums->cut_bytes[i2];
     }
+    bool whole = i == 0 && j == 0 && i2 == data->layers && j2 == data->layers, may_be = rising && i == 0 && j == 0;
+    if (whole || may_be) bytes -= bipartition_kept_once(data, k);
     return bytes + number_larger(workspace(sums, data->layers, i, i2), workspace(sums, data->layers, j, j2));
 }
 
