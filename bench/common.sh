@@ -3,6 +3,7 @@
 #   summary    mean and standard deviation of numbers, one a line
 #   field      a number from JSON on standard input, by its name (the first of that name)
 #   watch      from here on count what others make of the machine; `others`: how many cores they kept busy since
+#   python_with MODULE   sets `python` to one that has it; where none has, the script ends here and says so
 penstock=${PENSTOCK:-build/release/penstock}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -16,3 +17,11 @@ ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat 2>/dev/
 own_ticks() { awk '{ print $14 + $15 + $16 + $17 }' /proc/$$/stat 2>/dev/null || echo 0; }
 watch() { watched="$(ticks) $(own_ticks) $(date +%s%N)"; }
 others() { echo "$watched $(ticks) $(own_ticks) $(date +%s%N)" | awk '{ print ($4 - $1 - $5 + $2) / 100 / (($6 - $3) / 1e9) }'; }
+
+python_with() {
+    for python in ${PYTHON:-python3 /usr/bin/python3}; do
+        ! "$python" -c "import $1" 2>/dev/null || return 0
+    done
+    echo "no python3 with $1: not measured (apt install python3-$1 libopenblas0)"
+    exit 0
+}

@@ -11,13 +11,7 @@ samples=${SAMPLES:-4} program=${GRADIENTS:-build/release/bench/gradients} data=$
 export THREADS="${THREADS:-1}" OMP_NUM_THREADS="${THREADS:-1}"
 [ $# -gt 0 ] || set -- images sequences
 
-for python in ${PYTHON:-python3 /usr/bin/python3} none; do
-    "$python" -c 'import torchvision' 2>/dev/null && break
-done
-if [ "$python" = none ]; then
-    echo "no python3 with torch and torchvision: not measured"
-    exit 0
-fi
+python_with torchvision
 
 # compared MODEL DATA
 compared() {

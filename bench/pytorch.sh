@@ -12,13 +12,7 @@ program=${SINGLE_WORKER:-build/release/bench/single_worker}
 [ $# -gt 0 ] || set -- vgg16 alexnet resnet,blocks=3 lenet5 resnet50:8 residual_lstm,seq=100 \
     gnmt8,seq=20,vocab=4000,hidden=256 bert48,layers=1,width=768,heads=12,seq=128,vocab=1000:8
 
-for python in ${PYTHON:-python3 /usr/bin/python3} none; do
-    "$python" -c 'import torch' 2>/dev/null && break
-done
-if [ "$python" = none ]; then
-    echo "no python3 with torch: not measured (apt install python3-torch libopenblas0)"
-    exit 0
-fi
+python_with torch
 
 milliseconds() { sed -n 's/.*: \([0-9.]*\) ms a step.*/\1/p'; }
 pytorch() { OMP_NUM_THREADS=$threads "$python" bench/pytorch/single_worker.py "$1" "$size" "$threads" "$steps" "$2"; }
