@@ -329,8 +329,8 @@ struct ps_train_options {
     int batch;                /* samples in a mini-batch; 0: as the plan says, 64 where the plan is made here */
     /* how long: steps > 0 wins over epochs */
     int epochs, steps;
-    int evaluate_every; /* steps, counted from the beginning of each epoch; 0: once an epoch */
-    int valid_bleu;     /* of pairs: sentences of `valid` to translate at each evaluation, for BLEU; 0: none */
+    int evaluate_every;  /* steps, counted from the beginning of each epoch; 0: once an epoch */
+    int valid_bleu;      /* of pairs: sentences of `valid` to translate at each evaluation, for BLEU; 0: none */
     const char *lengths; /* of pairs: shorter lengths than the network's seq, ascending, as "8,12"; a mini-batch of training
                             takes samples of one length and is computed at it. NULL: all have the network's */
     /* optimizer; NaN: its default */

@@ -22,6 +22,9 @@ static inline int number_common_divisor(int a, int b) {
 /* The least common multiple of two positive numbers. */
 static inline int number_common_multiple(int a, int b) { return a / number_common_divisor(a, b) * b; }
 
+/* The part of `whole` that `some` is of `of`, rounded up; all are positive. */
+static inline int number_share_up(int whole, int some, int of) { return (int)(((int64_t)whole * some + of - 1) / of); }
+
 /* Times as searches count them: sums and comparisons of whole nanoseconds are exact. */
 static inline int64_t number_nanoseconds(double seconds) { return llround(seconds * 1e9); }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 /* ------------------------------------------------------------------- which there are */
 
 /* Reads a number at *text and moves it behind, and behind a comma that another number follows. */
@@ -31,8 +33,7 @@ enum ps_status lengths_parse(const char *text, struct sequence_length whole, str
         if (length <= before) return error_set(error, PS_USAGE, "--lengths: %ld after %ld: they must ascend", length, before);
         if (made.count == LENGTHS_MAX - 1)
             return error_set(error, PS_USAGE, "--lengths: more than the %d that are taken", LENGTHS_MAX - 1);
-        const int64_t share = (int64_t)whole.target * length;
-        made.at[made.count++] = (struct sequence_length){(int)length, (int)((share + whole.source - 1) / whole.source)};
+        made.at[made.count++] = (struct sequence_length){(int)length, number_share_up(whole.target, (int)length, whole.source)};
     }
     made.at[made.count++] = whole;
     *lengths = made;

@@ -40,8 +40,8 @@ struct loader {
     struct memory_block memory;
     struct slot *slots;
     struct sample_order order; /* of the epoch that is read; zeroed: samples come as they lie */
-    float *scratch;   /* an image that nobody wants; then one thread reads */
-    int32_t *ignored; /* a mini-batch's labels that nobody wants */
+    float *scratch;            /* an image that nobody wants; then one thread reads */
+    int32_t *ignored;          /* a mini-batch's labels that nobody wants */
 
     int64_t released, asked, read;
     /* mini-batch `read`: whether its order is known, samples claimed and done, the threads that read, the first sample that

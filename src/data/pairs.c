@@ -56,7 +56,7 @@ static enum ps_status load(struct pairs *pairs, struct options *options, enum da
                            const struct dataset_shape *wanted, struct ps_error *error) {
     static const char *const keys[] = {"tokens", "vocab"};
     struct text_vocabularies *vocabularies = &pairs->vocabularies;
-    char paths[2][4096], data[40];
+    char paths[2][4096], data[VOCABULARY_DATA];
     TRY(make_paths(options->name, paths, error));
     TRY(text_vocabularies_find("pairs", options, wanted, 2, vocabularies, error));
     TRY(text_tokens_find("pairs", options, vocabularies, ways, WAYS, &pairs->way, data, error));

@@ -144,11 +144,8 @@ static uint32_t big_endian(const char *bytes) {
 /* Takes out of the file, in place, the chunks by which libpng would convert its colours to how they are to be seen. PIL and
  * with it torchvision take the numbers that are there. Returns the size that remains. */
 static size_t drop_gamma(char *data, size_t size) {
-    enum {
-        HEAD = 8,
-        NAME = 4,
-        AROUND = 12
-    }; /* bytes: the file's mark; a chunk's name behind its length; all beside its data */
+    /* Bytes: the file's mark; a chunk's name behind its length; all of a chunk beside its data. */
+    enum { HEAD = 8, NAME = 4, AROUND = 12 };
     for (size_t at = HEAD; at + AROUND <= size && memcmp(data + at + NAME, "IDAT", 4) != 0;) {
         const size_t length = (size_t)big_endian(data + at) + AROUND;
         if (length > size - at) break;

@@ -51,7 +51,7 @@ static enum ps_status load(struct reviews *reviews, struct options *options, enu
                            const struct dataset_shape *wanted, struct ps_error *error) {
     static const char *const keys[] = {"vocab"};
     struct text_vocabularies *vocabularies = &reviews->vocabularies;
-    char data[40];
+    char data[VOCABULARY_DATA];
     int kind;
     TRY(text_vocabularies_find("reviews", options, wanted, 1, vocabularies, error));
     TRY(text_tokens_find("reviews", options, vocabularies, NULL, 0, &kind, data, error));

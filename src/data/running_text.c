@@ -33,7 +33,7 @@ struct running_text {
 struct source {
     const char *path;
     int level;
-    char data_kind[40]; /* what the vocabulary is made of */
+    char data_kind[VOCABULARY_DATA]; /* what the vocabulary is made of */
     double test;
     char *data;
     size_t size;
@@ -104,8 +104,7 @@ static enum ps_status read_options(struct options *options, const struct dataset
     TRY(text_tokens_find("text", options, vocabularies, levels, LEVELS, &source->level, source->data_kind, error));
     TRY(options_number(options, "test", 0, 1, &source->test, error));
     TRY(options_finish(options, "data", keys, 3, error));
-    /* The training part is at hand whichever part is asked for, so either may make the vocabulary; bytes are always the same.
-     */
+    /* The training part is at hand whichever part is asked for: either may make the vocabulary; bytes are always the same. */
     if (vocabularies->used[0] || !wanted->words_needed || source->level == BYTES) return PS_OK;
     return text_vocabulary_missing("text", error);
 }

@@ -28,13 +28,13 @@ enum ps_status text_vocabularies_find(const char *what, struct options *options,
     return PS_OK;
 }
 
-static void describe(const char *what, const char *name, char data[40]) {
-    snprintf(data, 40, name ? "%s,tokens=%s" : "%s", what, name);
+static void describe(const char *what, const char *name, char data[VOCABULARY_DATA]) {
+    snprintf(data, VOCABULARY_DATA, name ? "%s,tokens=%s" : "%s", what, name);
 }
 
 /* The place of the vocabulary's way; -1: it is none of these. */
 static int find_way(const char *what, const char *made, const char *const *names, int count) {
-    char data[40];
+    char data[VOCABULARY_DATA];
     for (int i = 0; i < count; i++) {
         describe(what, names[i], data);
         if (strcmp(data, made) == 0) return i;
@@ -43,7 +43,8 @@ static int find_way(const char *what, const char *made, const char *const *names
 }
 
 enum ps_status text_tokens_find(const char *what, struct options *options, const struct text_vocabularies *vocabularies,
-                                const char *const *names, int count, int *kind, char data[40], struct ps_error *error) {
+                                const char *const *names, int count, int *kind, char data[VOCABULARY_DATA],
+                                struct ps_error *error) {
     static const char *const only[] = {NULL};
     const char *made = vocabularies->used[0] ? vocabulary_data(vocabularies->used[0]) : "", *said = NULL;
     if (count > 0) TRY(options_string(options, "tokens", &said, error));

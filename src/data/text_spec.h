@@ -20,7 +20,8 @@ enum ps_status text_vocabularies_find(const char *what, struct options *options,
  * (tokens=NAME), else of what the vocabulary was made with, else the first; `data` becomes what vocabulary_data is to say.
  * PS_USAGE where the vocabulary was made of another format or of text that was parted in another way. */
 enum ps_status text_tokens_find(const char *what, struct options *options, const struct text_vocabularies *vocabularies,
-                                const char *const *names, int count, int *kind, char data[40], struct ps_error *error);
+                                const char *const *names, int count, int *kind, char data[VOCABULARY_DATA],
+                                struct ps_error *error);
 /* That a vocabulary must be given: PS_USAGE. */
 enum ps_status text_vocabulary_missing(const char *what, struct ps_error *error);
 /* Takes `made` as the vocabulary `place`. */

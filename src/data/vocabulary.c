@@ -18,7 +18,7 @@ struct vocabulary {
     int count, capacity;
     int *table; /* places in `entries` plus 1; 0: free. Its size is a power of two, and at most half of it is taken. */
     size_t table_size;
-    char data[40];
+    char data[VOCABULARY_DATA];
 };
 
 /* FNV-1a */

@@ -31,7 +31,8 @@ int vocabulary_size(const struct vocabulary *vocabulary);
 bool vocabulary_equal(const struct vocabulary *a, const struct vocabulary *b);
 
 /* Of which data it was made and how their text was parted, as a spec says it ("pairs,tokens=given"); "" where nobody has said.
- * What is longer than 39 bytes is cut off. */
+ * What is longer is cut off. */
+enum { VOCABULARY_DATA = 40 };
 void vocabulary_set_data(struct vocabulary *vocabulary, const char *data);
 const char *vocabulary_data(const struct vocabulary *vocabulary);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/table.h"
 #include "graph/operators.h"
 #include "graph/split.h"
@@ -164,10 +165,9 @@ static bool alike(const struct graph *a, const struct graph *b, int *node) {
 enum ps_status model_create_shorter(const struct ps_model *whole, int seq, struct ps_model **model, struct ps_error *error) {
     const int source = model_source(whole);
     if (source == 0) return error_set(error, PS_USAGE, "%s has no source and target", whole->name);
-    const int target = (int)(((int64_t)whole->labels * seq + source - 1) / source);
     struct ps_model *made;
     int node;
-    TRY(create(whole->name, (struct other_lengths){seq, target}, &made, error));
+    TRY(create(whole->name, (struct other_lengths){seq, number_share_up(whole->labels, seq, source)}, &made, error));
     if (!alike(whole->graph, made->graph, &node)) {
         error_set(error, PS_USAGE, "%s: with seq=%d node '%s' is not what it is", whole->name, seq,
                   node < made->graph->node_count ? made->graph->nodes[node].name : "");

@@ -46,10 +46,10 @@ struct crew {
     const struct update_rule *rule;
     const struct transport_class *transport_class;
     uint64_t seed;
-    bool real;     /* the device computes numbers */
-    bool looks_on; /* there is a core for each worker: who waits looks on for a while before he sleeps */
-    int samples;   /* of a micro-batch, as the graph counts them */
-    int labels;    /* of a sample */
+    bool real;                     /* the device computes numbers */
+    bool looks_on;                 /* there is a core for each worker: who waits looks on for a while before he sleeps */
+    int samples;                   /* of a micro-batch, as the graph counts them */
+    int labels;                    /* of a sample */
     const struct lengths *lengths; /* NULL: all micro-batches have the same */
     struct sample_order order;     /* with lengths: of the epoch that the segment is of */
 

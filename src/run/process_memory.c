@@ -43,6 +43,6 @@ struct process_memory process_memory_read(const void *own) {
         if (strcmp(name, "RssFile") == 0) memory.of_code = kib * 1024;
     }
     fclose(file);
-    memory.others = read_others(own);
+    if (own) memory.others = read_others(own);
     return memory;
 }

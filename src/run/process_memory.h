@@ -12,7 +12,7 @@ struct process_memory {
     int64_t others;  /* of that, pages of blocks that it shares with other processes (base/shared_block.h), but its own */
 };
 
-/* `own`: where its own shared block is mapped; NULL: it has none. */
+/* `own`: where its own shared block is mapped; NULL: it has none, and the others' are not looked for. */
 struct process_memory process_memory_read(const void *own);
 
 #endif

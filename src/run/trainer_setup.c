@@ -66,7 +66,7 @@ static enum ps_status count_steps(struct trainer *trainer, struct ps_error *erro
         lengths->epoch = trainer->data.count / trainer->job.batch;
         if (lengths->epoch == 0)
             return error_set(error, PS_USAGE, "--data: %s has %lld sample%s, fewer than a mini-batch of %d", options->data,
-                             (long long)trainer->data.count, trainer->data.count == 1 ? "" : "s", trainer->job.batch);
+                             (long long)trainer->data.count, text_plural(trainer->data.count), trainer->job.batch);
     } else if (options->steps == 0) {
         return error_set(error, PS_USAGE, "--steps: device %s reads no data, so steps and not epochs must be given",
                          trainer->job.device->name);

@@ -125,8 +125,7 @@ void transfer_end(struct engine *engine, int block);
 /* The worker has begun to wait for `block`. */
 void transfer_wanted(struct engine *engine, int worker, int block);
 
-/* rings.c: lays out the sums of groups of parts. Channels first, and when all of them are there and ticks are known the times.
- */
+/* rings.c: lays out the sums of groups of parts. Channels first, and times when all of them are there and ticks are known. */
 void rings_add_channels(struct engine *engine);
 void rings_set_times(struct engine *engine);
 /* How long the sum of the group that the stage is the first of takes; 0: it is the first of none. */

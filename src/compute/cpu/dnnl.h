@@ -114,7 +114,8 @@ bool draft_is_plain(const struct draft *draft, const_dnnl_primitive_desc_t plan)
 /* All code of plain products, some 3 MiB, is made in the first of some size: this one, before any memory is counted. */
 void make_plain_code(void);
 
-/* Makes a planned primitive, and the code of plain products where it is one; `arguments` are DNNL_ARG_..., 0 at the end. `part` is its name in messages. */
+/* Makes a planned primitive, and the code of plain products where it is one; `arguments` are DNNL_ARG_..., 0 at the end.
+ * `part` is its name in messages. */
 void draft_primitive(struct draft *draft, const_dnnl_primitive_desc_t plan, const char *part, const int *arguments,
                      struct primitive *primitive);
 

@@ -40,7 +40,7 @@ double bipartition_load_ns(const struct bipartition *data, int k, int i, int i2,
 int64_t bipartition_kept_once(const struct bipartition *data, int k);
 /* Memory of worker k: of the layers of its backward as in any stage; of those that it only runs forward one copy of the weights
  * and the stash that is being made and sent. Equal ranges give the memory of the stage. `rising` leaves out what need not grow
- * with i2 and j2. */
+ * with i2 and j2: no larger i2 and j2 take less than that. */
 int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2, int j, int j2, bool rising);
 /* What the planned ranges of worker k may take; INT64_MAX: there is no limit. */
 static inline int64_t bipartition_limit(const struct bipartition *data, int k) {

@@ -156,8 +156,7 @@ int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2,
         if (i != j || j2 == j) bytes += arriving(sums, i);
         if (!rising) bytes += slots->output * sums->cut_bytes[i2];
     }
-    bool whole = i == 0 && j == 0 && i2 == data->layers && j2 == data->layers, may_be = rising && i == 0 && j == 0;
-    if (whole || may_be) bytes -= bipartition_kept_once(data, k);
+    if (i == 0 && j == 0 && (rising || (i2 == data->layers && j2 == data->layers))) bytes -= bipartition_kept_once(data, k);
     return bytes + number_larger(workspace(sums, data->layers, i, i2), workspace(sums, data->layers, j, j2));
 }
 
