@@ -18,11 +18,11 @@
 
 #include "compute/stage_plan.h"
 #include "data/loader.h"
-#include "run/safetensors.h"
+#include "store/safetensors.h"
 #include "worker.h"
 
 /* Of run/job.h, which cannot stand beside stage_plan.h: each has an `action` of its own. */
-struct dataset_shape job_data_shape(const struct ps_model *model);
+struct dataset_shape dataset_shape_of(const struct ps_model *model);
 
 /* Tensors to be written, with memory of their own. */
 struct tensors {
@@ -60,7 +60,7 @@ static void free_tensors(struct tensors *tensors) {
 /* The first mini-batch of the specification, into the worker's input and labels. */
 static void read_batch(struct worker *w, const struct ps_model *model, const char *spec) {
     struct ps_error error = {0};
-    struct dataset_shape wanted = job_data_shape(model);
+    struct dataset_shape wanted = dataset_shape_of(model);
     struct samples samples;
     check(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &error), &error);
     struct loader_options options = {
@@ -104,7 +104,7 @@ static void keep_relus(struct tensors *tensors, const struct worker *w) {
     const struct stage *stage = w->stage;
     for (int i = 0, number = 0; i < stage->node_count; i++) {
         const struct stage_node *at = &stage->nodes[i];
-        if (at->node->id != OPERATOR_RELU || at->output.block != PLACE_STASH) continue;
+        if (at->node->id != OPERATOR_RELU || at->output.block != BUFFER_STASH) continue;
         const struct shape *shape = &at->node->shape;
         int64_t sizes[4] = {w->samples, shape->dim[1], shape->dim[2], shape->dim[0]};
         if (shape->rank == 1) sizes[1] = shape->dim[0];

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "comm/transport.h"
+#include "exec/worker.h"
 #include "graph/model.h"
-#include "run/transport.h"
-#include "run/worker.h"
 
 enum { WORKERS = 2, WARMUP = 3, ROUNDS_MAX = 1000 };
 /* Slots: what is computed on, and what travels. */
@@ -108,7 +108,7 @@ static void compute(struct bench *bench, int number, int round) {
 /* A block as if it had just been made. */
 static void make_block(const struct bench *bench, int number) {
     const struct worker_stage *stage = &bench->workers[number].stages[0];
-    memset(stage->block[sent_by(number)][GUEST], 0, (size_t)worker_block_bytes(&stage->sizes, sent_by(number)));
+    memset(stage->block[sent_by(number)][GUEST], 0, (size_t)stage_block_bytes(&stage->sizes, sent_by(number)));
 }
 
 static void *run(void *argument) {
@@ -143,11 +143,11 @@ static void *run(void *argument) {
 static struct ps_programs *make_programs(void) {
     struct ps_error error = {0};
     struct ps_programs *programs;
-    struct part parts[WORKERS];
+    struct instance parts[WORKERS];
     for (int w = 0; w < WORKERS; w++)
-        parts[w] = (struct part){.stage = w, .worker = w, .forward = true, .backward = true, .replicas = 1};
+        parts[w] = (struct instance){.stage = w, .worker = w, .forward = true, .backward = true, .replicas = 1};
     check(programs_create(WORKERS, WORKERS, &programs, &error), &error);
-    check(programs_set_parts(programs, parts, WORKERS, &error), &error);
+    check(programs_set_instances(programs, parts, WORKERS, &error), &error);
     return programs;
 }
 
@@ -173,7 +173,7 @@ static void measure(struct bench *bench, int first, int end) {
 }
 
 static void print(const struct bench *bench) {
-    double mib = (double)worker_block_bytes(&bench->sizes[0], BLOCK_OUTPUT) / (1 << 20);
+    double mib = (double)stage_block_bytes(&bench->sizes[0], BLOCK_OUTPUT) / (1 << 20);
     for (int w = 0; w < WORKERS; w++)
         for (int r = 0; r < bench->rounds; r++) {
             const struct figures *of = &bench->figures[w][r];
@@ -209,7 +209,7 @@ int main(int argc, char **argv) {
                                      .samples = plan->micro_batch,
                                      .slots = slots,
                                      .programs = programs,
-                                     .shared = bench.class->shares_memory && processes_has_neighbours(processes, first)};
+                                     .shared = bench.class->shares_memory && processes_has_shared_peers(processes, first)};
     for (options.number = first; options.number < end; options.number++) start_worker(&bench, &options);
     struct transport_options transport = {
         .programs = programs, .slots = slots, .processes = processes, .sizes = bench.sizes, .shared_backed = true};

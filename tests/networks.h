@@ -116,7 +116,7 @@ static inline void check_entries(struct chain *chain, json_t *entries, const cha
 static inline void check_probabilities(const struct chain *chain, json_t *wanted) {
     const struct stage *stage = chain->stages[0];
     const struct stage_node *loss = &stage->nodes[stage->node_count - 1];
-    assert_int_equal(loss->output.block, PLACE_STASH);
+    assert_int_equal(loss->output.block, BUFFER_STASH);
     const char *stash = (const char *)chain->blocks[0][0].stash;
     const float *got = (const float *)(const void *)(stash + loss->output.offset);
     int64_t count = chain->samples * shape_elements(&loss->node->shape);

@@ -13,10 +13,10 @@
 #include "graph/model.h"
 #include "plan/plan.h"
 #include "program/lower.h"
-#include "run/checkpoint.h"
-#include "run/trainer.h"
 #include "split_support.h"
+#include "store/checkpoint.h"
 #include "support.h"
+#include "train/trainer.h"
 
 /* A run to be made; zeros are replaced by the defaults of `run_case_complete`. */
 struct run_case {
@@ -200,14 +200,14 @@ static inline struct trained run_case_weights(struct run_case wanted) {
     char directory[4096], plan_path[4096];
     wanted = run_case_complete(wanted);
     struct ps_train_options options = run_case_planned(&wanted, directory, plan_path);
-    struct trainer trainer = {.wishes = &options};
+    struct trainer trainer = {.requested = &options};
     assert_ok(trainer_train(&trainer, &test_error));
     struct trained trained = trained_make(trainer.job.graph);
     bool *written = calloc(trained.count, sizeof *written);
     assert_non_null(written);
-    for (int w = 0; w < trainer.crew->worker_count; w++)
-        for (int s = 0; s < trainer.crew->workers[w].stage_count; s++) {
-            const struct worker_stage *stage = &trainer.crew->workers[w].stages[s];
+    for (int w = 0; w < trainer.executor->worker_count; w++)
+        for (int s = 0; s < trainer.executor->workers[w].stage_count; s++) {
+            const struct worker_stage *stage = &trainer.executor->workers[w].stages[s];
             for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
                 const struct parameter *parameter = stage_parameter(stage->stage, i);
                 if (parameter->statistic && !stage->forward) continue;

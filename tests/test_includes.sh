@@ -28,7 +28,7 @@ check_module() { # FILE MODULE
     for header in $(included "$1"); do
         case $header in
         dnnl*.h) case $1 in src/compute/cpu/*) ;; *) complain "$1: includes $header; only src/compute/cpu/ may" ;; esac ;;
-        mpi.h) [ "$1" = src/run/transports/mpi.c ] || complain "$1: includes mpi.h; only src/run/transports/mpi.c may" ;;
+        mpi.h) [ "$1" = src/comm/transports/mpi.c ] || complain "$1: includes mpi.h; only src/comm/transports/mpi.c may" ;;
         esac
         other=${header%%/*}
         [ "$other" != "$header" ] && [ -d "src/$other" ] || continue

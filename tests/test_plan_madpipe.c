@@ -60,9 +60,9 @@ static bool form_groups(const struct madpipe *data, const struct madpipe_stage *
     for (int s = count - 1; s >= 0; s--) {
         int64_t length[2] = {madpipe_time_ns(data, stages[s].first, stages[s].end), data->transfer_ns[stages[s].first]};
         for (int part = 0; part < 2; part++) {
-            bool takes_turns = part == 0 || data->one_link;
-            if ((takes_turns ? length[part] : (length[part] + 1) / 2) > period) return false;
-            if (takes_turns && sum + length[part] > period) {
+            bool shares_threads = part == 0 || data->one_link;
+            if ((shares_threads ? length[part] : (length[part] + 1) / 2) > period) return false;
+            if (shares_threads && sum + length[part] > period) {
                 group++;
                 sum = 0;
             }

@@ -157,16 +157,16 @@ static void cuts(void **state) {
         const struct cost_table *table = &profile->tables[0];
         for (int l = 0; l + 1 < table->layer_count; l++) {
             assert_true(table->layers[l].take_over_s >= 0 && (busy > 1 || table->layers[l].take_over_s == 0));
-            assert_true(table->layers[l].hand_over_s > 0 || stage_copied_bytes(graph, size, l) == 0);
+            assert_true(table->layers[l].core_transfer_s > 0 || stage_copied_bytes(graph, size, l) == 0);
         }
-        assert_true(table->layers[table->layer_count - 1].hand_over_s == 0);
+        assert_true(table->layers[table->layer_count - 1].core_transfer_s == 0);
         ps_profile_destroy(profile);
     }
     ps_model_destroy(model);
 }
 
 /* Where nobody says how many workers compute side by side: a pipeline has two at least. */
-static void usual_company(void **state) {
+static void usual_background_load(void **state) {
     (void)state;
     const int size = 1;
     struct ps_model *model;
@@ -207,7 +207,7 @@ static void wrong_options(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lenet5),        cmocka_unit_test(sizes_agree), cmocka_unit_test(in_pieces),
-        cmocka_unit_test(clock_graph),   cmocka_unit_test(cuts),        cmocka_unit_test(usual_company),
+        cmocka_unit_test(clock_graph),   cmocka_unit_test(cuts),        cmocka_unit_test(usual_background_load),
         cmocka_unit_test(wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,7 +134,7 @@ static void make_random(struct ps_profile **profile, int tables, int layers) {
             strcpy(layer->kind, "linear");
             double *times = (double *)&layer->time;
             for (int f = 0; f < 10; f++) times[f] = (double)random_uniform(key, n++) / 3 + 1e-9; /* spread lies behind time */
-            layer->hand_over_s = (double)random_uniform(key, n++) / 3 + 1e-9;
+            layer->core_transfer_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             layer->take_over_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             layer->sum_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             int64_t *sizes = (int64_t *)&layer->size;
@@ -168,7 +168,7 @@ static void json_round_trip(void **state) {
             assert_memory_equal(&a->layers[l].time, &b->layers[l].time, sizeof a->layers[l].time);
             assert_memory_equal(&a->layers[l].spread, &b->layers[l].spread, sizeof a->layers[l].spread);
             assert_memory_equal(&a->layers[l].size, &b->layers[l].size, sizeof a->layers[l].size);
-            assert_true(a->layers[l].hand_over_s == b->layers[l].hand_over_s);
+            assert_true(a->layers[l].core_transfer_s == b->layers[l].core_transfer_s);
             assert_true(a->layers[l].take_over_s == b->layers[l].take_over_s);
             assert_true(a->layers[l].sum_s == b->layers[l].sum_s);
         }

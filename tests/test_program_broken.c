@@ -98,7 +98,7 @@ static bool duplicate_computation(struct ps_programs *programs, int worker, int 
 /* Weights of another version than the policy says. */
 static bool stale_weights(struct ps_programs *programs, int worker, int at, struct dice *dice) {
     struct instruction *instruction = &programs->worker[worker].code[at];
-    int weights = programs->slots[programs_part(programs, worker, instruction->stage)].weights;
+    int weights = programs->slots[programs_instance(programs, worker, instruction->stage)].weights;
     if (!is_computation(instruction) || weights < 2) return false;
     instruction->slot = (int16_t)((instruction->slot + 1 + draw(dice, weights - 1)) % weights);
     return true;
@@ -115,7 +115,7 @@ static bool wrong_prediction(struct ps_programs *programs, int worker, int at, s
 
 static bool wrong_block(struct ps_programs *programs, int worker, int at, struct dice *dice) {
     struct instruction *instruction = &programs->worker[worker].code[at];
-    const struct stage_slots *slots = &programs->slots[programs_part(programs, worker, instruction->stage)];
+    const struct stage_slots *slots = &programs->slots[programs_instance(programs, worker, instruction->stage)];
     enum block_kind kind = (enum block_kind)draw(dice, BLOCK_KINDS);
     int count = stage_slots_of(slots, kind);
     /* Where it is made again, any free block will do for a stash that nobody keeps, and for an output that nobody sends. */
@@ -129,7 +129,7 @@ static bool wrong_block(struct ps_programs *programs, int worker, int at, struct
 /* A slot less than the programs use. */
 static bool overfull_memory(struct ps_programs *programs, int worker, int at, struct dice *dice) {
     struct instruction *instruction = &programs->worker[worker].code[at];
-    struct stage_slots *slots = &programs->slots[programs_part(programs, worker, instruction->stage)];
+    struct stage_slots *slots = &programs->slots[programs_instance(programs, worker, instruction->stage)];
     enum block_kind kind = (enum block_kind)draw(dice, BLOCK_KINDS);
     int *count = stage_slots_place(slots, kind);
     if (instruction->block[kind] == NO_SLOT || *count == 0) return false;

@@ -114,7 +114,7 @@ static void test_broken_programs_are_refused(void **state) {
     expect_refused(programs, "another micro-batch");
 
     programs = lower_ok("1f1b-async", "latest", replicas, 3, 1, 8);
-    programs->parts[2].replica = 0;
+    programs->instances[2].replica = 0;
     expect_refused(programs, "replica 0 is on workers 1 and 2");
 
     programs = lower_ok("1f1b", "sync", replicas, 3, 4, 2);

@@ -101,7 +101,7 @@ static struct ps_programs *lower_ok(const char *schedule, const char *policy, in
 static void test_what_is_held(void **state) {
     (void)state;
     struct ps_programs *programs = lower_ok("1f1b", "sync", 4, 5);
-    int forward = programs_forward_part(programs, 1, 0), backward = programs_backward_part(programs, 1, 0);
+    int forward = programs_forward_instance(programs, 1, 0), backward = programs_backward_instance(programs, 1, 0);
     assert_int_not_equal(forward, backward);
     assert_int_equal(programs->slots[forward].weights, 1);
     assert_true(programs->slots[forward].forward_only);

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "data/words.h"
-#include "run/bleu.h"
+#include "eval/bleu.h"
 #include "support.h"
 
 static json_t *read_goldens(void) {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "comm/transports/ranks.h"
 #include "plan/cluster.h"
-#include "run/transports/ranks.h"
 #include "support.h"
 
 enum { SLOTS = 2, BYTES = 64, MESSAGES = 16 };
@@ -68,13 +68,13 @@ static struct transport *open_sender(struct ps_cluster *cluster) {
     static const struct stage_slots slots[2] = {{.output = SLOTS}, {.input = SLOTS}};
     static const struct stage_sizes sizes[2] = {{.output_bytes = BYTES}, {.input_bytes = BYTES}};
     static struct processes processes = {.class = &played, .rank = 0, .count = 2};
-    struct part parts[2];
+    struct instance parts[2];
     struct ps_programs *programs;
     struct transport *transport;
     for (int p = 0; p < 2; p++)
-        parts[p] = (struct part){.stage = p, .worker = p, .forward = true, .backward = true, .replicas = 1};
+        parts[p] = (struct instance){.stage = p, .worker = p, .forward = true, .backward = true, .replicas = 1};
     assert_ok(programs_create(2, 2, &programs, &test_error));
-    assert_ok(programs_set_parts(programs, parts, 2, &test_error));
+    assert_ok(programs_set_instances(programs, parts, 2, &test_error));
     struct transport_options options = {
         .programs = programs, .slots = slots, .processes = &processes, .sizes = sizes, .cluster = cluster};
     assert_ok(ranks_create(&class, &options, &transport, &test_error));

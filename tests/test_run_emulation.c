@@ -1,6 +1,6 @@
 /* Emulated clusters: when transfers are over by the rule of the links, that training computes the same, and what is refused. */
+#include "comm/emulation.h"
 #include "program_support.h"
-#include "run/emulation.h"
 #include "run_support.h"
 
 static char cluster_path[4096];

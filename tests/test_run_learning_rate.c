@@ -1,7 +1,7 @@
 /* Learning-rate schedules: values against the formulas, and what is refused. */
 #include <math.h>
 
-#include "run/learning_rate.h"
+#include "exec/learning_rate.h"
 #include "support.h"
 
 static struct learning_rate parse(const char *spec, int64_t warmup, int64_t total, int64_t epoch) {

@@ -64,10 +64,10 @@ static void check(int network, const struct ps_profile *profile, struct ps_plan_
     options.steps = 6; /* more than the pipeline holds */
     options.lr = 1e-4;
     options.threads = 1;
-    struct trainer trainer = {.wishes = &options};
+    struct trainer trainer = {.requested = &options};
     assert_ok(trainer_train(&trainer, &test_error));
     for (int w = 0; w < WORKERS; w++) {
-        const struct memory_block *block = &trainer.crew->workers[w].memory;
+        const struct memory_block *block = &trainer.executor->workers[w].memory;
         const int64_t planned = worker_memory_total(&plan->predicted.memory[w]), resident = resident_bytes(block);
         const double share = (double)resident / (double)planned;
         if (planned == (int64_t)block->used && share >= LEAST_USED) continue;

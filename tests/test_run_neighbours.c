@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "run/transports/ranks.h"
+#include "comm/transports/ranks.h"
 #include "support.h"
 
 enum { RANKS = 2, SLOTS = 3, BYTES = 4096, WORDS = BYTES / 4, ROUNDS = 20000, LATE_EVERY = 64 };
@@ -98,14 +98,14 @@ static void open_end(struct end *end) {
     static const struct stage_sizes sizes[RANKS] = {{.output_bytes = BYTES}, {.input_bytes = BYTES}};
     struct ps_error error = {0};
     struct ps_programs *programs;
-    struct part parts[RANKS];
+    struct instance parts[RANKS];
     for (int r = 0; r < RANKS; r++)
-        parts[r] = (struct part){.stage = r, .worker = r, .forward = true, .backward = true, .replicas = 1};
+        parts[r] = (struct instance){.stage = r, .worker = r, .forward = true, .backward = true, .replicas = 1};
     *end = (struct end){.sent = own_rank == 0 ? BLOCK_OUTPUT : BLOCK_INPUT_GRADIENT,
                         .received = own_rank == 0 ? BLOCK_OUTPUT_GRADIENT : BLOCK_INPUT};
     CHECK(processes_join(&launched, &end->processes, &error) == PS_OK);
     CHECK(programs_create(RANKS, RANKS, &programs, &error) == PS_OK);
-    CHECK(programs_set_parts(programs, parts, RANKS, &error) == PS_OK);
+    CHECK(programs_set_instances(programs, parts, RANKS, &error) == PS_OK);
     CHECK(shared_block_take(&end->memory, 2 * SLOTS * (size_t)BYTES, true, "a rank", &error) == PS_OK);
     for (int s = 0; s < SLOTS; s++) {
         end->out[s] = memory_block_carve(&end->memory.memory, BYTES);

@@ -6,7 +6,7 @@
  */
 #include "compute/stage.h"
 #include "data/loader.h"
-#include "run/update_rule.h"
+#include "exec/update_rule.h"
 #include "run_support.h"
 
 static const char *const policies[] = {"latest", "stash", "2bw", "spectrain", "xpipe", "pipeoptim", "horizon"};

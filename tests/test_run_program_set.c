@@ -1,5 +1,5 @@
 /* Segments: their lengths add up to the run, end with each epoch, and each length is lowered once with room for all of them. */
-#include "run/program_set.h"
+#include "exec/program_set.h"
 #include "run_support.h"
 
 static void test_lengths(void **state) {

@@ -1,9 +1,9 @@
 /* Training from the outside: what ps_train leaves behind, what it reports, and what it refuses before anything runs. */
 #include <jansson.h>
 
-#include "run/job_plan.h"
-#include "run/run_directory.h"
 #include "run_support.h"
+#include "train/job_plan.h"
+#include "train/run_directory.h"
 
 /* Writes the case's plan as NAME and returns options for it. */
 static struct ps_train_options prepare(struct run_case wanted, const char *name, char plan_path[4096]) {

@@ -10,8 +10,8 @@
 #include "chain.h"
 #include "data/pairs.h"
 #include "data/vocabulary.h"
+#include "eval/translate.h"
 #include "graph/model.h"
-#include "run/translate.h"
 
 enum { SOURCE = 4, TARGET = 3, WORDS = 7, ROWS = 64 };
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "run/transport.h"
+#include "comm/transport.h"
 #include "support.h"
 
 enum { SLOTS = 3, STAGES = 3 };

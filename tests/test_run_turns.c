@@ -4,73 +4,73 @@
  */
 #include <sched.h>
 
-#include "run/turns.h"
+#include "exec/run_queue.h"
 #include "run_support.h"
 
-static struct turns *three(void) {
-    struct turns *turns;
-    assert_ok(turns_create(3, &turns, &test_error));
-    turns_start(turns, 0, 3);
+static struct run_queue *three(void) {
+    struct run_queue *turns;
+    assert_ok(run_queue_create(3, &turns, &test_error));
+    run_queue_start(turns, 0, 3);
     return turns;
 }
 
-static void take_all(struct turns *turns) {
-    for (int worker = 0; worker < 3; worker++) assert_int_equal(turns_take(turns), worker);
+static void take_all(struct run_queue *turns) {
+    for (int worker = 0; worker < 3; worker++) assert_int_equal(run_queue_take(turns), worker);
 }
 
 static void test_order(void **state) {
     (void)state;
-    struct turns *turns = three();
+    struct run_queue *turns = three();
     take_all(turns);
-    turns_give(turns, 1, TURN_CAME_ON);
-    turns_give(turns, 0, TURN_CAME_ON);
-    turns_give(turns, 2, TURN_CAME_ON);
-    assert_int_equal(turns_take(turns), 1);
-    assert_int_equal(turns_take(turns), 0);
-    assert_int_equal(turns_take(turns), 2);
-    turns_destroy(turns);
+    run_queue_give(turns, 1, SLICE_PROGRESSED);
+    run_queue_give(turns, 0, SLICE_PROGRESSED);
+    run_queue_give(turns, 2, SLICE_PROGRESSED);
+    assert_int_equal(run_queue_take(turns), 1);
+    assert_int_equal(run_queue_take(turns), 0);
+    assert_int_equal(run_queue_take(turns), 2);
+    run_queue_destroy(turns);
 }
 
 /* Who waits is asked once more when another one has come on, and not before. */
 static void test_waiting(void **state) {
     (void)state;
-    struct turns *turns = three();
+    struct run_queue *turns = three();
     take_all(turns);
-    turns_give(turns, 0, TURN_CAME_ON);
-    assert_int_equal(turns_take(turns), 0);
-    turns_give(turns, 1, TURN_CAME_ON);
-    turns_give(turns, 2, TURN_CAME_ON);
-    assert_int_equal(turns_take(turns), 1);
-    turns_give(turns, 1, TURN_WAITS);
-    assert_int_equal(turns_take(turns), 2);
-    turns_give(turns, 2, TURN_WAITS);
-    turns_give(turns, 0, TURN_CAME_ON);
-    assert_int_equal(turns_take(turns), 1);
-    turns_destroy(turns);
+    run_queue_give(turns, 0, SLICE_PROGRESSED);
+    assert_int_equal(run_queue_take(turns), 0);
+    run_queue_give(turns, 1, SLICE_PROGRESSED);
+    run_queue_give(turns, 2, SLICE_PROGRESSED);
+    assert_int_equal(run_queue_take(turns), 1);
+    run_queue_give(turns, 1, SLICE_WAITS);
+    assert_int_equal(run_queue_take(turns), 2);
+    run_queue_give(turns, 2, SLICE_WAITS);
+    run_queue_give(turns, 0, SLICE_PROGRESSED);
+    assert_int_equal(run_queue_take(turns), 1);
+    run_queue_destroy(turns);
 }
 
 /* Who looked before another one came on may have missed it: where that one has finished, nobody else will come on. */
 static void test_missed(void **state) {
     (void)state;
-    struct turns *turns = three();
+    struct run_queue *turns = three();
     take_all(turns);
-    turns_give(turns, 2, TURN_FINISHED);
-    turns_give(turns, 1, TURN_FINISHED);
-    turns_give(turns, 0, TURN_WAITS);
-    assert_int_equal(turns_take(turns), 0);
-    turns_give(turns, 0, TURN_FINISHED);
-    assert_int_equal(turns_take(turns), -1);
-    turns_destroy(turns);
+    run_queue_give(turns, 2, SLICE_FINISHED);
+    run_queue_give(turns, 1, SLICE_FINISHED);
+    run_queue_give(turns, 0, SLICE_WAITS);
+    assert_int_equal(run_queue_take(turns), 0);
+    run_queue_give(turns, 0, SLICE_FINISHED);
+    assert_int_equal(run_queue_take(turns), -1);
+    run_queue_destroy(turns);
 }
 
 static void test_stopped(void **state) {
     (void)state;
-    struct turns *turns = three();
+    struct run_queue *turns = three();
     take_all(turns);
-    for (int worker = 0; worker < 3; worker++) turns_give(turns, worker, TURN_WAITS);
-    turns_stop(turns);
-    assert_int_equal(turns_take(turns), -1);
-    turns_destroy(turns);
+    for (int worker = 0; worker < 3; worker++) run_queue_give(turns, worker, SLICE_WAITS);
+    run_queue_stop(turns);
+    assert_int_equal(run_queue_take(turns), -1);
+    run_queue_destroy(turns);
 }
 
 /* ---------------------------------------------------------------------- runs */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "run/update_rule.h"
+#include "exec/update_rule.h"
 #include "support.h"
 
 static const struct optimizer_settings unsaid = {NAN, NAN, NAN, NAN, NAN, NAN, NAN};
@@ -10,9 +10,9 @@ static const struct optimizer_settings unsaid = {NAN, NAN, NAN, NAN, NAN, NAN, N
 static void test_defaults(void **state) {
     (void)state;
     for (int i = 0; optimizer_table[i]; i++) {
-        struct update_wishes wishes = {.optimizer = optimizer_table[i]->name, .settings = unsaid};
+        struct update_request requested = {.optimizer = optimizer_table[i]->name, .settings = unsaid};
         struct update_rule rule;
-        assert_ok(update_rule_choose(&wishes, "sync", false, &rule, &test_error));
+        assert_ok(update_rule_choose(&requested, "sync", false, &rule, &test_error));
         assert_ptr_equal(rule.optimizer, optimizer_table[i]);
         assert_ptr_equal(rule.predictor, rule.optimizer);
         assert_memory_equal(&rule.settings, &optimizer_table[i]->defaults, sizeof rule.settings);
@@ -43,10 +43,10 @@ static void test_refusals(void **state) {
         {"adam", "spectrain", offsetof(struct optimizer_settings, lr), 0.1, "spectrain"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct update_wishes wishes = {.optimizer = cases[i].optimizer, .settings = unsaid};
-        memcpy((char *)&wishes.settings + cases[i].field, &cases[i].value, sizeof cases[i].value);
+        struct update_request requested = {.optimizer = cases[i].optimizer, .settings = unsaid};
+        memcpy((char *)&requested.settings + cases[i].field, &cases[i].value, sizeof cases[i].value);
         struct update_rule rule;
-        assert_status(update_rule_choose(&wishes, cases[i].policy, false, &rule, &test_error), PS_USAGE, cases[i].message);
+        assert_status(update_rule_choose(&requested, cases[i].policy, false, &rule, &test_error), PS_USAGE, cases[i].message);
     }
 }
 
@@ -72,11 +72,11 @@ static void note(struct device *device, const struct optimizer *rule, const stru
 static const struct device_class noting = {.name = "noting", .update = note};
 
 static struct update_rule choose(const char *optimizer, const char *policy, bool paper) {
-    struct update_wishes wishes = {.optimizer = optimizer, .settings = unsaid};
-    wishes.settings.lr = 0.1;
-    wishes.settings.weight_decay = 0.5;
+    struct update_request requested = {.optimizer = optimizer, .settings = unsaid};
+    requested.settings.lr = 0.1;
+    requested.settings.weight_decay = 0.5;
     struct update_rule rule;
-    assert_ok(update_rule_choose(&wishes, policy, paper, &rule, &test_error));
+    assert_ok(update_rule_choose(&requested, policy, paper, &rule, &test_error));
     assert_ok(learning_rate_parse("step:3:0.1", 0.1, 0, 100, 1, &rule.rate, &test_error));
     return rule;
 }

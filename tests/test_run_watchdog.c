@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run/watchdog.h"
+#include "exec/watchdog.h"
 #include "run_support.h"
 
 #define PATIENCE_S 0.4
@@ -18,7 +18,7 @@
 
 enum { WORKERS = 3 };
 
-static struct place places[WORKERS];
+static struct progress progress[WORKERS];
 static atomic_bool over;
 
 /* Looks until a worker is found or the time is up. */
@@ -28,27 +28,27 @@ static int watch(double seconds, bool alone) {
     watchdog_start(&watchdog);
     int found = -1;
     for (double until = clock_now() + seconds; found < 0 && clock_now() < until; clock_sleep(LOOK_S))
-        found = watchdog_look(&watchdog, places, 0, WORKERS, alone);
+        found = watchdog_look(&watchdog, progress, 0, WORKERS, alone);
     if (found >= 0) assert_true(watchdog.still_s >= PATIENCE_S);
     watchdog_free(&watchdog);
     return found;
 }
 
-static void place_all(enum place_kind one, enum place_kind others) {
-    for (int w = 0; w < WORKERS; w++) place_note(&places[w], 7, w == 1 ? one : others);
+static void place_all(enum progress_kind one, enum progress_kind others) {
+    for (int w = 0; w < WORKERS; w++) progress_note(&progress[w], 7, w == 1 ? one : others);
 }
 
 static void test_hanging(void **state) {
     (void)state;
-    place_all(PLACE_AT_WORK, PLACE_WAITING);
+    place_all(PROGRESS_WORKING, PROGRESS_WAITING);
     assert_int_equal(watch(20, true), 1);
-    place_all(PLACE_AT_WORK, PLACE_AT_END);
+    place_all(PROGRESS_WORKING, PROGRESS_DONE);
     assert_int_equal(watch(20, false), 1);
     /* All wait: for each other, where nobody is elsewhere. */
-    place_all(PLACE_WAITING, PLACE_WAITING);
+    place_all(PROGRESS_WAITING, PROGRESS_WAITING);
     assert_int_equal(watch(20, true), 0);
     assert_int_equal(watch(MUCH_LONGER_S, false), -1);
-    place_all(PLACE_AT_END, PLACE_AT_END);
+    place_all(PROGRESS_DONE, PROGRESS_DONE);
     assert_int_equal(watch(MUCH_LONGER_S, true), -1);
 }
 
@@ -75,7 +75,7 @@ static void *read_slowly(void *argument) {
 static void *move(void *argument) {
     for (int next = 8; !atomic_load(&over); next++) {
         clock_sleep(PATIENCE_S / 4);
-        place_note(&places[2], next, PLACE_AT_WORK);
+        progress_note(&progress[2], next, PROGRESS_WORKING);
     }
     return argument;
 }
@@ -85,7 +85,7 @@ static void test_busy(void **state) {
     void *(*const busy[])(void *) = {compute, read_slowly, move};
     for (size_t i = 0; i < sizeof busy / sizeof *busy; i++) {
         pthread_t thread;
-        place_all(PLACE_AT_WORK, PLACE_WAITING);
+        place_all(PROGRESS_WORKING, PROGRESS_WAITING);
         atomic_store(&over, false);
         assert_int_equal(pthread_create(&thread, NULL, busy[i], NULL), 0);
         int found = watch(MUCH_LONGER_S, true);
@@ -93,7 +93,7 @@ static void test_busy(void **state) {
         pthread_join(thread, NULL);
         assert_int_equal(found, -1);
         /* And when it is over, it is noticed. */
-        place_all(PLACE_AT_WORK, PLACE_WAITING);
+        place_all(PROGRESS_WORKING, PROGRESS_WAITING);
         assert_int_equal(watch(20, true), 1);
     }
 }
@@ -102,11 +102,11 @@ static void test_busy(void **state) {
 static void test_stopped_itself(void **state) {
     (void)state;
     struct watchdog watchdog;
-    place_all(PLACE_AT_WORK, PLACE_WAITING);
+    place_all(PROGRESS_WORKING, PROGRESS_WAITING);
     assert_ok(watchdog_create(WORKERS, 2 * PATIENCE_S, &watchdog, &test_error));
     watchdog_start(&watchdog);
     for (int look = 0; look < 3; look++) {
-        assert_int_equal(watchdog_look(&watchdog, places, 0, WORKERS, true), -1);
+        assert_int_equal(watchdog_look(&watchdog, progress, 0, WORKERS, true), -1);
         clock_sleep(2.5 * PATIENCE_S);
     }
     watchdog_free(&watchdog);
@@ -114,11 +114,11 @@ static void test_stopped_itself(void **state) {
 
 /* Seconds that the first worker computes for in one step under the watchdog. */
 static double busy_in_step(struct trainer *trainer, double patience_s) {
-    double before_s = trainer->crew->workers[0].busy_s;
-    trainer->crew->watchdog.patience_s = patience_s;
+    double before_s = trainer->executor->workers[0].busy_s;
+    trainer->executor->watchdog.patience_s = patience_s;
     struct segment segment = {.programs = program_set_find(&trainer->programs, 1), .training = true};
-    assert_ok(crew_run(trainer->crew, &segment, NULL, NULL, &test_error));
-    return trainer->crew->workers[0].busy_s - before_s;
+    assert_ok(executor_run(trainer->executor, &segment, NULL, NULL, &test_error));
+    return trainer->executor->workers[0].busy_s - before_s;
 }
 
 /* Layers that take many times the patience of the watchdog (on most machines: it looks twenty times a second), on a device that
@@ -129,7 +129,7 @@ static void test_slow_layers(void **state) {
     struct run_case wanted = run_case_complete((struct run_case){
         .model = "vgg16,input=32,classes=4", .workers = 2, .micro_batch = 1, .steps = 1, .data = "synthetic:images,samples=1"});
     struct ps_train_options options = run_case_planned(&wanted, directory, plan_path);
-    struct trainer trainer = {.wishes = &options};
+    struct trainer trainer = {.requested = &options};
     assert_ok(trainer_setup(&trainer, &test_error));
     double unwatched_s = busy_in_step(&trainer, 0), watched_s = busy_in_step(&trainer, fmax(unwatched_s / 10, 0.1));
     print_message("a forward and a backward took %.2f s, and %.2f s when watched\n", unwatched_s, watched_s);

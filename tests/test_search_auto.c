@@ -71,7 +71,7 @@ static void test_never_worse(void **state) {
                         assert_true(best >= other * (1 - 1e-6) || (recompute && best > 0));
                     }
         for (int p = 0; planner_table[p]; p++)
-            for (int t = 0; t < 3 && !planner_table[p]->yardstick; t++) {
+            for (int t = 0; t < 3 && !planner_table[p]->baseline; t++) {
                 struct ps_plan_options one = {
                     .method = planner_table[p]->name, .micro_batch = sizes[t], .micro_batches = 16 / sizes[t]};
                 double other = planned_throughput(profile, cluster, &one);

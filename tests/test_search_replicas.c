@@ -15,7 +15,7 @@
 enum { LAYERS_MAX = 5, WORKERS_MAX = 4, ROUNDS = 200 };
 static const char *const types[2] = {"wide", "deep"};
 
-struct instance {
+struct search_case {
     char directory[4096];
     struct ps_profile *profile;
     struct ps_cluster *cluster;
@@ -24,7 +24,7 @@ struct instance {
 };
 
 /* The same sizes on both types, other times. Weights that any number of replicas divides. */
-static void make_profile(struct instance *instance, struct random_key key, uint64_t *n) {
+static void make_profile(struct search_case *instance, struct random_key key, uint64_t *n) {
     char paths[2][4200], both[8600];
     struct layer_sizes sizes[LAYERS_MAX];
     instance->layers = 2 + (int)random_below(key, (*n)++, LAYERS_MAX - 1);
@@ -60,7 +60,7 @@ static void make_profile(struct instance *instance, struct random_key key, uint6
     assert_ok(ps_profile_read(both, &instance->profile, &test_error));
 }
 
-static void instance_open(struct instance *instance, struct random_key key, int round, bool replicate) {
+static void instance_open(struct search_case *instance, struct random_key key, int round, bool replicate) {
     static const char *const schedules[] = {"1f1b-async", "1f1b", "gpipe"};
     uint64_t n = 0;
     bool limited = round % 4 < 2, several = round % 2, unlike_links = round % 3 == 0;
@@ -90,14 +90,14 @@ static void instance_open(struct instance *instance, struct random_key key, int 
                                                  .micro_batches = round % 3 ? 4 + round % 5 : 1};
 }
 
-static void instance_close(struct instance *instance) {
+static void instance_close(struct search_case *instance) {
     ps_cluster_destroy(instance->cluster);
     ps_profile_destroy(instance->profile);
     test_directory_remove(instance->directory);
 }
 
 /* Do all workers hold the plan, by its simulated programs? */
-static bool plan_fits(const struct instance *instance, const struct ps_plan *plan) {
+static bool plan_fits(const struct search_case *instance, const struct ps_plan *plan) {
     struct ps_simulation *simulation;
     bool fits = true;
     assert_ok(ps_simulate(plan, instance->profile, instance->cluster, 0, &simulation, &test_error));
@@ -116,7 +116,7 @@ static double share(int a, int r, int b, int q, int of) {
     return (double)met / of;
 }
 
-static double objective_s(const struct instance *instance, const struct ps_plan *plan) {
+static double objective_s(const struct search_case *instance, const struct ps_plan *plan) {
     bool flush = strcmp(plan->schedule, "1f1b-async") != 0;
     double most_s = 0;
     for (int s = 0; s < plan->stage_count; s++) {
@@ -152,7 +152,7 @@ static double objective_s(const struct instance *instance, const struct ps_plan 
 }
 
 /* Goes on behind `used` workers and `layer` layers. */
-static void brute(const struct instance *instance, struct ps_plan *plan, int stage, int layer, int used, double *least_s) {
+static void brute(const struct search_case *instance, struct ps_plan *plan, int stage, int layer, int used, double *least_s) {
     if (layer == instance->layers) {
         plan->stage_count = stage;
         double value_s = objective_s(instance, plan);
@@ -172,7 +172,7 @@ static void brute(const struct instance *instance, struct ps_plan *plan, int sta
     }
 }
 
-static double brute_s(const struct instance *instance) {
+static double brute_s(const struct search_case *instance) {
     struct ps_plan *plan;
     double least_s = INFINITY;
     assert_ok(plan_create(instance->workers, instance->workers, &plan, &test_error));
@@ -191,7 +191,7 @@ static void replicas_by_brute_force(void **state) {
     (void)state;
     int refused = 0, replicated = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        struct instance instance;
+        struct search_case instance;
         struct ps_plan *plan;
         instance_open(&instance, test_key(7000 + (uint64_t)round), round, true);
         double least_s = brute_s(&instance);
@@ -220,7 +220,7 @@ static void replicas_by_brute_force(void **state) {
 }
 
 /* The least objective of a cut into as many stages as workers. */
-static void brute_cut(const struct instance *instance, struct ps_plan *plan, int stage, int layer, double *least_s) {
+static void brute_cut(const struct search_case *instance, struct ps_plan *plan, int stage, int layer, double *least_s) {
     if (stage == instance->workers) {
         double value_s = 0;
         if (layer < instance->layers) return;
@@ -250,7 +250,7 @@ static void types_by_brute_force(void **state) {
     static const char *const methods[] = {"pipedream", "bapipe", "auto"};
     int refused = 0, missed = 0;
     for (int round = 0; round < 2 * ROUNDS; round++) {
-        struct instance instance;
+        struct search_case instance;
         struct ps_plan *plan;
         double least_s = INFINITY, period_s = 0;
         instance_open(&instance, test_key(8000 + (uint64_t)round), round, false);

@@ -98,7 +98,7 @@ static double handed_over_s(int workers) {
     for (int l = 0; l < 3; l++) {
         struct layer_cost *layer = &profile->tables[0].layers[l];
         layer->time = (struct layer_times){.forward_s = 1, .backward_input_s = 1};
-        layer->hand_over_s = 0.25; /* the last one's counts nowhere: nothing crosses there */
+        layer->core_transfer_s = 0.25; /* the last one's counts nowhere: nothing crosses there */
         layer->take_over_s = l == 0 ? 0.0625 : 0.03125;
     }
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));

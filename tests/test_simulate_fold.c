@@ -100,7 +100,7 @@ static void assert_same_code(const struct ps_programs *programs, const struct fo
         assert_int_equal(at, programs->worker[w].count);
     }
     allocation_destroy(allocation);
-    assert_memory_equal(programs->slots, folded->programs->slots, (size_t)programs->part_count * sizeof *programs->slots);
+    assert_memory_equal(programs->slots, folded->programs->slots, (size_t)programs->instance_count * sizeof *programs->slots);
 }
 
 static void assert_same_simulation(const struct ps_programs *programs, const struct folded *folded, uint64_t round) {

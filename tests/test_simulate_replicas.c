@@ -149,7 +149,7 @@ static void test_chimera(void **state) {
             assert_true(simulation->info.makespan_s == 2 * M + P - 2);
             assert_true(fabs(simulation->info.bubble - (P - 2.0) / (2 * M + P - 2)) < 1e-12);
             for (int w = 0; w < P; w++) {
-                int down = programs_part(programs, w, w), up = programs_part(programs, w, P - 1 - w), held = 0;
+                int down = programs_instance(programs, w, w), up = programs_instance(programs, w, P - 1 - w), held = 0;
                 held = programs->slots[down].stash + programs->slots[up].stash;
                 int distance = w < P / 2 ? w : P - 1 - w;
                 assert_int_equal(held, P / 2 + distance + 1);

@@ -218,7 +218,7 @@ static void test_stages_share_a_link(void **state) {
     assert_ok(programs_create(2, 4, &pipeline.programs, &test_error));
     strcpy(pipeline.programs->schedule, "naive");
     pipeline.programs->micro_batches = pipeline.programs->batches = 1;
-    for (int stage = 0; stage < 4; stage++) pipeline.programs->parts[stage].worker = stage % 2;
+    for (int stage = 0; stage < 4; stage++) pipeline.programs->instances[stage].worker = stage % 2;
     struct program *sender = &pipeline.programs->worker[0], *receiver = &pipeline.programs->worker[1];
     for (int stage = 0; stage < 4; stage += 2) {
         append(sender, OP_F, stage);

@@ -262,3 +262,8 @@ const char *file_join(char out[4096], const char *directory, const char *name) {
     snprintf(out, PATH_SIZE, "%s%s%s", directory, slash ? "/" : "", name);
     return out;
 }
+
+enum ps_status file_sync_stream(FILE *stream, const char *path, struct ps_error *error) {
+    if (fsync(fileno(stream)) == 0 || errno == EINVAL) return PS_OK;
+    return error_set(error, PS_IO, "%s: cannot write: %s", path, strerror(errno));
+}

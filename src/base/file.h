@@ -34,4 +34,8 @@ bool file_exists(const char *path);
 /* "A/B" into `out`; a result that does not fit is cut and is not found afterwards. */
 const char *file_join(char out[4096], const char *directory, const char *name);
 
+/* Makes what was written to the stream durable; `path` is its file's, for messages. From any thread. What cannot be synced (a
+ * pipe) counts as durable. */
+enum ps_status file_sync_stream(FILE *stream, const char *path, struct ps_error *error);
+
 #endif

@@ -267,3 +267,7 @@ enum ps_status json_get_bool(const struct json_place *place, const char *name, b
     *out = json_is_true(field.value);
     return PS_OK;
 }
+
+void json_set_finite(json_t *object, const char *field, double number) {
+    if (isfinite(number)) json_object_set_new(object, field, json_real(number));
+}

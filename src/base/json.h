@@ -64,4 +64,7 @@ enum ps_status json_get_bool(const struct json_place *place, const char *name, b
 /* A JSON error at a place: "PATH: MESSAGE", PS_BAD_INPUT. */
 enum ps_status json_error(const struct json_place *place, struct ps_error *error, const char *format, ...) PS_PRINTF(3, 4);
 
+/* Sets a field unless the number is not finite: JSON has no word for that. */
+void json_set_finite(json_t *object, const char *field, double number);
+
 #endif

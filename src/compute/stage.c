@@ -47,11 +47,11 @@ static enum ps_status create_kernels(struct stage *stage, struct ps_error *error
 
 static enum ps_status arrange(struct stage *stage, struct ps_error *error) {
     int layers = stage->last - stage->first + 1;
-    struct place *values = calloc((size_t)stage->graph->node_count, sizeof *values);
+    struct buffer *values = calloc((size_t)stage->graph->node_count, sizeof *values);
     int64_t *scratch = calloc((size_t)layers, sizeof *scratch);
     enum ps_status status;
     if (values != NULL && scratch != NULL) {
-        stage_place(stage, values, scratch);
+        stage_allocate(stage, values, scratch);
         status = stage_plan(stage, values, scratch, error);
     } else {
         status = error_memory(error, "a stage's plan", (size_t)stage->graph->node_count * sizeof *values);

@@ -42,14 +42,14 @@ int64_t stage_cut_offset(const struct graph *graph, int samples, int cut, int ro
     return offset;
 }
 
-struct place place_carve(enum place_block block, int64_t *used, int64_t bytes) {
-    struct place place = {block, *used};
+struct buffer buffer_carve(enum buffer_block block, int64_t *used, int64_t bytes) {
+    struct buffer buffer = {block, *used};
     *used += (int64_t)memory_align((size_t)bytes);
-    return place;
+    return buffer;
 }
 
 /* Where the stage's first layer has what its last layer shares; NULL: it has not. */
-static const struct place *find_owner(const struct stage *stage, const struct parameter *tied) {
+static const struct buffer *find_owner(const struct stage *stage, const struct parameter *tied) {
     for (int i = 0; i < stage->node_count && stage->first < stage->last; i++)
         for (int p = 0; p < stage->nodes[i].node->parameter_count; p++) {
             const struct parameter *own = &stage->graph->parameters[stage->nodes[i].node->parameter_first + p];
@@ -60,37 +60,37 @@ static const struct place *find_owner(const struct stage *stage, const struct pa
 
 /* What both ends share lies where the first layer has it. Each has a gradient of it, so that those of several micro-batches are
  * added up as they are on two stages; the last layer's lies behind all others. */
-static void place_parameters(struct stage *stage) {
-    struct place *second = NULL;
+static void allocate_parameters(struct stage *stage) {
+    struct buffer *second = NULL;
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         for (int p = 0; p < node->node->parameter_count; p++) {
             int64_t bytes = node->kernel->parameter_bytes[p];
             const struct parameter *parameter = &stage->graph->parameters[node->node->parameter_first + p];
-            const struct place *owner = parameter->tied ? find_owner(stage, parameter) : NULL;
+            const struct buffer *owner = parameter->tied ? find_owner(stage, parameter) : NULL;
             if (owner) {
                 node->weights[p] = *owner;
                 second = &node->gradients[p];
                 stage->sizes.second_gradient_bytes = (int64_t)memory_align((size_t)bytes);
             } else if (parameter->statistic) {
-                node->statistics[p] = place_carve(PLACE_STATISTICS, &stage->sizes.statistics_bytes, bytes);
+                node->statistics[p] = buffer_carve(BUFFER_STATISTICS, &stage->sizes.statistics_bytes, bytes);
             } else {
-                node->weights[p] = place_carve(PLACE_WEIGHTS, &stage->sizes.parameter_bytes, bytes);
-                node->gradients[p] = (struct place){PLACE_GRADIENTS, node->weights[p].offset};
+                node->weights[p] = buffer_carve(BUFFER_WEIGHTS, &stage->sizes.parameter_bytes, bytes);
+                node->gradients[p] = (struct buffer){BUFFER_GRADIENTS, node->weights[p].offset};
             }
         }
     }
-    if (second) *second = (struct place){PLACE_GRADIENTS, stage->sizes.parameter_bytes};
+    if (second) *second = (struct buffer){BUFFER_GRADIENTS, stage->sizes.parameter_bytes};
 }
 
 /* Nodes with weights keep their output's gradient where the backward is split. */
-static void place_deltas(struct stage *stage) {
+static void allocate_deltas(struct stage *stage) {
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         bool weighted = false;
-        for (int p = 0; p < node->node->parameter_count; p++) weighted = weighted || node->weights[p].block != PLACE_NONE;
+        for (int p = 0; p < node->node->parameter_count; p++) weighted = weighted || node->weights[p].block != BUFFER_NONE;
         int64_t bytes = stage_value_bytes(stage->graph, stage->samples, node->node->root);
-        if (weighted) node->delta = place_carve(PLACE_DELTA, &stage->sizes.delta_bytes, bytes);
+        if (weighted) node->delta = buffer_carve(BUFFER_DELTA, &stage->sizes.delta_bytes, bytes);
     }
 }
 
@@ -108,20 +108,20 @@ int64_t stage_copied_bytes(const struct graph *graph, int samples, int layer) {
 }
 
 /* The place of a value that `layer` makes; `workspace` counts what the layer's forward takes of it. */
-static struct place place_value(struct stage *stage, int layer, int root, int64_t *workspace) {
+static struct buffer allocate_value(struct stage *stage, int layer, int root, int64_t *workspace) {
     const struct graph *graph = stage->graph;
     int64_t bytes = stage_value_bytes(graph, stage->samples, root);
     bool crosses = stage_crosses(graph, layer + 1, root);
     if (crosses && layer == stage->last && made_in_output(graph, layer, root)) {
-        return (struct place){PLACE_OUTPUT, stage_cut_offset(graph, stage->samples, layer + 1, root)};
+        return (struct buffer){BUFFER_OUTPUT, stage_cut_offset(graph, stage->samples, layer + 1, root)};
     }
     if (crosses || graph_output_kept_by_own_layer(graph, root))
-        return place_carve(PLACE_STASH, &stage->sizes.stash_bytes, bytes);
-    return place_carve(PLACE_WORKSPACE, workspace, bytes);
+        return buffer_carve(BUFFER_STASH, &stage->sizes.stash_bytes, bytes);
+    return buffer_carve(BUFFER_WORKSPACE, workspace, bytes);
 }
 
 /* Values and inner memory of one layer; returns where its kernels' workspace ends. */
-static int64_t place_layer(struct stage *stage, int number, struct place *values) {
+static int64_t allocate_layer(struct stage *stage, int number, struct buffer *values) {
     const struct layer *layer = &stage->graph->layers[number];
     struct stage_node *nodes = stage->nodes + (layer->node_first - stage->node_first);
     int64_t kernels = 0, start = stage_kernel_workspace(stage);
@@ -132,16 +132,16 @@ static int64_t place_layer(struct stage *stage, int number, struct place *values
     for (int i = 0; i < layer->node_count; i++) {
         struct stage_node *node = &nodes[i];
         int root = node->node->root;
-        if (root == layer->node_first + i) values[root] = place_value(stage, number, root, &end);
+        if (root == layer->node_first + i) values[root] = allocate_value(stage, number, root, &end);
         if (node->kernel != NULL) {
-            node->inner = place_carve(PLACE_STASH, &stage->sizes.stash_bytes, node->kernel->inner_bytes);
+            node->inner = buffer_carve(BUFFER_STASH, &stage->sizes.stash_bytes, node->kernel->inner_bytes);
         }
     }
     stage->sizes.workspace_bytes = number_larger(stage->sizes.workspace_bytes, end);
     return scratch;
 }
 
-void stage_place(struct stage *stage, struct place *values, int64_t *scratch) {
+void stage_allocate(struct stage *stage, struct buffer *values, int64_t *scratch) {
     const struct graph *graph = stage->graph;
     int inner_cuts = stage->last - stage->first;
     stage->gradient_blocks = inner_cuts < 2 ? inner_cuts : 2;
@@ -152,16 +152,16 @@ void stage_place(struct stage *stage, struct place *values, int64_t *scratch) {
     stage->sizes.output_bytes = stage_cut_bytes(graph, stage->samples, stage->last + 1);
     for (int i = 0; i < graph_cut_count(graph, stage->first); i++) {
         int root = graph_cut_values(graph, stage->first)[i];
-        values[root] = (struct place){PLACE_INPUT, stage_cut_offset(graph, stage->samples, stage->first, root)};
+        values[root] = (struct buffer){BUFFER_INPUT, stage_cut_offset(graph, stage->samples, stage->first, root)};
     }
-    place_parameters(stage);
+    allocate_parameters(stage);
     stage->sizes.tied_bytes = (int64_t)memory_align((size_t)stage_tied(stage).count * sizeof(float));
-    place_deltas(stage);
-    for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = place_layer(stage, l, values);
+    allocate_deltas(stage);
+    for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = allocate_layer(stage, l, values);
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         int64_t state = node->kernel != NULL ? node->kernel->state_floats * stage->samples * (int64_t)sizeof(float) : 0;
-        if (state > 0) node->state = place_carve(PLACE_STATE, &stage->state_bytes, state);
+        if (state > 0) node->state = buffer_carve(BUFFER_STATE, &stage->state_bytes, state);
         node->output = values[node->node->root];
         for (int j = 0; j < node->node->input_count; j++) {
             node->input[j] = values[graph->nodes[node->node->inputs[j]].root];

@@ -38,8 +38,8 @@ const struct operator* stage_parameter_operator(const struct stage *stage, int p
 
 int64_t stage_parameter_offset(const struct stage *stage, int parameter) {
     const struct stage_node *node = find_node(stage, &parameter);
-    const struct place *place = &node->weights[parameter];
-    return place->block == PLACE_WEIGHTS ? place->offset / (int64_t)sizeof(float) : -1;
+    const struct buffer *buffer = &node->weights[parameter];
+    return buffer->block == BUFFER_WEIGHTS ? buffer->offset / (int64_t)sizeof(float) : -1;
 }
 
 struct stage_tie stage_tied(const struct stage *stage) {

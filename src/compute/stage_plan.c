@@ -21,13 +21,13 @@
 #include "compute/stage_plan.h"
 
 struct gradient {
-    struct place place; /* PLACE_NONE: of the data, which has none */
-    bool written;       /* by a reader, or complete from the start */
+    struct buffer buffer; /* PLACE_NONE: of the data, which has none */
+    bool written;         /* by a reader, or complete from the start */
 };
 
 struct planner {
     struct stage *stage;
-    const struct place *values;
+    const struct buffer *values;
     struct gradient *gradients; /* by root */
     int layer;                  /* whose actions are written */
     int first_weighted;         /* first node with weights: what comes before it in the backward, its gradient needs */
@@ -53,7 +53,7 @@ static void push(struct planner *planner, struct action_list *list, struct actio
 
 /* Bytes to move; a device that computes nothing moves nothing. */
 static void push_move(struct planner *planner, struct action_list *list, action_function *run, enum stage_half half, int root,
-                      struct place from, struct place to) {
+                      struct buffer from, struct buffer to) {
     struct stage *stage = planner->stage;
     int64_t bytes = stage->samples * graph_value_bytes(stage->graph, root);
     if (!stage->device->class->real) return;
@@ -72,8 +72,8 @@ static void plan_forward(struct planner *planner) {
     planner->layer = stage->last;
     for (int i = 0; i < graph_cut_count(stage->graph, cut); i++) {
         int root = graph_cut_values(stage->graph, cut)[i];
-        struct place to = {PLACE_OUTPUT, stage_cut_offset(stage->graph, stage->samples, cut, root)};
-        if (planner->values[root].block == PLACE_OUTPUT) continue;
+        struct buffer to = {BUFFER_OUTPUT, stage_cut_offset(stage->graph, stage->samples, cut, root)};
+        if (planner->values[root].block == BUFFER_OUTPUT) continue;
         push_move(planner, &stage->forward, action_copy, STAGE_BOTH, root, planner->values[root], to);
     }
 }
@@ -81,12 +81,12 @@ static void plan_forward(struct planner *planner) {
 /* ---------------------------------------------------------------- backward */
 
 /* Where the gradient of a value that crosses `cut` lies. */
-static struct place cut_gradient(const struct stage *stage, int cut, int root) {
+static struct buffer cut_gradient(const struct stage *stage, int cut, int root) {
     int64_t offset = stage_cut_offset(stage->graph, stage->samples, cut, root);
-    if (cut == stage->first) return (struct place){PLACE_INPUT_GRADIENT, offset};
-    if (cut == stage->last + 1) return (struct place){PLACE_OUTPUT_GRADIENT, offset};
+    if (cut == stage->first) return (struct buffer){BUFFER_INPUT_GRADIENT, offset};
+    if (cut == stage->last + 1) return (struct buffer){BUFFER_OUTPUT_GRADIENT, offset};
     int turn = stage->gradient_blocks == 2 ? cut % 2 : 0;
-    return (struct place){PLACE_WORKSPACE, offset + turn * stage->gradient_block_bytes};
+    return (struct buffer){BUFFER_WORKSPACE, offset + turn * stage->gradient_block_bytes};
 }
 
 static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].data; }
@@ -98,11 +98,11 @@ static void enter_cut(struct planner *planner, int layer) {
         int root = graph_cut_values(graph, layer)[i];
         if (is_data(graph, root)) continue;
         struct gradient *gradient = &planner->gradients[root];
-        *gradient = (struct gradient){.place = cut_gradient(planner->stage, layer, root)};
+        *gradient = (struct gradient){.buffer = cut_gradient(planner->stage, layer, root)};
         if (!stage_crosses(graph, layer + 1, root)) continue;
         gradient->written = true;
         push_move(planner, &planner->stage->backward, action_copy, STAGE_INPUT, root,
-                  cut_gradient(planner->stage, layer + 1, root), gradient->place);
+                  cut_gradient(planner->stage, layer + 1, root), gradient->buffer);
     }
 }
 
@@ -116,17 +116,17 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
         struct gradient *gradient = &planner->gradients[root];
         int64_t bytes = stage_value_bytes(stage->graph, stage->samples, root);
         if (!stage_crosses(stage->graph, number + 1, root)) {
-            *gradient = (struct gradient){.place = place_carve(PLACE_WORKSPACE, end, bytes)};
+            *gradient = (struct gradient){.buffer = buffer_carve(BUFFER_WORKSPACE, end, bytes)};
             continue;
         }
-        *gradient = (struct gradient){.place = cut_gradient(stage, number + 1, root), .written = true};
+        *gradient = (struct gradient){.buffer = cut_gradient(stage, number + 1, root), .written = true};
     }
 }
 
 /* Gives each input's gradient of a node its place: where it stays, or temporary memory from `end` on where it is to be added.
  * Returns whether the node has to compute any. */
-static bool place_input_gradients(struct planner *planner, struct stage_node *node, bool temporary[GRAPH_INPUTS_MAX],
-                                  int64_t *end) {
+static bool allocate_input_gradients(struct planner *planner, struct stage_node *node, bool temporary[GRAPH_INPUTS_MAX],
+                                     int64_t *end) {
     const struct stage *stage = planner->stage;
     bool any = false;
     for (int i = 0; i < node->node->input_count; i++) {
@@ -136,11 +136,12 @@ static bool place_input_gradients(struct planner *planner, struct stage_node *no
         any = true;
         temporary[i] = node->node->root != root && gradient->written;
         if (temporary[i]) {
-            node->input_gradient[i] = place_carve(PLACE_WORKSPACE, end, stage_value_bytes(stage->graph, stage->samples, root));
+            node->input_gradient[i] =
+                buffer_carve(BUFFER_WORKSPACE, end, stage_value_bytes(stage->graph, stage->samples, root));
             continue;
         }
         gradient->written = true;
-        node->input_gradient[i] = gradient->place;
+        node->input_gradient[i] = gradient->buffer;
     }
     return any;
 }
@@ -152,7 +153,7 @@ static void plan_additions(struct planner *planner, struct stage_node *node, enu
         if (!temporary[i]) continue;
         int root = planner->stage->graph->nodes[node->node->inputs[i]].root;
         struct gradient *gradient = &planner->gradients[root];
-        push_move(planner, list, action_add, half, root, node->input_gradient[i], gradient->place);
+        push_move(planner, list, action_add, half, root, node->input_gradient[i], gradient->buffer);
     }
 }
 
@@ -168,7 +169,7 @@ static void plan_weights(struct planner *planner, struct stage_node *node) {
     struct action_list *list = &planner->stage->backward;
     struct action later = {.node = node, .half = STAGE_WEIGHTS_APART, .from = node->delta};
     plan_backward(planner, action_backward_weight, node, STAGE_WEIGHTS);
-    if (node->delta.block != PLACE_NONE)
+    if (node->delta.block != BUFFER_NONE)
         push_move(planner, list, action_copy, STAGE_KEEP, node->node->root, node->output_gradient, node->delta);
     if (node->kernel->class->backward_shared != NULL) {
         later.run = action_backward_shared;
@@ -185,12 +186,12 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
     const struct kernel_class *kernels = node->kernel->class;
     int64_t weights_end = scratch, inputs_end = scratch;
     for (int p = 0; p < node->node->parameter_count; p++) {
-        if (node->weights[p].block == PLACE_NONE) continue;
-        node->added_gradients[p] = place_carve(PLACE_WORKSPACE, &weights_end, node->kernel->parameter_bytes[p]);
+        if (node->weights[p].block == BUFFER_NONE) continue;
+        node->added_gradients[p] = buffer_carve(BUFFER_WORKSPACE, &weights_end, node->kernel->parameter_bytes[p]);
     }
     bool in_place = node->node->root != index, temporary[GRAPH_INPUTS_MAX] = {false};
-    node->output_gradient = planner->gradients[node->node->root].place;
-    bool wanted = place_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->class->real;
+    node->output_gradient = planner->gradients[node->node->root].buffer;
+    bool wanted = allocate_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->class->real;
     enum stage_half input_half = index > planner->first_weighted ? STAGE_BOTH : STAGE_INPUT;
     bool has_weight = kernels->backward_weight != NULL, has_input = kernels->backward_input != NULL && wanted;
     if (kernels->backward_shared != NULL && (has_weight || has_input))
@@ -217,7 +218,7 @@ static void plan_layer_backward(struct planner *planner, int number, int64_t scr
     if (end > stage->sizes.workspace_bytes) stage->sizes.workspace_bytes = end;
 }
 
-enum ps_status stage_plan(struct stage *stage, const struct place *values, const int64_t *scratch, struct ps_error *error) {
+enum ps_status stage_plan(struct stage *stage, const struct buffer *values, const int64_t *scratch, struct ps_error *error) {
     struct planner planner = {.stage = stage, .values = values, .first_weighted = stage->graph->node_count, .error = error};
     size_t bytes = (size_t)stage->graph->node_count * sizeof *planner.gradients;
     planner.gradients = calloc(1, bytes);

@@ -8,24 +8,24 @@
 #include "compute/stage.h"
 
 /* The blocks of struct stage_blocks. */
-enum place_block {
-    PLACE_NONE,
-    PLACE_INPUT,
-    PLACE_OUTPUT,
-    PLACE_STASH,
-    PLACE_DELTA,
-    PLACE_WORKSPACE,
-    PLACE_WEIGHTS,
-    PLACE_GRADIENTS,
-    PLACE_STATISTICS,
-    PLACE_INPUT_GRADIENT,
-    PLACE_OUTPUT_GRADIENT,
-    PLACE_STATE,
-    PLACE_COUNT
+enum buffer_block {
+    BUFFER_NONE,
+    BUFFER_INPUT,
+    BUFFER_OUTPUT,
+    BUFFER_STASH,
+    BUFFER_DELTA,
+    BUFFER_WORKSPACE,
+    BUFFER_WEIGHTS,
+    BUFFER_GRADIENTS,
+    BUFFER_STATISTICS,
+    BUFFER_INPUT_GRADIENT,
+    BUFFER_OUTPUT_GRADIENT,
+    BUFFER_STATE,
+    BUFFER_COUNT
 };
 
-struct place {
-    enum place_block block;
+struct buffer {
+    enum buffer_block block;
     int64_t offset; /* bytes */
 };
 
@@ -33,12 +33,12 @@ struct stage_node {
     const struct node *node;
     struct kernel *kernel; /* NULL: a view */
     bool fused;            /* the forward is done by the kernel of the node before */
-    struct place input[GRAPH_INPUTS_MAX], output, inner;
-    struct place weights[GRAPH_PARAMETERS_MAX], gradients[GRAPH_PARAMETERS_MAX], statistics[GRAPH_PARAMETERS_MAX];
-    struct place added_gradients[GRAPH_PARAMETERS_MAX]; /* where they are made when they are added to others */
-    struct place input_gradient[GRAPH_INPUTS_MAX], output_gradient;
-    struct place state; /* PLACE_NONE: its kernel has none */
-    struct place delta; /* where output_gradient is kept for the weights; PLACE_NONE: it has none */
+    struct buffer input[GRAPH_INPUTS_MAX], output, inner;
+    struct buffer weights[GRAPH_PARAMETERS_MAX], gradients[GRAPH_PARAMETERS_MAX], statistics[GRAPH_PARAMETERS_MAX];
+    struct buffer added_gradients[GRAPH_PARAMETERS_MAX]; /* where they are made when they are added to others */
+    struct buffer input_gradient[GRAPH_INPUTS_MAX], output_gradient;
+    struct buffer state; /* PLACE_NONE: its kernel has none */
+    struct buffer delta; /* where output_gradient is kept for the weights; PLACE_NONE: it has none */
 };
 
 struct stage_run; /* one call of forward or backward: stage_run.c */
@@ -51,7 +51,7 @@ struct action {
     enum stage_half half; /* what of the backward it belongs to: runs where it has a bit in common with what is asked for */
     int layer;            /* of the network */
     struct stage_node *node;
-    struct place from, to; /* of backward kernels: `from` is the output gradient */
+    struct buffer from, to; /* of backward kernels: `from` is the output gradient */
     int64_t bytes;
 };
 
@@ -86,12 +86,12 @@ static inline int64_t stage_kernel_workspace(const struct stage *stage) {
     return stage->gradient_blocks * stage->gradient_block_bytes;
 }
 /* The next `bytes` of a block, aligned. */
-struct place place_carve(enum place_block block, int64_t *used, int64_t bytes);
+struct buffer buffer_carve(enum buffer_block block, int64_t *used, int64_t bytes);
 
 /* Decides where everything lies but the gradients of values (stage_memory.c). `values`, by root, is where values lie in the
  * forward; `scratch`, by layer from `first`, where the kernels' workspace ends. */
-void stage_place(struct stage *stage, struct place *values, int64_t *scratch);
+void stage_allocate(struct stage *stage, struct buffer *values, int64_t *scratch);
 /* Writes the actions and decides where gradients of values lie (stage_plan.c). */
-enum ps_status stage_plan(struct stage *stage, const struct place *values, const int64_t *scratch, struct ps_error *error);
+enum ps_status stage_plan(struct stage *stage, const struct buffer *values, const int64_t *scratch, struct ps_error *error);
 
 #endif

@@ -11,12 +11,12 @@ struct stage_run {
     const struct stage_step *step;
     struct stage_result *result;
     enum stage_half half; /* asked for */
-    char *base[PLACE_COUNT];
+    char *base[BUFFER_COUNT];
 };
 
-static void *at(const struct stage_run *run, struct place place) {
-    char *base = run->base[place.block];
-    return base != NULL ? base + place.offset : NULL;
+static void *at(const struct stage_run *run, struct buffer buffer) {
+    char *base = run->base[buffer.block];
+    return base != NULL ? base + buffer.offset : NULL;
 }
 
 static int counted_samples(const struct stage_run *run) {
@@ -28,7 +28,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
     const struct stage_step *step = run->step;
     struct kernel_call call = {
         .inner = at(run, node->inner),
-        .workspace = at(run, (struct place){PLACE_WORKSPACE, stage_kernel_workspace(run->stage)}),
+        .workspace = at(run, (struct buffer){BUFFER_WORKSPACE, stage_kernel_workspace(run->stage)}),
         .state = at(run, node->state),
         .labels = step->labels,
         .counted = counted_samples(run),
@@ -120,17 +120,17 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
         .stage = stage,
         .step = step,
         .result = result,
-        .base = {[PLACE_INPUT] = (char *)blocks->input,
-                 [PLACE_OUTPUT] = (char *)blocks->output,
-                 [PLACE_STASH] = (char *)blocks->stash,
-                 [PLACE_DELTA] = (char *)blocks->delta,
-                 [PLACE_WORKSPACE] = blocks->workspace,
-                 [PLACE_WEIGHTS] = (char *)blocks->weights,
-                 [PLACE_GRADIENTS] = (char *)blocks->gradients,
-                 [PLACE_STATISTICS] = (char *)blocks->statistics,
-                 [PLACE_INPUT_GRADIENT] = (char *)blocks->input_gradient,
-                 [PLACE_OUTPUT_GRADIENT] = (char *)blocks->output_gradient,
-                 [PLACE_STATE] = (char *)blocks->state},
+        .base = {[BUFFER_INPUT] = (char *)blocks->input,
+                 [BUFFER_OUTPUT] = (char *)blocks->output,
+                 [BUFFER_STASH] = (char *)blocks->stash,
+                 [BUFFER_DELTA] = (char *)blocks->delta,
+                 [BUFFER_WORKSPACE] = blocks->workspace,
+                 [BUFFER_WEIGHTS] = (char *)blocks->weights,
+                 [BUFFER_GRADIENTS] = (char *)blocks->gradients,
+                 [BUFFER_STATISTICS] = (char *)blocks->statistics,
+                 [BUFFER_INPUT_GRADIENT] = (char *)blocks->input_gradient,
+                 [BUFFER_OUTPUT_GRADIENT] = (char *)blocks->output_gradient,
+                 [BUFFER_STATE] = (char *)blocks->state},
     };
 }
 
@@ -200,7 +200,7 @@ int64_t stage_state_bytes(const struct stage *stage) { return stage->state_bytes
 void stage_state_take(const struct stage *stage, const float *from, const int *rows, float *to) {
     for (int i = 0; i < stage->node_count; i++) {
         const struct stage_node *node = &stage->nodes[i];
-        if (node->state.block == PLACE_NONE) continue;
+        if (node->state.block == BUFFER_NONE) continue;
         size_t each = (size_t)node->kernel->state_floats, start = (size_t)node->state.offset / sizeof(float);
         for (int n = 0; n < stage->samples; n++)
             memcpy(to + start + (size_t)n * each, from + start + (size_t)rows[n] * each, each * sizeof(float));

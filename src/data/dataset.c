@@ -12,6 +12,7 @@
 
 #include "base/table.h"
 #include "base/text.h"
+#include "graph/model.h"
 
 struct range {
     bool given;
@@ -208,4 +209,15 @@ enum ps_status samples_open(const char *spec, enum dataset_part part, const stru
 void samples_close(struct samples *samples) {
     if (samples->dataset) samples->dataset->class->close(samples->dataset);
     *samples = (struct samples){0};
+}
+
+struct dataset_shape dataset_shape_of(const struct ps_model *model) {
+    return (struct dataset_shape){.channels = model->input_shape[0],
+                                  .height = model->input_shape[1],
+                                  .width = model->input_shape[2],
+                                  .classes = model->classes,
+                                  .labels = model->labels,
+                                  .vocabulary = model->vocabulary,
+                                  .gives_tokens = model->gives_tokens,
+                                  .masked = model->masked};
 }

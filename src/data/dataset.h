@@ -37,6 +37,10 @@ struct dataset_shape {
     bool words_needed; /* of what is wanted: no text may make its own, which could be others than those that were learnt */
 };
 
+struct ps_model;
+/* The data that a network takes. */
+struct dataset_shape dataset_shape_of(const struct ps_model *model);
+
 static inline int dataset_labels(const struct dataset_shape *shape) { return shape->labels > 0 ? shape->labels : 1; }
 
 struct dataset {

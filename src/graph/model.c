@@ -1,6 +1,8 @@
 /* Networks by name, and what the public interface tells about them. */
 #include "graph/model.h"
 
+#include <math.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,3 +232,5 @@ struct ps_layer_info ps_model_layer(const struct ps_model *model, int number) {
     }
     return info;
 }
+
+double model_perplexity(const struct ps_model *model, double loss) { return model && model->gives_tokens ? exp(loss) : NAN; }

@@ -102,4 +102,7 @@ int build_lstm(struct builder *builder, int input, const char *name, int hidden)
 int build_lstm_padded(struct builder *builder, int input, int tokens, const char *name, int hidden, bool reverse);
 int build_additive_attention(struct builder *builder, int query, int key, int value, int tokens, const char *name);
 
+/* e to the loss of a network whose labels are tokens of a sequence; NaN for others, and for NULL. */
+double model_perplexity(const struct ps_model *model, double loss);
+
 #endif

@@ -135,7 +135,7 @@ static void join_in_branches(struct network *network) {
     network->group_count = count;
 }
 
-static void join_neighbours(struct network *network) {
+static void join_shared_peers(struct network *network) {
     int count = 0;
     for (int g = 0; g < network->group_count; g += 2) network->group_first[count++] = network->group_first[g];
     network->group_first[count] = network->count;
@@ -157,7 +157,7 @@ enum ps_status network_join(struct network *network, struct ps_error *error) {
     }
     if (network->group_count == before) {
         network->size = network->count;
-        join_neighbours(network);
+        join_shared_peers(network);
     }
     for (int g = 0; g < network->group_count; g++)
         for (int i = network->group_first[g]; i < network->group_first[g + 1]; i++) network->group[network->order[i]] = g;

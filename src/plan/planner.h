@@ -24,14 +24,14 @@ struct planner_problem {
     bool replicate;                  /* stages may have replicas */
     const struct stage_slots *slots; /* per worker, in order; NULL: memory does not count */
     int moments;
-    bool paper_cost;     /* the method's formulas as published */
-    double update_share; /* of an update's time that a micro-batch takes */
-    bool flush;          /* the schedule flushes: replicas share the micro-batches of each mini-batch */
-    int micro_batches;   /* of a mini-batch */
-    int replicas_max;    /* of a stage; 0: all workers */
-    int ideals_max;      /* cuts of the graph that are looked at; 0: PLANNER_IDEALS_MAX */
-    double caution;      /* cut as if so large a share of transfers were the workers' own time (planners/pipedream.c) */
-    double bound_s;      /* no plan of the class has a smaller objective; 0: not known yet */
+    bool paper_cost;      /* the method's formulas as published */
+    double update_share;  /* of an update's time that a micro-batch takes */
+    bool flush;           /* the schedule flushes: replicas share the micro-batches of each mini-batch */
+    int micro_batches;    /* of a mini-batch */
+    int replicas_max;     /* of a stage; 0: all workers */
+    int ideals_max;       /* cuts of the graph that are looked at; 0: PLANNER_IDEALS_MAX */
+    double safety_factor; /* cut as if so large a share of transfers were the workers' own time (planners/pipedream.c) */
+    double bound_s;       /* no plan of the class has a smaller objective; 0: not known yet */
 };
 
 /* A stage's layers (places in `order`, from 0) and the first of its workers; replicas take the workers that follow. */
@@ -63,8 +63,8 @@ struct planner_answer {
 
 struct planner {
     const char *name, *summary;
-    bool yardstick;     /* shows what a paper's own program finds; chosen by itself only with replicas */
-    int quick_layers;   /* of a yardstick: on chains of no more layers it takes no time to be tried with the others */
+    bool baseline;      /* shows what a paper's own program finds; chosen by itself only with replicas */
+    int quick_layers;   /* of a baseline: on chains of no more layers it takes no time to be tried with the others */
     bool own_schedule;  /* plans come with their schedule: a pattern, or stages that say how much they hold (1f1b-star) */
     bool reckons;       /* with updates in a backward's time */
     bool paper_costs;   /* what it counts beyond the published costs can be too much: plans by these are tried, too */

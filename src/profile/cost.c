@@ -86,7 +86,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
         .time = stage_walk_times(walk),
         .spill = spills(walk) ? (struct layer_times){0} : walk->spill,
         .fast_memory_bytes = table->fast_memory_bytes,
-        .hand_over_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].hand_over_s : 0,
+        .core_transfer_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].core_transfer_s : 0,
         .take_before_s = walk->first > 0 ? table->layers[walk->first - 1].take_over_s : 0,
         .take_after_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].take_over_s : 0,
         .sum_s = walk->sum_s,
@@ -113,9 +113,9 @@ struct stage_cost stage_cost(const struct cost_table *table, int first, int last
     return stage_walk_cost(&walk);
 }
 
-struct cut_times stage_hand_over(const struct stage_cost *cost, bool before, bool after) {
+struct cut_times stage_core_transfer(const struct stage_cost *cost, bool before, bool after) {
     double taken_s = before ? cost->take_before_s : 0;
-    return (struct cut_times){.forward_s = cost->hand_over_s + taken_s,
+    return (struct cut_times){.forward_s = cost->core_transfer_s + taken_s,
                               .backward_s = taken_s + (after ? cost->take_after_s : 0)};
 }
 

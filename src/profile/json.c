@@ -44,7 +44,7 @@ static const struct cost_field size_fields[] = {
     SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false), SIZE_FIELD(tied_bytes, false),
     SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),      SIZE_FIELD(stash_bytes, true),
     SIZE_FIELD(tail_bytes, false),     SIZE_FIELD(delta_bytes, false),      SIZE_FIELD(workspace_bytes, false)};
-static const struct cost_field shared_fields[] = {{"hand_over_s", offsetof(struct layer_cost, hand_over_s), false},
+static const struct cost_field shared_fields[] = {{"hand_over_s", offsetof(struct layer_cost, core_transfer_s), false},
                                                   {"take_over_s", offsetof(struct layer_cost, take_over_s), false},
                                                   {"sum_s", offsetof(struct layer_cost, sum_s), false}};
 enum { SHARED = 3, TIMES = 10, SIZES = sizeof size_fields / sizeof size_fields[0] };
@@ -306,7 +306,8 @@ static json_t *layer_json(const struct layer_cost *layer, bool spills) {
     put_times(object, layer, time_fields, TIMES);
     if (measured) put_times(object, layer, spread_fields, TIMES);
     if (spills) put_times(object, layer, spill_fields, TIMES);
-    if (layer->hand_over_s > 0 || layer->take_over_s > 0 || layer->sum_s > 0) put_times(object, layer, shared_fields, SHARED);
+    if (layer->core_transfer_s > 0 || layer->take_over_s > 0 || layer->sum_s > 0)
+        put_times(object, layer, shared_fields, SHARED);
     for (int f = 0; f < SIZES; f++)
         json_object_set_new(object, size_fields[f].name, json_integer(*(const int64_t *)(base + size_fields[f].offset)));
     return object;

@@ -1,13 +1,13 @@
 /*
  * Measuring what each layer costs on a device of this machine: the medians of some rounds through all layers (profile/bench.h),
  * so that a disturbance from outside hits a few layers of one round, where the median does not see it; and what small
- * disturbances cost on average, spread over all layers. On request others work beside (profile/company.h), as the other workers
- * of a pipeline on the same machine will.
+ * disturbances cost on average, spread over all layers. On request others work beside (profile/background_load.h), as the other
+ * workers of a pipeline on the same machine will.
  *
  * A network that does not fit the memory is measured in pieces, one after the other, as many layers as fit in each; a piece's
  * last output is the next one's input.
  *
- * What workers spend on handing blocks over is measured beside (profile/hand_over.h) and counted by bytes.
+ * What workers spend on handing blocks over is measured beside (profile/core_transfer.h) and counted by bytes.
  *
  * The two halves of a backward are run together and apart; what they take longer apart is `apart_input_s` and `apart_s`.
  */
@@ -21,8 +21,8 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "graph/model.h"
-#include "profile/company.h"
-#include "profile/hand_over.h"
+#include "profile/background_load.h"
+#include "profile/core_transfer.h"
 #include "profile/modelled.h"
 
 enum { DEFAULT_WARMUP = 2, LEAST_REPEATS = 9, MOST_REPEATS = 199, REPEATS_MAX = 10000 };
@@ -163,8 +163,8 @@ static enum ps_status record_sizes(const struct bench *bench, struct cost_table 
 /* What the cuts cost, and what a sum takes longer whose blocks lie in two cores' caches. */
 static enum ps_status summarize_shared(const struct bench *bench, bool several, struct cost_table *table,
                                        struct ps_error *error) {
-    struct hand_over_rates rates;
-    TRY(hand_over_measure(several, &rates, error));
+    struct core_transfer_rates rates;
+    TRY(core_transfer_measure(several, &rates, error));
     for (int l = 0; l < table->layer_count; l++) {
         const struct layer_sizes *size = &table->layers[l].size;
         double bytes = (double)(size->parameter_bytes + size->statistics_bytes);
@@ -173,7 +173,7 @@ static enum ps_status summarize_shared(const struct bench *bench, bool several, 
     for (int l = 0; l + 1 < table->layer_count; l++) {
         struct layer_cost *layer = &table->layers[l];
         double copied = (double)stage_copied_bytes(bench->graph, bench->samples, l), all = (double)layer->size.output_bytes;
-        layer->hand_over_s = copied * rates.copy + fmax(0, all - copied) * rates.take;
+        layer->core_transfer_s = copied * rates.copy + fmax(0, all - copied) * rates.take;
         layer->take_over_s = all * rates.take;
     }
     return PS_OK;
@@ -210,10 +210,10 @@ static enum ps_status measure_rounds(struct bench *bench, int warmup, struct ps_
 /* Measures as many layers as fit, from bench->first on, while `others` workers do the same. */
 static enum ps_status measure_piece(struct bench *bench, int others, int warmup, struct cost_table *table, float **input,
                                     struct ps_error *error) {
-    struct company *company = NULL;
-    if (others > 0) TRY(company_start(bench, others, &company, error));
+    struct background_load *background_load = NULL;
+    if (others > 0) TRY(background_load_start(bench, others, &background_load, error));
     enum ps_status status = measure_rounds(bench, warmup, error);
-    enum ps_status ended = company_end(company, status == PS_OK ? error : NULL);
+    enum ps_status ended = background_load_end(background_load, status == PS_OK ? error : NULL);
     TRY(status);
     TRY(ended);
     TRY(summarize_all(bench, &table->layers[bench->first], error));

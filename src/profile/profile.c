@@ -93,7 +93,7 @@ static void list_times(struct layer_cost *layer, double *times[LAYER_NUMBERS]) {
     struct layer_times *const groups[] = {&layer->time, &layer->spread, &layer->spill};
     for (int g = 0; g < 3; g++)
         for (int t = 0; t < LAYER_TIMES; t++) times[g * LAYER_TIMES + t] = (double *)groups[g] + t;
-    times[3 * LAYER_TIMES] = &layer->hand_over_s;
+    times[3 * LAYER_TIMES] = &layer->core_transfer_s;
     times[3 * LAYER_TIMES + 1] = &layer->take_over_s;
     times[3 * LAYER_TIMES + 2] = &layer->sum_s;
 }

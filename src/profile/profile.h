@@ -37,7 +37,7 @@ struct layer_cost {
     struct layer_sizes size;
     /* At the cut after the layer, for one micro-batch; 0 where the source does not say. */
     /* A forward takes that longer whose stage ends here: what crosses is copied where layers here read it, too. */
-    double hand_over_s;
+    double core_transfer_s;
     /* Forward and backward of both stages take that longer where they are on different cores of one machine. */
     double take_over_s;
     /* A replica's gradients and statistics added to the others' in memory that they share, and the sum copied back. */
@@ -121,9 +121,9 @@ struct stage_cost {
     struct stage_sizes size;
     /* What `time` grows by where it is the worker's other stages that exceed the fast memory; else 0. */
     struct layer_times spill;
-    int64_t fast_memory_bytes;                       /* 0: there is none */
-    double hand_over_s, take_before_s, take_after_s; /* of the cuts at its ends; not in `time`: see stage_hand_over */
-    double sum_s;                                    /* of its layers */
+    int64_t fast_memory_bytes;                           /* 0: there is none */
+    double core_transfer_s, take_before_s, take_after_s; /* of the cuts at its ends; not in `time`: see stage_core_transfer */
+    double sum_s;                                        /* of its layers */
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
 /* The fast memory holds weights and gradients of all that a worker has. Whether these parameters are too large for it, so that
@@ -139,7 +139,7 @@ struct cut_times {
     double forward_s, backward_s;
 };
 /* `before`, `after`: there is such a stage, and it is another worker's. */
-struct cut_times stage_hand_over(const struct stage_cost *cost, bool before, bool after);
+struct cut_times stage_core_transfer(const struct stage_cost *cost, bool before, bool after);
 
 /* The same for a stage that grows at its front, one layer in O(1): planners look at all stages that end with `last`. */
 struct stage_walk {

@@ -42,8 +42,8 @@ struct lowering {
     const struct ps_plan *plan; /* NULL: there is none */
     const char *schedule, *policy;
     int workers, stages, micro_batches, batches;
-    const struct part *parts;
-    int part_count;
+    const struct instance *instances;
+    int instance_count;
     const bool *recompute; /* per stage */
     bool tied;
 };
@@ -82,7 +82,7 @@ static enum ps_status fill(const struct lowering *lowering, struct ps_programs *
     programs->batches = lowering->batches;
     programs->tied = lowering->tied;
     for (int stage = 0; stage < lowering->stages; stage++) programs->recompute[stage] = lowering->recompute[stage];
-    TRY(programs_set_parts(programs, lowering->parts, lowering->part_count, error));
+    TRY(programs_set_instances(programs, lowering->instances, lowering->instance_count, error));
     TRY(schedule_check_placement(schedule, programs, error));
     TRY(check_policy(programs, error));
     TRY(check_tie(programs, schedule, error));
@@ -116,31 +116,31 @@ enum ps_status lower_straight(const struct straight *wanted, struct ps_programs 
         return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", workers, STAGES_MAX);
     int stages = schedule_stages(found, workers), replicas = schedule_replicas(found), count = stages * replicas;
     bool *every = calloc((size_t)stages, sizeof *every);
-    struct part *parts = calloc((size_t)count, sizeof *parts);
+    struct instance *instances = calloc((size_t)count, sizeof *instances);
     enum ps_status status = PS_OK;
-    if (!every || !parts) status = error_memory(error, "stages", (size_t)count * sizeof *parts);
+    if (!every || !instances) status = error_memory(error, "stages", (size_t)count * sizeof *instances);
     for (int p = 0; status == PS_OK && p < count; p++) {
         int stage = p / replicas, replica = p % replicas;
         every[stage] = wanted->recompute;
-        parts[p] = (struct part){.stage = stage,
-                                 .worker = schedule_replica_worker(found, stage, replica, stages, workers),
-                                 .forward = true,
-                                 .backward = true,
-                                 .replica = replica,
-                                 .replicas = replicas};
+        instances[p] = (struct instance){.stage = stage,
+                                         .worker = schedule_replica_worker(found, stage, replica, stages, workers),
+                                         .forward = true,
+                                         .backward = true,
+                                         .replica = replica,
+                                         .replicas = replicas};
     }
     struct lowering lowering = {.schedule = wanted->schedule,
                                 .policy = wanted->policy,
                                 .workers = workers,
                                 .stages = stages,
-                                .parts = parts,
-                                .part_count = count,
+                                .instances = instances,
+                                .instance_count = count,
                                 .recompute = every,
                                 .tied = wanted->tied,
                                 .micro_batches = wanted->micro_batches,
                                 .batches = wanted->batches};
     if (status == PS_OK) status = lower(&lowering, programs, error);
-    free(parts);
+    free(instances);
     free(every);
     return status;
 }
@@ -161,7 +161,7 @@ static enum ps_status check_both_ways(const struct ps_plan *plan, int stage, str
 
 /* Reads the plan's stages into parts (room for one per worker of a stage, two where it is split), and counts them; a plan that
  * the passes cannot lower is refused here. */
-static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts, int *count, bool *recompute,
+static enum ps_status read_stages(const struct ps_plan *plan, struct instance *instances, int *count, bool *recompute,
                                   struct ps_error *error) {
     *count = 0;
     for (int stage = 0; stage < plan->stage_count; stage++) {
@@ -169,14 +169,15 @@ static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts
         TRY(check_both_ways(plan, stage, error));
         bool split = from->forward[0] != from->backward[0];
         for (int r = 0; r < from->forward_count; r++)
-            parts[(*count)++] = (struct part){.stage = stage,
-                                              .worker = from->forward[r],
-                                              .forward = true,
-                                              .backward = !split,
-                                              .replica = r,
-                                              .replicas = from->forward_count};
+            instances[(*count)++] = (struct instance){.stage = stage,
+                                                      .worker = from->forward[r],
+                                                      .forward = true,
+                                                      .backward = !split,
+                                                      .replica = r,
+                                                      .replicas = from->forward_count};
         if (split)
-            parts[(*count)++] = (struct part){.stage = stage, .worker = from->backward[0], .backward = true, .replicas = 1};
+            instances[(*count)++] =
+                (struct instance){.stage = stage, .worker = from->backward[0], .backward = true, .replicas = 1};
         recompute[stage] = from->recompute;
     }
     return PS_OK;
@@ -185,11 +186,11 @@ static enum ps_status read_stages(const struct ps_plan *plan, struct part *parts
 enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error) {
     size_t count = 0;
     for (int stage = 0; stage < plan->stage_count; stage++) count += (size_t)plan->stages[stage].forward_count + 1;
-    struct part *parts = calloc(count, sizeof *parts);
+    struct instance *instances = calloc(count, sizeof *instances);
     bool *recompute = calloc((size_t)plan->stage_count, sizeof *recompute);
     enum ps_status status;
-    if (!parts || !recompute) {
-        status = error_memory(error, "stages", count * sizeof *parts);
+    if (!instances || !recompute) {
+        status = error_memory(error, "stages", count * sizeof *instances);
         goto out;
     }
     struct lowering lowering = {.plan = plan,
@@ -197,16 +198,16 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
                                 .policy = plan->weights,
                                 .workers = plan->workers,
                                 .stages = plan->stage_count,
-                                .parts = parts,
+                                .instances = instances,
                                 .recompute = recompute,
                                 .tied = plan->tied,
                                 .micro_batches = plan->micro_batches,
                                 .batches = batches};
-    TRY_OUT(read_stages(plan, parts, &lowering.part_count, recompute, error));
+    TRY_OUT(read_stages(plan, instances, &lowering.instance_count, recompute, error));
     status = lower(&lowering, programs, error);
 out:
     free(recompute);
-    free(parts);
+    free(instances);
     return status;
 }
 
@@ -219,8 +220,8 @@ static enum ps_status write_evaluation(struct ps_programs *programs, struct ps_e
             if (moment < stage || moment - stage >= micro_batches) continue;
             struct instruction instruction = instruction_make(OP_F, stage, moment - stage);
             instruction.slot = 0;
-            int part = programs_forward_part(programs, stage, moment - stage);
-            TRY(program_append(&programs->worker[programs->parts[part].worker], &instruction, error));
+            int instance = programs_forward_instance(programs, stage, moment - stage);
+            TRY(program_append(&programs->worker[programs->instances[instance].worker], &instruction, error));
         }
     return PS_OK;
 }
@@ -234,8 +235,9 @@ enum ps_status lower_evaluation(const struct ps_programs *training, int micro_ba
     programs->evaluation = true;
     programs->micro_batches = 1;
     programs->batches = micro_batches;
-    enum ps_status status = programs_set_parts(programs, training->parts, training->part_count, error);
-    for (int part = 0; status == PS_OK && part < programs->part_count; part++) programs->slots[part].weights = 1;
+    enum ps_status status = programs_set_instances(programs, training->instances, training->instance_count, error);
+    for (int instance = 0; status == PS_OK && instance < programs->instance_count; instance++)
+        programs->slots[instance].weights = 1;
     if (status == PS_OK) status = write_evaluation(programs, error);
     for (int i = 0; status == PS_OK && pass_table[i]; i++)
         if (pass_table[i]->evaluation) status = pass_table[i]->run(programs, error);
@@ -251,9 +253,10 @@ enum ps_status lower_evaluation(const struct ps_programs *training, int micro_ba
 struct worker_memory programs_memory(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes,
                                      int moments) {
     struct worker_memory total = {0};
-    for (int part = 0; part < programs->part_count; part++) {
-        if (programs->parts[part].worker != worker) continue;
-        struct worker_memory memory = stage_memory(&sizes[programs->parts[part].stage], &programs->slots[part], moments);
+    for (int instance = 0; instance < programs->instance_count; instance++) {
+        if (programs->instances[instance].worker != worker) continue;
+        struct worker_memory memory =
+            stage_memory(&sizes[programs->instances[instance].stage], &programs->slots[instance], moments);
         worker_memory_add(&total, &memory);
     }
     return total;

@@ -51,12 +51,12 @@ int schedule_worker_of(const struct schedule *schedule, int stage, int stages, i
 int schedule_replicas(const struct schedule *schedule);
 int schedule_replica_worker(const struct schedule *schedule, int stage, int replica, int stages, int workers);
 /* PS_USAGE where the schedule cannot run so many stages on so many workers, has no replicas, or places the stages otherwise
- * than the programs' parts do (workers may be renamed). */
+ * than the programs' instances do (workers may be renamed). */
 enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs,
                                         struct ps_error *error);
 
-/* The workers behind that of a part: those whose forwards, or else whose backwards, begin with a later stage. */
-int schedule_workers_behind(const struct ps_programs *programs, int part);
+/* The workers behind that of an instance: those whose forwards, or else whose backwards, begin with a later stage. */
+int schedule_workers_behind(const struct ps_programs *programs, int instance);
 
 /* The moment of each instruction if each took one unit of time and transfers none: an order in which all can run. Computations
  * of a plan's pattern do not begin before their moment in it. */

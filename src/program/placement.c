@@ -37,7 +37,7 @@ static enum ps_status check_mirrored(const struct schedule *schedule, const stru
             return error_set(error, PS_USAGE, "stages[%d].forward: %d workers; schedule %s needs %d", stage,
                              programs_replicas(programs, stage), schedule->name, replicas);
         for (int r = 0; r < replicas; r++) {
-            int worker = programs->parts[programs->first_part[stage] + r].worker;
+            int worker = programs->instances[programs->first_instance[stage] + r].worker;
             int wanted = programs_worker(programs, schedule_replica_worker(schedule, stage, r, stages, stages));
             if (worker != wanted)
                 return error_set(error, PS_USAGE,
@@ -79,16 +79,16 @@ static enum ps_status check_places(const struct schedule *schedule, const struct
 /* Replicas share the micro-batches of a stage; the order of the schedules that know them has one part on each worker. */
 static enum ps_status check_replicas(const struct schedule *schedule, const struct ps_programs *programs,
                                      struct ps_error *error) {
-    for (int part = 0; part < programs->part_count; part++) {
-        const struct part *one = &programs->parts[part];
+    for (int instance = 0; instance < programs->instance_count; instance++) {
+        const struct instance *one = &programs->instances[instance];
         if (one->replicas > 1 && !schedule->replicas)
             return error_set(error, PS_USAGE, "stages[%d].forward: %d workers; schedule %s has no replicas", one->stage,
                              one->replicas, schedule->name);
-        for (int other = 0; other < part; other++)
-            if (programs->parts[other].worker == one->worker)
+        for (int other = 0; other < instance; other++)
+            if (programs->instances[other].worker == one->worker)
                 return error_set(error, PS_USAGE,
                                  "stages[%d].forward: worker %d holds stage %d as well; schedule %s needs one on each",
-                                 one->stage, one->worker, programs->parts[other].stage, schedule->name);
+                                 one->stage, one->worker, programs->instances[other].stage, schedule->name);
     }
     return PS_OK;
 }
@@ -119,7 +119,7 @@ enum ps_status schedule_check_placement(const struct schedule *schedule, const s
                                         struct ps_error *error) {
     int split = split_stage(programs);
     if (split < programs->stages) return check_split(schedule, programs, split, error);
-    if (schedule_replicas(schedule) > 1 || programs->part_count > programs->stages) {
+    if (schedule_replicas(schedule) > 1 || programs->instance_count > programs->stages) {
         TRY((schedule_replicas(schedule) > 1 ? check_mirrored : check_replicas)(schedule, programs, error));
         return check_shares(programs, error);
     }
@@ -140,8 +140,8 @@ enum ps_status schedule_check_placement(const struct schedule *schedule, const s
 
 /* The first stage whose forwards (backwards) a worker runs, or -1. */
 static int first_stage(const struct ps_programs *programs, int worker, bool forward) {
-    for (int part = 0; part < programs->part_count; part++) {
-        const struct part *of = &programs->parts[part];
+    for (int instance = 0; instance < programs->instance_count; instance++) {
+        const struct instance *of = &programs->instances[instance];
         if (of->worker == worker && (forward ? of->forward : of->backward)) return of->stage;
     }
     return -1;
@@ -156,8 +156,8 @@ static bool comes_before(const struct ps_programs *programs, int worker, int oth
     return first_stage(programs, worker, true) >= 0 && first_stage(programs, other, false) >= 0;
 }
 
-int schedule_workers_behind(const struct ps_programs *programs, int part) {
-    int worker = programs->parts[part].worker, behind = 0;
+int schedule_workers_behind(const struct ps_programs *programs, int instance) {
+    int worker = programs->instances[instance].worker, behind = 0;
     for (int other = 0; other < programs->workers; other++) behind += other != worker && comes_before(programs, worker, other);
     return behind;
 }

@@ -45,6 +45,20 @@ int *stage_slots_place(struct stage_slots *slots, enum block_kind kind) {
     return places[kind];
 }
 
+int64_t stage_block_bytes(const struct stage_sizes *sizes, enum block_kind kind) {
+    const int64_t bytes[BLOCK_PLACES] = {
+        [BLOCK_STASH] = sizes->stash_bytes,
+        [BLOCK_DELTA] = sizes->delta_bytes,
+        [BLOCK_INPUT] = sizes->input_bytes,
+        [BLOCK_OUTPUT] = sizes->output_bytes,
+        [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
+        [BLOCK_INPUT_GRADIENT] = sizes->input_bytes,
+        [BLOCK_WEIGHT_GRADIENTS] = stage_gradient_bytes(sizes),
+        [BLOCK_WEIGHTS] = sizes->parameter_bytes,
+    };
+    return bytes[kind];
+}
+
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind) {
     struct stage_slots own = *slots;
     const int *count = stage_slots_place(&own, kind);
@@ -69,17 +83,17 @@ enum ps_status programs_create(int workers, int stages, struct ps_programs **out
     if (!programs) return error_memory(error, "programs", sizeof *programs);
     programs->workers = workers;
     programs->stages = stages;
-    programs->first_part = calloc((size_t)stages + 1, sizeof *programs->first_part);
+    programs->first_instance = calloc((size_t)stages + 1, sizeof *programs->first_instance);
     programs->recompute = calloc((size_t)stages, sizeof *programs->recompute);
     programs->worker = calloc((size_t)workers, sizeof *programs->worker);
-    struct part *parts = calloc((size_t)stages, sizeof *parts);
+    struct instance *instances = calloc((size_t)stages, sizeof *instances);
     enum ps_status status = PS_OK;
-    if (!programs->first_part || !programs->recompute || !programs->worker || !parts)
+    if (!programs->first_instance || !programs->recompute || !programs->worker || !instances)
         status = error_memory(error, "programs", (size_t)workers * sizeof *programs->worker);
     for (int stage = 0; status == PS_OK && stage < stages; stage++)
-        parts[stage] = (struct part){.stage = stage, .forward = true, .backward = true, .replicas = 1};
-    if (status == PS_OK) status = programs_set_parts(programs, parts, stages, error);
-    free(parts);
+        instances[stage] = (struct instance){.stage = stage, .forward = true, .backward = true, .replicas = 1};
+    if (status == PS_OK) status = programs_set_instances(programs, instances, stages, error);
+    free(instances);
     if (status != PS_OK) {
         ps_programs_destroy(programs);
         return status;
@@ -95,7 +109,7 @@ void ps_programs_destroy(struct ps_programs *programs) {
     free(programs->worker);
     free(programs->slots);
     free(programs->recompute);
-    free(programs->parts);
-    free(programs->first_part);
+    free(programs->instances);
+    free(programs->first_instance);
     free(programs);
 }

@@ -7,7 +7,7 @@
  * gives an empty block to be filled, SEND offers a full one; when both ends have come the two blocks change places (or the
  * contents travel). An instruction that reads a block being received, or writes one being sent, waits until that is over. So
  * does an update for the sum of its gradients over a stage's replicas, which REDUCE starts (BLOCK_WEIGHT_GRADIENTS: the one
- * block of them that a part has; no instruction names it). Nothing else ever waits.
+ * block of them that an instance has; no instruction names it). Nothing else ever waits.
  */
 #ifndef PENSTOCK_PROGRAM_PROGRAM_H
 #define PENSTOCK_PROGRAM_PROGRAM_H
@@ -44,13 +44,14 @@ enum block_kind {
     BLOCK_OUTPUT_GRADIENT,
     BLOCK_INPUT_GRADIENT,
     BLOCK_KINDS,
-    /* What instructions do not name as blocks: the one block of gradients that a part has; weight slots, by their numbers. */
+    /* What instructions do not name as blocks: the one block of gradients that an instance has; weight slots, by their numbers.
+     */
     BLOCK_WEIGHT_GRADIENTS,
     BLOCK_WEIGHTS,
     BLOCK_PLACES
 };
 
-/* What travels from part to part (program/routes.h). */
+/* What travels from instance to instance (program/routes.h). */
 enum traffic { TRAFFIC_ACTIVATION, TRAFFIC_GRADIENT, TRAFFIC_STASH, TRAFFIC_KEPT_INPUT, TRAFFIC_WEIGHTS, TRAFFICS };
 
 struct opcode_info {
@@ -81,10 +82,10 @@ struct program {
 
 /*
  * What one worker holds of a stage: all of it, one of several replicas, or of a replica the half that runs its forwards or its
- * backwards. A worker may hold parts of several stages, but of one stage only one. Blocks, weight slots and all else that is
- * counted by stage belong to a part.
+ * backwards. A worker may hold instances of several stages, but of one stage only one. Blocks, weight slots and all else that
+ * is counted by stage belong to an instance.
  */
-struct part {
+struct instance {
     int stage, worker;
     bool forward, backward; /* what it runs */
     int replica, replicas;  /* the first of them is 0; they share the micro-batches */
@@ -93,25 +94,26 @@ struct part {
 struct ps_programs {
     char schedule[32], policy[32];
     int workers, stages;
-    int micro_batches;  /* per mini-batch */
-    int batches;        /* mini-batches in the segment */
-    bool flush;         /* the schedule is synchronous; false in evaluation, whose mini-batches are micro-batches */
-    struct part *parts; /* by stage, then in the order of the plan's forward and backward workers; where every stage has one
-                           part, part s is stage s */
-    int part_count;
-    int *first_part;            /* per stage and one more at the end: its parts begin there */
+    int micro_batches;          /* per mini-batch */
+    int batches;                /* mini-batches in the segment */
+    bool flush;                 /* the schedule is synchronous; false in evaluation, whose mini-batches are micro-batches */
+    struct instance *instances; /* by stage, then in the order of the plan's forward and backward workers; where every stage has
+                           one instance, instance s is stage s */
+    int instance_count;
+    int *first_instance;        /* per stage and one more at the end: its instances begin there */
     const struct ps_plan *plan; /* borrowed, while it is lowered; else NULL */
     bool tied;                  /* the first and the last stage share a parameter */
     bool evaluation;            /* forwards only, one block of each kind: no update, no look-ahead */
     bool *recompute;            /* per stage */
-    struct stage_slots *slots;  /* per part; filled by allocate */
+    struct stage_slots *slots;  /* per instance; filled by allocate */
     struct program *worker;     /* per worker */
 };
 
-/* Every stage has one part, on worker 0. */
+/* Every stage has one instance, on worker 0. */
 enum ps_status programs_create(int workers, int stages, struct ps_programs **programs, struct ps_error *error);
-/* Other parts (copied; in the order that struct ps_programs says, at least one per stage), without slots. */
-enum ps_status programs_set_parts(struct ps_programs *programs, const struct part *parts, int count, struct ps_error *error);
+/* Other instances (copied; in the order that struct ps_programs says, at least one per stage), without slots. */
+enum ps_status programs_set_instances(struct ps_programs *programs, const struct instance *instances, int count,
+                                      struct ps_error *error);
 enum ps_status program_append(struct program *program, const struct instruction *instruction, struct ps_error *error);
 /* An instruction with no operands set. */
 struct instruction instruction_make(enum opcode op, int stage, int micro_batch);
@@ -139,44 +141,47 @@ enum block_kind operand_block(char letter);
 int instruction_handed_slot(const struct instruction *instruction);
 /* How many blocks of a kind a stage has. */
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);
+/* Bytes of one such block. */
+int64_t stage_block_bytes(const struct stage_sizes *sizes, enum block_kind kind);
 /* Where that number stands; NULL for BLOCK_WEIGHT_GRADIENTS, which are not counted. */
 int *stage_slots_place(struct stage_slots *slots, enum block_kind kind);
 
 /* While a plan with a pattern of its own is lowered (schedules/pattern.c). */
 bool programs_has_pattern(const struct ps_programs *programs);
 
-enum { NO_PART = -1 };
-/* The part of a stage that a worker holds, or NO_PART. */
-int programs_part(const struct ps_programs *programs, int worker, int stage);
-/* The part that runs the forward, the backward of a micro-batch. Of a stage with r replicas replica k mod r takes mini-batch k,
- * or where the schedule flushes micro-batch k of each mini-batch. */
-int programs_forward_part(const struct ps_programs *programs, int stage, int micro_batch);
-int programs_backward_part(const struct ps_programs *programs, int stage, int micro_batch);
-/* Does the part's replica work on this micro-batch? */
-bool programs_takes(const struct ps_programs *programs, int part, int micro_batch);
+enum { NO_INSTANCE = -1 };
+/* The instance of a stage that a worker holds, or NO_INSTANCE. */
+int programs_instance(const struct ps_programs *programs, int worker, int stage);
+/* The instance that runs the forward, the backward of a micro-batch. Of a stage with r replicas replica k mod r takes
+ * mini-batch k, or where the schedule flushes micro-batch k of each mini-batch. */
+int programs_forward_instance(const struct ps_programs *programs, int stage, int micro_batch);
+int programs_backward_instance(const struct ps_programs *programs, int stage, int micro_batch);
+/* Does the instance's replica work on this micro-batch? */
+bool programs_takes(const struct ps_programs *programs, int instance, int micro_batch);
 /* Updates that a stage makes in the segment: one for each mini-batch or, where its replicas take whole mini-batches, for each
  * round of them; and which of them a micro-batch's gradient goes into. */
 int programs_updates(const struct ps_programs *programs, int stage);
 int programs_update_of(const struct ps_programs *programs, int stage, int micro_batch);
 /* Mini-batches that an update takes together: 1, or as many as there are replicas (fewer at the segment's end). */
 int programs_round(const struct ps_programs *programs, int stage);
-/* Micro-batches of an update that the part's replica takes. */
-int programs_share(const struct ps_programs *programs, int part, int update);
-/* Micro-batches that the part's replica takes in the segment, and the n-th of them, from 0. */
-int programs_taken(const struct ps_programs *programs, int part);
-int programs_nth(const struct ps_programs *programs, int part, int n);
+/* Micro-batches of an update that the instance's replica takes. */
+int programs_share(const struct ps_programs *programs, int instance, int update);
+/* Micro-batches that the instance's replica takes in the segment, and the n-th of them, from 0. */
+int programs_taken(const struct ps_programs *programs, int instance);
+int programs_nth(const struct ps_programs *programs, int instance, int n);
 /* Replicas of a stage. */
 static inline int programs_replicas(const struct ps_programs *programs, int stage) {
-    return programs->parts[programs->first_part[stage]].replicas;
+    return programs->instances[programs->first_instance[stage]].replicas;
 }
 /* Does another worker run the stage's backwards than its forwards? */
 static inline bool programs_split(const struct ps_programs *programs, int stage) {
-    return programs->parts[programs->first_part[stage]].forward != programs->parts[programs->first_part[stage]].backward;
+    return programs->instances[programs->first_instance[stage]].forward !=
+           programs->instances[programs->first_instance[stage]].backward;
 }
 /*
  * Whose gradients an AR adds up: those of a stage's replicas or, where the first and the last stage share a parameter, of the
- * parts of both, each stage's own and then what they share. Stages that share have one group, of the lower number; its members
- * are the parts that run backwards, in their order; `size`: how many, 1 where there is nothing to add up.
+ * instances of both, each stage's own and then what they share. Stages that share have one group, of the lower number; its
+ * members are the instances that run backwards, in their order; `size`: how many, 1 where there is nothing to add up.
  */
 struct sum_group {
     int number, stages[2], stage_count, size;
@@ -196,9 +201,9 @@ bool sum_pass_has(const struct sum_group *pass, int stage);
 static inline bool programs_sums(const struct ps_programs *programs, int stage) {
     return programs_sum_group(programs, stage).size > 1;
 }
-/* The worker of a stage that has one part. */
+/* The worker of a stage that has one instance. */
 static inline int programs_worker(const struct ps_programs *programs, int stage) {
-    return programs->parts[programs->first_part[stage]].worker;
+    return programs->instances[programs->first_instance[stage]].worker;
 }
 /* The stage at the other end of a transfer. */
 int instruction_other_stage(const struct instruction *instruction);

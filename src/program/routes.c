@@ -1,4 +1,4 @@
-/* Finding the pairs of parts between which something travels; see routes.h. */
+/* Finding the pairs of instances between which something travels; see routes.h. */
 #include "program/routes.h"
 
 #include <stdlib.h>
@@ -33,33 +33,33 @@ static enum ps_status add(struct routes *routes, int *capacity, struct route rou
     return PS_OK;
 }
 
-/* All routes that leave a part over one cut: replicas a and b work on the same micro-batch, one time or another, where a - b is
- * a multiple of what divides the numbers of both. */
-static enum ps_status add_leaving(const struct ps_programs *programs, int part, enum traffic traffic, struct routes *routes,
+/* All routes that leave an instance over one cut: replicas a and b work on the same micro-batch, one time or another, where a -
+ * b is a multiple of what divides the numbers of both. */
+static enum ps_status add_leaving(const struct ps_programs *programs, int instance, enum traffic traffic, struct routes *routes,
                                   int *capacity, struct ps_error *error) {
     const struct traffic_info *info = &traffic_table[traffic];
-    const struct part *from = &programs->parts[part];
+    const struct instance *from = &programs->instances[instance];
     int other = from->stage + info->step;
     if (other < 0 || other >= programs->stages || !(info->from_forward ? from->forward : from->backward)) return PS_OK;
-    for (int i = programs->first_part[other]; i < programs->first_part[other + 1]; i++) {
-        const struct part *to = &programs->parts[i];
+    for (int i = programs->first_instance[other]; i < programs->first_instance[other + 1]; i++) {
+        const struct instance *to = &programs->instances[i];
         bool meet = (from->replica - to->replica) % number_common_divisor(from->replicas, to->replicas) == 0;
-        if (i == part || !meet || !(info->to_forward ? to->forward : to->backward)) continue;
+        if (i == instance || !meet || !(info->to_forward ? to->forward : to->backward)) continue;
         if (info->step == 0 && !programs_split(programs, other)) continue;
-        TRY(add(routes, capacity, (struct route){part, i, traffic}, error));
+        TRY(add(routes, capacity, (struct route){instance, i, traffic}, error));
     }
     return PS_OK;
 }
 
 enum ps_status routes_create(const struct ps_programs *programs, struct routes *out, struct ps_error *error) {
-    struct routes routes = {.first = calloc((size_t)programs->part_count + 1, sizeof *routes.first)};
+    struct routes routes = {.first = calloc((size_t)programs->instance_count + 1, sizeof *routes.first)};
     int capacity = 0;
     enum ps_status status =
-        routes.first ? PS_OK : error_memory(error, "routes", (size_t)programs->part_count * sizeof *routes.first);
-    for (int part = 0; status == PS_OK && part < programs->part_count; part++) {
+        routes.first ? PS_OK : error_memory(error, "routes", (size_t)programs->instance_count * sizeof *routes.first);
+    for (int instance = 0; status == PS_OK && instance < programs->instance_count; instance++) {
         for (int traffic = 0; status == PS_OK && traffic < TRAFFICS; traffic++)
-            status = add_leaving(programs, part, (enum traffic)traffic, &routes, &capacity, error);
-        routes.first[part + 1] = routes.count;
+            status = add_leaving(programs, instance, (enum traffic)traffic, &routes, &capacity, error);
+        routes.first[instance + 1] = routes.count;
     }
     if (status != PS_OK) {
         routes_free(&routes);
@@ -81,11 +81,11 @@ int routes_find(const struct routes *routes, int from, int to, enum traffic traf
     return NO_ROUTE;
 }
 
-int routes_between(const struct routes *routes, int part, int other, enum block_kind kind, bool *sends) {
+int routes_between(const struct routes *routes, int instance, int other, enum block_kind kind, bool *sends) {
     for (int traffic = 0; traffic < TRAFFICS; traffic++)
         for (int out = 0; out < 2; out++) {
             if ((out ? traffic_table[traffic].sent : traffic_table[traffic].received) != kind) continue;
-            int route = routes_find(routes, out ? part : other, out ? other : part, (enum traffic)traffic);
+            int route = routes_find(routes, out ? instance : other, out ? other : instance, (enum traffic)traffic);
             if (route == NO_ROUTE) continue;
             *sends = out;
             return route;
@@ -95,10 +95,10 @@ int routes_between(const struct routes *routes, int part, int other, enum block_
 
 int routes_of(const struct routes *routes, const struct ps_programs *programs, int worker,
               const struct instruction *instruction, enum block_kind kind) {
-    int own = programs_part(programs, worker, instruction->stage);
-    int other = programs_part(programs, instruction->peer, instruction_other_stage(instruction));
+    int own = programs_instance(programs, worker, instruction->stage);
+    int other = programs_instance(programs, instruction->peer, instruction_other_stage(instruction));
     bool sends;
-    if (own == NO_PART || other == NO_PART) return NO_ROUTE;
+    if (own == NO_INSTANCE || other == NO_INSTANCE) return NO_ROUTE;
     int route = routes_between(routes, own, other, kind, &sends);
     return route != NO_ROUTE && sends == (opcode_table[instruction->op].action == ACTION_SEND) ? route : NO_ROUTE;
 }

@@ -43,9 +43,9 @@ const char *instruction_text(const struct instruction *instruction, char out[96]
     return out;
 }
 
-static void print_part(struct text *text, const struct ps_programs *programs, int part) {
-    const struct stage_slots *slots = &programs->slots[part];
-    const struct part *of = &programs->parts[part];
+static void print_instance(struct text *text, const struct ps_programs *programs, int instance) {
+    const struct stage_slots *slots = &programs->slots[instance];
+    const struct instance *of = &programs->instances[instance];
     text_add(text, "stage %d worker %d", of->stage, of->worker);
     if (of->replicas > 1) text_add(text, " replica %d/%d", of->replica, of->replicas);
     if (!of->forward || !of->backward) text_add(text, " %s", of->forward ? "forward" : "backward");
@@ -60,7 +60,7 @@ char *ps_programs_print(const struct ps_programs *programs) {
     text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d%s\n",
              programs->schedule, programs->policy, programs->micro_batches, programs->batches, programs->workers,
              programs->tied ? " tied" : "");
-    for (int part = 0; part < programs->part_count; part++) print_part(&text, programs, part);
+    for (int instance = 0; instance < programs->instance_count; instance++) print_instance(&text, programs, instance);
     for (int worker = 0; worker < programs->workers; worker++) {
         text_add(&text, "worker %d:", worker);
         for (int i = 0; i < programs->worker[worker].count; i++) {
@@ -213,7 +213,7 @@ static enum ps_status read_slots(struct reader *reader, struct stage_slots *slot
 }
 
 /* What may stand between the worker and the slots. */
-static enum ps_status read_share(struct reader *reader, struct part *part) {
+static enum ps_status read_share(struct reader *reader, struct instance *instance) {
     char word[96];
     long replica, replicas;
     next_word(reader, word);
@@ -222,50 +222,52 @@ static enum ps_status read_share(struct reader *reader, struct part *part) {
         const char *at = word;
         bool good = read_number(&at, INT16_MAX, &replica) && *at++ == '/' && read_number(&at, INT16_MAX, &replicas) && !*at;
         if (!good || replica >= replicas) return bad(reader, "replica", word, "of the form 0/2");
-        part->replica = (int)replica;
-        part->replicas = (int)replicas;
+        instance->replica = (int)replica;
+        instance->replicas = (int)replicas;
         next_word(reader, word);
     }
     if (strcmp(word, "forward") == 0 || strcmp(word, "backward") == 0) {
-        *(word[0] == 'f' ? &part->backward : &part->forward) = false;
+        *(word[0] == 'f' ? &instance->backward : &instance->forward) = false;
         next_word(reader, word);
     }
     return strcmp(word, "slots") == 0 ? PS_OK : bad(reader, "stage", word, "'slots'");
 }
 
-static enum ps_status read_part(struct reader *reader, struct ps_programs *programs, int before, struct part *part,
-                                struct stage_slots *slots) {
+static enum ps_status read_instance(struct reader *reader, struct ps_programs *programs, int before, struct instance *instance,
+                                    struct stage_slots *slots) {
     long stage, worker;
     char word[96];
-    *part = (struct part){.forward = true, .backward = true, .replicas = 1};
+    *instance = (struct instance){.forward = true, .backward = true, .replicas = 1};
     TRY(expect(reader, "stage"));
     TRY(read_field(reader, "stage", before < 0 ? 0 : before, before < programs->stages - 1 ? before + 1 : before, &stage));
-    part->stage = (int)stage;
+    instance->stage = (int)stage;
     TRY(expect(reader, "worker"));
     TRY(read_field(reader, "worker", 0, programs->workers - 1, &worker));
-    part->worker = (int)worker;
-    TRY(read_share(reader, part));
+    instance->worker = (int)worker;
+    TRY(read_share(reader, instance));
     TRY(read_slots(reader, slots, word));
     if (word[0] && strcmp(word, "recompute") != 0) return bad(reader, "stage", word, "'recompute'");
     programs->recompute[stage] = word[0] != 0;
     return PS_OK;
 }
 
-static enum ps_status read_parts(struct reader *reader, struct ps_programs *programs, int count) {
-    struct part *parts = calloc((size_t)count, sizeof *parts);
+static enum ps_status read_instances(struct reader *reader, struct ps_programs *programs, int count) {
+    struct instance *instances = calloc((size_t)count, sizeof *instances);
     struct stage_slots *slots = calloc((size_t)count, sizeof *slots);
-    enum ps_status status = parts && slots ? PS_OK : error_memory(reader->error, "program", (size_t)count * sizeof *parts);
-    for (int part = 0; status == PS_OK && part < count; part++) {
+    enum ps_status status =
+        instances && slots ? PS_OK : error_memory(reader->error, "program", (size_t)count * sizeof *instances);
+    for (int instance = 0; status == PS_OK && instance < count; instance++) {
         status = next_line(reader) ? PS_OK : ended(reader, "stage");
         if (status == PS_OK)
-            status = read_part(reader, programs, part > 0 ? parts[part - 1].stage : -1, &parts[part], &slots[part]);
+            status = read_instance(reader, programs, instance > 0 ? instances[instance - 1].stage : -1, &instances[instance],
+                                   &slots[instance]);
     }
-    if (status == PS_OK) status = programs_set_parts(programs, parts, count, reader->error);
-    for (int part = 0; status == PS_OK && part < count; part++) {
-        programs->slots[part] = slots[part];
-        programs->slots[part].forward_only = !parts[part].backward;
+    if (status == PS_OK) status = programs_set_instances(programs, instances, count, reader->error);
+    for (int instance = 0; status == PS_OK && instance < count; instance++) {
+        programs->slots[instance] = slots[instance];
+        programs->slots[instance].forward_only = !instances[instance].backward;
     }
-    free(parts);
+    free(instances);
     free(slots);
     return status;
 }
@@ -305,20 +307,20 @@ static enum ps_status read_count(struct reader *reader, const char *name, long h
 }
 
 /* Parts are counted before they are read: one line each, before the first worker's. The last is of the last stage. */
-static int count_parts(const char *text, int *stages) {
-    int parts = 0;
+static int count_instances(const char *text, int *stages) {
+    int instances = 0;
     for (const char *at = text; at; at = strchr(at, '\n')) {
         if (*at == '\n') at++;
         if (strncmp(at, "stage ", 6) != 0) continue;
         long last = strtol(at + 6, NULL, 10);
         *stages = last >= 0 && last < INT16_MAX ? (int)last + 1 : 1;
-        parts++;
+        instances++;
     }
-    return parts;
+    return instances;
 }
 
-static enum ps_status read_body(struct reader *reader, struct ps_programs *programs, int parts) {
-    TRY(read_parts(reader, programs, parts));
+static enum ps_status read_body(struct reader *reader, struct ps_programs *programs, int instances) {
+    TRY(read_instances(reader, programs, instances));
     for (int worker = 0; worker < programs->workers; worker++) {
         if (!next_line(reader)) return ended(reader, "worker");
         TRY(read_worker(reader, programs, worker));
@@ -329,7 +331,7 @@ static enum ps_status read_body(struct reader *reader, struct ps_programs *progr
 enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, struct ps_error *error) {
     struct reader reader = {.at = text, .line = 1, .error = error};
     struct ps_programs head = {0}, *programs;
-    int stages = 0, parts = count_parts(text, &stages);
+    int stages = 0, instances = count_instances(text, &stages);
     char word[96];
     TRY(expect(&reader, "penstock-program"));
     TRY(expect(&reader, "1"));
@@ -340,7 +342,7 @@ enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, str
     TRY(read_count(&reader, "workers", INT16_MAX, &head.workers));
     next_word(&reader, word);
     if (word[0] && strcmp(word, "tied") != 0) return bad(&reader, "workers", word, "'tied'");
-    if (parts == 0) return error_set(error, PS_BAD_INPUT, "line %d: program has no stage lines", reader.line);
+    if (instances == 0) return error_set(error, PS_BAD_INPUT, "line %d: program has no stage lines", reader.line);
     TRY(programs_create(head.workers, stages, &programs, error));
     memcpy(programs->schedule, head.schedule, sizeof head.schedule);
     memcpy(programs->policy, head.policy, sizeof head.policy);
@@ -349,7 +351,7 @@ enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, str
     programs->tied = word[0] != 0;
     for (int s = 0; schedule_table[s]; s++)
         if (strcmp(schedule_table[s]->name, head.schedule) == 0) programs->flush = schedule_table[s]->flush;
-    enum ps_status status = read_body(&reader, programs, parts);
+    enum ps_status status = read_body(&reader, programs, instances);
     if (status != PS_OK) {
         ps_programs_destroy(programs);
         return status;

@@ -49,33 +49,35 @@ static enum ps_status run_all(struct account *account, struct interpreter *inter
 }
 
 /* An instruction that there should be. */
-static enum ps_status missing(const struct ps_programs *programs, int part, enum opcode op, int micro_batch, const char *reason,
-                              struct ps_error *error) {
-    return error_set(error, PS_BAD_INPUT, "worker %d: %d%s%d is missing: %s", programs->parts[part].worker,
-                     programs->parts[part].stage, opcode_table[op].text, micro_batch, reason);
+static enum ps_status missing(const struct ps_programs *programs, int instance, enum opcode op, int micro_batch,
+                              const char *reason, struct ps_error *error) {
+    return error_set(error, PS_BAD_INPUT, "worker %d: %d%s%d is missing: %s", programs->instances[instance].worker,
+                     programs->instances[instance].stage, opcode_table[op].text, micro_batch, reason);
 }
 
-static enum ps_status check_forwards(const struct account *account, int part, struct ps_error *error) {
+static enum ps_status check_forwards(const struct account *account, int instance, struct ps_error *error) {
     const struct ps_programs *programs = account->programs;
-    for (int k = 0; programs->parts[part].forward && k < programs_micro_batches(programs); k++)
-        if (programs_takes(programs, part, k) && !account->parts[part].forward[k])
-            return missing(programs, part, OP_F, k, "the micro-batch has no forward here", error);
+    for (int k = 0; programs->instances[instance].forward && k < programs_micro_batches(programs); k++)
+        if (programs_takes(programs, instance, k) && !account->instances[instance].forward[k])
+            return missing(programs, instance, OP_F, k, "the micro-batch has no forward here", error);
     return PS_OK;
 }
 
 static enum ps_status check_updates(const struct account *account, int number, struct ps_error *error) {
     const struct ps_programs *programs = account->programs;
-    const struct part_account *part = &account->parts[number];
-    int s = programs->parts[number].stage, worker = programs->parts[number].worker, updates = programs_updates(programs, s);
+    const struct instance_account *instance = &account->instances[number];
+    int s = programs->instances[number].stage, worker = programs->instances[number].worker,
+        updates = programs_updates(programs, s);
     if (programs->evaluation) return PS_OK;
-    if (programs->parts[number].backward && part->newest != updates)
-        return missing(programs, number, OP_U, part->newest, "the stage makes fewer updates than it has mini-batches", error);
+    if (programs->instances[number].backward && instance->newest != updates)
+        return missing(programs, number, OP_U, instance->newest, "the stage makes fewer updates than it has mini-batches",
+                       error);
     for (int slot = 0; slot < programs->slots[number].delta; slot++)
-        if (part->blocks[BLOCK_DELTA][slot].micro_batch != ACCOUNT_EMPTY)
-            return missing(programs, number, OP_W, part->blocks[BLOCK_DELTA][slot].micro_batch,
+        if (instance->blocks[BLOCK_DELTA][slot].micro_batch != ACCOUNT_EMPTY)
+            return missing(programs, number, OP_W, instance->blocks[BLOCK_DELTA][slot].micro_batch,
                            "the gradient of the weights is never made", error);
-    bool handed = programs->parts[number].forward && !programs->parts[number].backward;
-    if (handed && (part->weights[0].version != updates || part->weights[0].ahead != 0))
+    bool handed = programs->instances[number].forward && !programs->instances[number].backward;
+    if (handed && (instance->weights[0].version != updates || instance->weights[0].ahead != 0))
         return error_set(error, PS_BAD_INPUT, "stage %d: worker %d does not end with the newest weights: %dRW%d is missing", s,
                          worker, s, programs_micro_batches(programs));
     return PS_OK;
@@ -83,9 +85,9 @@ static enum ps_status check_updates(const struct account *account, int number, s
 
 static enum ps_status check_complete(const struct account *account, struct ps_error *error) {
     const struct ps_programs *programs = account->programs;
-    for (int part = 0; part < programs->part_count; part++) {
-        TRY(check_forwards(account, part, error));
-        TRY(check_updates(account, part, error));
+    for (int instance = 0; instance < programs->instance_count; instance++) {
+        TRY(check_forwards(account, instance, error));
+        TRY(check_updates(account, instance, error));
     }
     for (int r = 0; r < account->routes.count; r++) {
         const struct channel *channel = &account->channels[r];
@@ -93,7 +95,7 @@ static enum ps_status check_complete(const struct account *account, struct ps_er
         if (channel->first == channel->count) continue;
         const struct instruction *end = channel->waiting[channel->first];
         bool sends = opcode_table[end->op].action == ACTION_SEND;
-        return verify_refuse(end, programs->parts[sends ? route->from : route->to].worker, error,
+        return verify_refuse(end, programs->instances[sends ? route->from : route->to].worker, error,
                              "its transfer has only one end");
     }
     return PS_OK;

@@ -1,5 +1,5 @@
 /*
- * The account that the verifier keeps while programs run: what each weight slot and block holds, how far each part is, and
+ * The account that the verifier keeps while programs run: what each weight slot and block holds, how far each instance is, and
  * which ends of transfers wait for their other end.
  */
 #ifndef PENSTOCK_PROGRAM_VERIFY_ACCOUNT_H
@@ -27,7 +27,7 @@ struct channel {
     int first, count, capacity;
 };
 
-struct part_account {
+struct instance_account {
     struct weight_content *weights;
     struct block_content *blocks[BLOCK_KINDS];
     bool *forward;        /* by micro-batch: done */
@@ -42,10 +42,10 @@ struct account {
     const struct weight_policy *policy;
     bool flush;
     struct version_table versions;
-    struct part_account *parts;
+    struct instance_account *instances;
     struct routes routes;
     struct channel *channels; /* per route */
-    int *offered;             /* per group: parts that have offered their gradients */
+    int *offered;             /* per group: instances that have offered their gradients */
 };
 
 /* Counts the versions and begins with the initial weights in every slot 0 and nothing anywhere else. `programs` stay borrowed.

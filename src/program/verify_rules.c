@@ -8,8 +8,8 @@
 
 #include "program/verify_static.h"
 
-static struct part_account *part_of(const struct account *account, int worker, const struct instruction *instruction) {
-    return &account->parts[programs_part(account->programs, worker, instruction->stage)];
+static struct instance_account *instance_of(const struct account *account, int worker, const struct instruction *instruction) {
+    return &account->instances[programs_instance(account->programs, worker, instruction->stage)];
 }
 
 /* ------------------------------------------------------------- what is read */
@@ -34,7 +34,7 @@ static const char *check_flush(const struct account *account, const struct instr
 static const char *check_reading(const struct account *account, int worker, const struct instruction *instruction) {
     if (account->programs->evaluation) return instruction->slot == 0 ? NULL : "does not read the newest weights";
     struct reading wanted = wanted_by(account, instruction);
-    const struct weight_content *content = &part_of(account, worker, instruction)->weights[instruction->slot];
+    const struct weight_content *content = &instance_of(account, worker, instruction)->weights[instruction->slot];
     const char *reason = check_flush(account, instruction);
     if (reason) return reason;
     if (content->version == ACCOUNT_EMPTY) return "reads a weight slot that nothing has filled";
@@ -54,7 +54,7 @@ static const char *check_holds(const struct account *account, int worker, const 
         [BLOCK_INPUT_GRADIENT] = "its input-gradient block does not hold this micro-batch"};
     int slot = instruction->block[kind];
     if (slot == NO_SLOT) return NULL;
-    const struct block_content *block = &part_of(account, worker, instruction)->blocks[kind][slot];
+    const struct block_content *block = &instance_of(account, worker, instruction)->blocks[kind][slot];
     return block->micro_batch == instruction->micro_batch && !block->travels ? NULL : reasons[kind];
 }
 
@@ -69,23 +69,23 @@ static const char *check_empty(const struct account *account, int worker, const 
                                                      [BLOCK_INPUT_GRADIENT] = "overwrites an input gradient that was not sent"};
     int slot = instruction->block[kind];
     if (slot == NO_SLOT) return NULL;
-    const struct block_content *block = &part_of(account, worker, instruction)->blocks[kind][slot];
+    const struct block_content *block = &instance_of(account, worker, instruction)->blocks[kind][slot];
     return block->micro_batch == ACCOUNT_EMPTY && !block->travels ? NULL : reasons[kind];
 }
 
 static void put(struct account *account, int worker, const struct instruction *instruction, enum block_kind kind,
                 int micro_batch) {
     int slot = instruction->block[kind];
-    if (slot != NO_SLOT) part_of(account, worker, instruction)->blocks[kind][slot].micro_batch = micro_batch;
+    if (slot != NO_SLOT) instance_of(account, worker, instruction)->blocks[kind][slot].micro_batch = micro_batch;
 }
 
 /* ------------------------------------------------------------- the environment */
 
 static bool settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct account *account = context;
-    const struct part_account *part = &account->parts[programs_part(account->programs, worker, stage)];
-    if (kind == BLOCK_WEIGHT_GRADIENTS) return !part->summing;
-    return kind == BLOCK_WEIGHTS ? !part->weights[slot].travels : !part->blocks[kind][slot].travels;
+    const struct instance_account *instance = &account->instances[programs_instance(account->programs, worker, stage)];
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return !instance->summing;
+    return kind == BLOCK_WEIGHTS ? !instance->weights[slot].travels : !instance->blocks[kind][slot].travels;
 }
 
 static enum ps_status verdict(const char *reason, int worker, const struct instruction *instruction, struct ps_error *error) {
@@ -94,31 +94,31 @@ static enum ps_status verdict(const char *reason, int worker, const struct instr
 
 static enum ps_status forward(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct account *account = context;
-    struct part_account *part = part_of(account, worker, instruction);
+    struct instance_account *instance = instance_of(account, worker, instruction);
     bool evaluation = account->programs->evaluation;
     bool keeps_stash = !evaluation && !account->programs->recompute[instruction->stage];
-    const char *reason = part->forward[instruction->micro_batch] ? "runs a second time" : NULL;
-    int number = programs_part(account->programs, worker, instruction->stage);
+    const char *reason = instance->forward[instruction->micro_batch] ? "runs a second time" : NULL;
+    int number = programs_instance(account->programs, worker, instruction->stage);
     if (!reason && !programs_takes(account->programs, number, instruction->micro_batch)) reason = "belongs to another replica";
     if (!reason) reason = (instruction->stage == 0 ? check_empty : check_holds)(account, worker, instruction, BLOCK_INPUT);
     if (!reason) reason = check_empty(account, worker, instruction, BLOCK_STASH);
     if (!reason) reason = check_empty(account, worker, instruction, BLOCK_OUTPUT);
     if (!reason) reason = check_reading(account, worker, instruction);
-    part->forward[instruction->micro_batch] = true;
+    instance->forward[instruction->micro_batch] = true;
     put(account, worker, instruction, BLOCK_INPUT, evaluation ? ACCOUNT_EMPTY : instruction->micro_batch);
     if (keeps_stash) put(account, worker, instruction, BLOCK_STASH, instruction->micro_batch);
     put(account, worker, instruction, BLOCK_OUTPUT, instruction->micro_batch);
     return verdict(reason, worker, instruction, error);
 }
 
-/* Gradients that the part adds up for one update; the micro-batch whose gradient comes next. */
+/* Gradients that the instance adds up for one update; the micro-batch whose gradient comes next. */
 static int share_of(const struct account *account, int worker, const struct instruction *instruction, int update) {
-    return programs_share(account->programs, programs_part(account->programs, worker, instruction->stage), update);
+    return programs_share(account->programs, programs_instance(account->programs, worker, instruction->stage), update);
 }
 
 static int next_gradient(const struct account *account, int worker, const struct instruction *instruction) {
-    int part = programs_part(account->programs, worker, instruction->stage);
-    return programs_nth(account->programs, part, account->parts[part].backwards);
+    int instance = programs_instance(account->programs, worker, instruction->stage);
+    return programs_nth(account->programs, instance, account->instances[instance].backwards);
 }
 
 /* The half of a backward that turns the output's gradient into the input's. Blocks that the instruction does not name pass. */
@@ -132,11 +132,12 @@ static const char *pass_gradient(struct account *account, int worker, const stru
 
 /* The half that adds to the gradients of the weights, after which nothing of the micro-batch is needed any more. */
 static const char *add_gradients(struct account *account, int worker, const struct instruction *instruction) {
-    struct part_account *part = part_of(account, worker, instruction);
-    bool in_order = !part->summing && !part->summed && part->gradients < share_of(account, worker, instruction, part->newest) &&
+    struct instance_account *instance = instance_of(account, worker, instruction);
+    bool in_order = !instance->summing && !instance->summed &&
+                    instance->gradients < share_of(account, worker, instruction, instance->newest) &&
                     instruction->micro_batch == next_gradient(account, worker, instruction);
-    part->gradients++;
-    part->backwards++;
+    instance->gradients++;
+    instance->backwards++;
     put(account, worker, instruction, BLOCK_STASH, ACCOUNT_EMPTY);
     put(account, worker, instruction, BLOCK_INPUT, ACCOUNT_EMPTY);
     return in_order ? NULL : "gradients are not added in the order of the micro-batches, one mini-batch between updates";
@@ -188,53 +189,54 @@ static enum ps_status recompute(void *context, int worker, const struct instruct
 
 static enum ps_status update(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct account *account = context;
-    struct part_account *part = part_of(account, worker, instruction);
-    const struct weight_content *from = &part->weights[instruction->slot];
+    struct instance_account *instance = instance_of(account, worker, instruction);
+    const struct weight_content *from = &instance->weights[instruction->slot];
     const char *reason = NULL;
-    if (instruction->micro_batch != part->newest)
+    if (instruction->micro_batch != instance->newest)
         reason = "updates are not in the order of the mini-batches";
-    else if (part->gradients != share_of(account, worker, instruction, part->newest))
+    else if (instance->gradients != share_of(account, worker, instruction, instance->newest))
         reason = "the mini-batch's gradients are not complete";
-    else if (!part->summed && programs_sums(account->programs, instruction->stage))
+    else if (!instance->summed && programs_sums(account->programs, instruction->stage))
         reason = programs_replicas(account->programs, instruction->stage) > 1
                      ? "the gradients of the replicas are not added up"
                      : "the gradients of what two stages share are not added up";
-    else if (from->version != part->newest || from->ahead != 0)
+    else if (from->version != instance->newest || from->ahead != 0)
         reason = "updates other weights than the newest";
-    part->newest++;
-    part->gradients = 0;
-    part->summed = false;
-    part->weights[instruction->to] = (struct weight_content){.version = part->newest};
+    instance->newest++;
+    instance->gradients = 0;
+    instance->summed = false;
+    instance->weights[instruction->to] = (struct weight_content){.version = instance->newest};
     if (instruction->predict_to != NO_SLOT)
-        part->weights[instruction->predict_to] = (struct weight_content){.version = part->newest, .ahead = instruction->ahead};
+        instance->weights[instruction->predict_to] =
+            (struct weight_content){.version = instance->newest, .ahead = instruction->ahead};
     return verdict(reason, worker, instruction, error);
 }
 
 static void end_sum(struct account *account, int stage) {
     const struct ps_programs *programs = account->programs;
-    for (int p = programs->first_part[stage]; p < programs->first_part[stage + 1]; p++) {
-        if (!programs->parts[p].backward) continue;
-        account->parts[p].summing = false;
-        account->parts[p].summed = true;
+    for (int p = programs->first_instance[stage]; p < programs->first_instance[stage + 1]; p++) {
+        if (!programs->instances[p].backward) continue;
+        account->instances[p].summing = false;
+        account->instances[p].summed = true;
     }
 }
 
-/* The sum takes place when all parts of the group have offered their gradients of the same update. */
+/* The sum takes place when all instances of the group have offered their gradients of the same update. */
 static enum ps_status reduce(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct account *account = context;
     const struct ps_programs *programs = account->programs;
-    struct part_account *part = part_of(account, worker, instruction);
+    struct instance_account *instance = instance_of(account, worker, instruction);
     struct sum_group group = programs_sum_group(programs, instruction->stage);
     const char *reason = NULL;
     if (group.size == 1)
         reason = "the stage has no replicas, and shares no parameter with another";
-    else if (part->summing || part->summed)
+    else if (instance->summing || instance->summed)
         reason = "the gradients are added up a second time";
-    else if (instruction->micro_batch != part->newest)
+    else if (instruction->micro_batch != instance->newest)
         reason = "sums are not in the order of the updates";
-    else if (part->gradients != share_of(account, worker, instruction, part->newest))
+    else if (instance->gradients != share_of(account, worker, instruction, instance->newest))
         reason = "the mini-batch's gradients are not complete";
-    part->summing = true;
+    instance->summing = true;
     if (++account->offered[group.number] == group.size) {
         account->offered[group.number] = 0;
         for (int s = 0; s < group.stage_count; s++) end_sum(account, group.stages[s]);
@@ -244,11 +246,11 @@ static enum ps_status reduce(void *context, int worker, const struct instruction
 
 static enum ps_status predict(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct account *account = context;
-    struct part_account *part = part_of(account, worker, instruction);
-    const struct weight_content *from = &part->weights[instruction->slot];
+    struct instance_account *instance = instance_of(account, worker, instruction);
+    const struct weight_content *from = &instance->weights[instruction->slot];
     const char *reason =
         from->version == ACCOUNT_EMPTY || from->ahead != 0 ? "predicts from a slot that holds no version" : NULL;
-    part->weights[instruction->predict_to] = (struct weight_content){.version = from->version, .ahead = instruction->ahead};
+    instance->weights[instruction->predict_to] = (struct weight_content){.version = from->version, .ahead = instruction->ahead};
     return verdict(reason, worker, instruction, error);
 }
 
@@ -258,7 +260,7 @@ static enum ps_status predict(void *context, int worker, const struct instructio
 static struct block_content *block_of(const struct account *account, int worker, const struct instruction *instruction,
                                       enum block_kind kind) {
     int slot = instruction->block[kind];
-    return slot == NO_SLOT ? NULL : &part_of(account, worker, instruction)->blocks[kind][slot];
+    return slot == NO_SLOT ? NULL : &instance_of(account, worker, instruction)->blocks[kind][slot];
 }
 
 static enum ps_status check_same(int worker, const struct instruction *one, const struct instruction *other,
@@ -310,14 +312,14 @@ static enum ps_status offer(struct account *account, int worker, const struct in
 /* The same of weights: the receiver's slot then holds what the sender's holds. */
 static enum ps_status offer_weights(struct account *account, int worker, const struct instruction *instruction,
                                     struct ps_error *error) {
-    struct weight_content *own = &part_of(account, worker, instruction)->weights[instruction->slot];
+    struct weight_content *own = &instance_of(account, worker, instruction)->weights[instruction->slot];
     const struct instruction *other;
     int route;
     own->travels = true;
     TRY(queue(account, worker, instruction, BLOCK_WEIGHTS, &route, &other, error));
     if (!other) return PS_OK;
     bool sends = opcode_table[instruction->op].action == ACTION_SEND;
-    struct weight_content *their = &part_of(account, instruction->peer, other)->weights[other->slot];
+    struct weight_content *their = &instance_of(account, instruction->peer, other)->weights[other->slot];
     *(sends ? their : own) = *(sends ? own : their);
     *(sends ? own : their) = (struct weight_content){.version = ACCOUNT_EMPTY};
     own->travels = their->travels = false;

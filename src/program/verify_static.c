@@ -15,19 +15,19 @@ static bool block_belongs(const struct ps_programs *programs, int stage, enum bl
     return true;
 }
 
-/* What a part does that runs both directions, only forwards, or only backwards. */
-static const char *check_role(const struct part *part, const struct instruction *instruction) {
+/* What an instance does that runs both directions, only forwards, or only backwards. */
+static const char *check_role(const struct instance *instance, const struct instruction *instruction) {
     bool moves_stash = instruction->op == OP_SS || instruction->op == OP_RS,
          moves_weights = instruction_moves_weights(instruction);
     bool of_forward = instruction->op == OP_F || instruction->op == OP_SA || instruction->op == OP_RA ||
                       instruction->op == OP_SS || instruction->op == OP_RW;
-    if ((moves_stash || moves_weights) && part->forward && part->backward) return "hands over what stays on its worker";
-    if (of_forward ? part->forward : part->backward) return NULL;
+    if ((moves_stash || moves_weights) && instance->forward && instance->backward) return "hands over what stays on its worker";
+    if (of_forward ? instance->forward : instance->backward) return NULL;
     return of_forward ? "is on a worker that runs only the stage's backwards"
                       : "is on a worker that runs only the stage's forwards";
 }
 
-static const char *check_weights(const struct part *part, const struct stage_slots *slots,
+static const char *check_weights(const struct instance *instance, const struct stage_slots *slots,
                                  const struct instruction *instruction) {
     const char *operands = opcode_table[instruction->op].operands;
     int weights = slots->weights;
@@ -40,7 +40,7 @@ static const char *check_weights(const struct part *part, const struct stage_slo
     if (instruction->predict_to >= weights) return "predicts into a weight slot that the stage does not have";
     if (instruction->predict_to == (instruction->op == OP_U ? instruction->to : instruction->slot))
         return "predicts over the weights themselves";
-    return instruction->ahead >= (part->forward ? 1 : 0) ? NULL : "predicts fewer than one update ahead";
+    return instruction->ahead >= (instance->forward ? 1 : 0) ? NULL : "predicts fewer than one update ahead";
 }
 
 static const char *check_blocks(const struct ps_programs *programs, const struct stage_slots *slots,
@@ -66,43 +66,44 @@ static const char *check_peer(const struct ps_programs *programs, const struct i
     if (action != ACTION_SEND && action != ACTION_RECEIVE) return NULL;
     int other = instruction_other_stage(instruction);
     if (other < 0 || other >= programs->stages) return "has no stage at the other end";
-    bool held = programs_part(programs, instruction->peer, other) != NO_PART;
+    bool held = programs_instance(programs, instruction->peer, other) != NO_INSTANCE;
     return held ? NULL : "names a worker that does not hold the stage at the other end";
 }
 
 static const char *check(const struct ps_programs *programs, int worker, const struct instruction *instruction) {
     if (instruction->stage < 0 || instruction->stage >= programs->stages) return "names a stage that does not exist";
-    int part = programs_part(programs, worker, instruction->stage);
-    if (part == NO_PART) return "is on a worker that does not hold the stage";
+    int instance = programs_instance(programs, worker, instruction->stage);
+    if (instance == NO_INSTANCE) return "is on a worker that does not hold the stage";
     bool of_update = instruction->op == OP_U || instruction->op == OP_AR;
     bool of_weights = instruction_moves_weights(instruction) || instruction->op == OP_P;
     int limit = of_update ? programs_updates(programs, instruction->stage) : programs_micro_batches(programs) + of_weights;
     if (instruction->micro_batch < 0 || instruction->micro_batch >= limit) return "is outside the segment";
-    const char *reason = check_role(&programs->parts[part], instruction);
-    if (!reason) reason = check_weights(&programs->parts[part], &programs->slots[part], instruction);
-    if (!reason) reason = check_blocks(programs, &programs->slots[part], instruction);
+    const char *reason = check_role(&programs->instances[instance], instruction);
+    if (!reason) reason = check_weights(&programs->instances[instance], &programs->slots[instance], instruction);
+    if (!reason) reason = check_blocks(programs, &programs->slots[instance], instruction);
     return reason ? reason : check_peer(programs, instruction);
 }
 
-/* Of each stage every replica has one part that runs its forwards and one that runs its backwards, each on a worker of its
+/* Of each stage every replica has one instance that runs its forwards and one that runs its backwards, each on a worker of its
  * own. */
-static enum ps_status check_parts(const struct ps_programs *programs, int stage, struct ps_error *error) {
-    int first = programs->first_part[stage], end = programs->first_part[stage + 1];
-    int replicas = programs->parts[first].replicas, forwards = 0, backwards = 0;
+static enum ps_status check_instances(const struct ps_programs *programs, int stage, struct ps_error *error) {
+    int first = programs->first_instance[stage], end = programs->first_instance[stage + 1];
+    int replicas = programs->instances[first].replicas, forwards = 0, backwards = 0;
     for (int a = first; a < end; a++) {
-        const struct part *part = &programs->parts[a];
-        forwards += part->forward;
-        backwards += part->backward;
-        if (part->replicas != replicas)
+        const struct instance *instance = &programs->instances[a];
+        forwards += instance->forward;
+        backwards += instance->backward;
+        if (instance->replicas != replicas)
             return error_set(error, PS_BAD_INPUT, "stage %d: is said to have %d replicas and %d", stage, replicas,
-                             part->replicas);
+                             instance->replicas);
         for (int b = first; b < a; b++) {
-            const struct part *other = &programs->parts[b];
-            if (part->worker == other->worker)
-                return error_set(error, PS_BAD_INPUT, "stage %d: worker %d holds two parts of it", stage, part->worker);
-            if (part->replica == other->replica && ((part->forward && other->forward) || (part->backward && other->backward)))
-                return error_set(error, PS_BAD_INPUT, "stage %d: replica %d is on workers %d and %d", stage, part->replica,
-                                 other->worker, part->worker);
+            const struct instance *other = &programs->instances[b];
+            if (instance->worker == other->worker)
+                return error_set(error, PS_BAD_INPUT, "stage %d: worker %d holds two parts of it", stage, instance->worker);
+            if (instance->replica == other->replica &&
+                ((instance->forward && other->forward) || (instance->backward && other->backward)))
+                return error_set(error, PS_BAD_INPUT, "stage %d: replica %d is on workers %d and %d", stage, instance->replica,
+                                 other->worker, instance->worker);
         }
     }
     if (forwards == replicas && backwards == replicas) return PS_OK;
@@ -111,7 +112,7 @@ static enum ps_status check_parts(const struct ps_programs *programs, int stage,
 }
 
 enum ps_status verify_each(const struct ps_programs *programs, struct ps_error *error) {
-    for (int stage = 0; stage < programs->stages; stage++) TRY(check_parts(programs, stage, error));
+    for (int stage = 0; stage < programs->stages; stage++) TRY(check_instances(programs, stage, error));
     for (int worker = 0; worker < programs->workers; worker++) {
         const struct program *program = &programs->worker[worker];
         for (int i = 0; i < program->count; i++) {

@@ -15,14 +15,14 @@ static void fill_handed(int *forward, int count) {
 enum ps_status version_table_count(const struct ps_programs *programs, struct version_table *table, struct ps_error *error) {
     int micro_batches = programs_micro_batches(programs);
     size_t cells = (size_t)programs->stages * (size_t)micro_batches;
-    int *block = calloc(2 * cells + (size_t)programs->part_count, sizeof *block);
+    int *block = calloc(2 * cells + (size_t)programs->instance_count, sizeof *block);
     if (!block) return error_memory(error, "version table", 2 * cells * sizeof *block);
     int *forward = block, *backward = block + cells, *newest = block + 2 * cells; /* newest: by part */
     for (int worker = 0; worker < programs->workers; worker++) {
         const struct program *program = &programs->worker[worker];
         for (int i = 0; i < program->count; i++) {
             const struct instruction *instruction = &program->code[i];
-            int *updates = &newest[programs_part(programs, worker, instruction->stage)];
+            int *updates = &newest[programs_instance(programs, worker, instruction->stage)];
             size_t cell = (size_t)instruction->stage * (size_t)micro_batches + (size_t)instruction->micro_batch;
             if (instruction->op == OP_F && !programs_split(programs, instruction->stage)) forward[cell] = *updates;
             if (instruction->op == OP_SW && instruction->micro_batch < micro_batches) forward[cell] = 1 + *updates;

@@ -17,10 +17,10 @@ static struct worker_facts *count_facts(const struct ps_programs *programs) {
         free(facts);
         return NULL;
     }
-    for (int p = 0; p < programs->part_count; p++) {
-        const struct part *part = &programs->parts[p];
-        struct worker_facts *worker = &facts[part->worker];
-        int staleness = part->backward ? version_table_staleness(&versions, part->stage) : 0;
+    for (int p = 0; p < programs->instance_count; p++) {
+        const struct instance *instance = &programs->instances[p];
+        struct worker_facts *worker = &facts[instance->worker];
+        int staleness = instance->backward ? version_table_staleness(&versions, instance->stage) : 0;
         if (programs->slots[p].weights > worker->weight_copies) worker->weight_copies = programs->slots[p].weights;
         if (staleness > worker->staleness) worker->staleness = staleness;
     }

@@ -27,7 +27,7 @@ char *ps_simulation_json(const struct ps_simulation *simulation) {
     return json_text(root);
 }
 
-static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+static double percent(double share, double whole) { return whole > 0 ? 100 * share / whole : 0; }
 
 /* "4 samples/s", "0.123 samples/s": the digits that count, never an exponent. */
 static void add_throughput(struct text *text, double samples_per_s) {

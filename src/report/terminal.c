@@ -53,10 +53,10 @@ static struct sample take_sample(const struct terminal *terminal, double from, i
     for (int i = *at; i < end; i++) {
         if (timeline_lane(terminal->timeline, &events[i]) != lane) continue;
         if (events[i].start_s >= to) break;
-        double part = fmin(events[i].end_s, to) - fmax(events[i].start_s, from);
-        idle -= part;
-        if (part <= most || !looks[action_of(&events[i])].name) continue;
-        most = part;
+        double share = fmin(events[i].end_s, to) - fmax(events[i].start_s, from);
+        idle -= share;
+        if (share <= most || !looks[action_of(&events[i])].name) continue;
+        most = share;
         sample = (struct sample){.action = (int)action_of(&events[i]), .odd = events[i].instruction.micro_batch % 2 == 1};
     }
     return most >= idle ? sample : (struct sample){.action = IDLE};

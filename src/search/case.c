@@ -24,12 +24,12 @@ struct trial {
     struct ps_programs *programs;
     struct partition_problem problem;
     struct simulation_work work;
-    struct stage_cost *costs;  /* of the partition looked at */
-    struct stage_cost *parts;  /* likewise, of each part, where replicas run on devices of unlike types; else NULL */
-    int *last;                 /* likewise: its last layers */
-    int *worker;               /* per stage: who holds it, or its first replica */
-    struct stage_slots *slots; /* per stage, likewise */
-    double lower_bound_s;      /* of the methods tried; 0: none yet */
+    struct stage_cost *costs;     /* of the partition looked at */
+    struct stage_cost *instances; /* likewise, of each part, where replicas run on devices of unlike types; else NULL */
+    int *last;                    /* likewise: its last layers */
+    int *worker;                  /* per stage: who holds it, or its first replica */
+    struct stage_slots *slots;    /* per stage, likewise */
+    double lower_bound_s;         /* of the methods tried; 0: none yet */
 };
 
 int search_replicas(const struct search_best *best) { return schedule_replicas(best->chosen.choice.schedule); }
@@ -143,7 +143,7 @@ static enum ps_status simulate_cut(const struct trial *trial, const int *last, s
     struct simulation_work work = trial->work;
     struct ps_programs *programs;
     struct ps_simulation *made;
-    bool lowers = trial->tried->choice.schedule->in_flight, mirrored = work.programs->part_count > work.programs->stages;
+    bool lowers = trial->tried->choice.schedule->in_flight, mirrored = work.programs->instance_count > work.programs->stages;
     if (!lowers && !mirrored) return simulate_programs(&work, simulation, error);
     if (lowers) {
         TRY(lower_cut(trial, last, &programs, error));
@@ -167,10 +167,12 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
     for (int s = 0; s < trial->problem.stages; s++)
         trial->costs[s] =
             stage_cost(partition_costs(&trial->problem, s), partition_first(partition.last, s), partition.last[s]);
-    for (int p = 0; trial->parts && p < trial->programs->part_count; p++) {
-        const struct part *part = &trial->programs->parts[p];
-        const struct cost_table *costs = cost_table_on(trial->tried->costs, trial->search->cluster->devices[part->worker].type);
-        trial->parts[p] = stage_cost(costs, partition_first(partition.last, part->stage), partition.last[part->stage]);
+    for (int p = 0; trial->instances && p < trial->programs->instance_count; p++) {
+        const struct instance *instance = &trial->programs->instances[p];
+        const struct cost_table *costs =
+            cost_table_on(trial->tried->costs, trial->search->cluster->devices[instance->worker].type);
+        trial->instances[p] =
+            stage_cost(costs, partition_first(partition.last, instance->stage), partition.last[instance->stage]);
     }
     struct ps_simulation *simulation;
     TRY(simulate_cut(trial, partition.last, &simulation, error));
@@ -222,13 +224,13 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     trial->costs = calloc(stages, sizeof *trial->costs);
     trial->worker = calloc(stages, sizeof *trial->worker);
     trial->slots = calloc(stages, sizeof *trial->slots);
-    bool unlike = tried->costs->other_device && trial->programs->part_count > trial->programs->stages;
-    if (unlike) trial->parts = calloc((size_t)trial->programs->part_count, sizeof *trial->parts);
-    if (!trial->last || !trial->costs || !trial->worker || !trial->slots || (unlike && !trial->parts))
+    bool unlike = tried->costs->other_device && trial->programs->instance_count > trial->programs->stages;
+    if (unlike) trial->instances = calloc((size_t)trial->programs->instance_count, sizeof *trial->instances);
+    if (!trial->last || !trial->costs || !trial->worker || !trial->slots || (unlike && !trial->instances))
         return error_memory(error, "a search", stages * sizeof *trial->costs);
     for (int s = 0; s < trial->programs->stages; s++) {
         trial->worker[s] = programs_worker(trial->programs, s);
-        trial->slots[s] = trial->programs->slots[trial->programs->first_part[s]];
+        trial->slots[s] = trial->programs->slots[trial->programs->first_instance[s]];
     }
     trial->problem = (struct partition_problem){
         .costs = tried->costs,
@@ -242,7 +244,7 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     trial->work = (struct simulation_work){
         .programs = trial->programs,
         .costs = trial->costs,
-        .part_costs = trial->parts,
+        .instance_costs = trial->instances,
         .cluster = trial->search->cluster,
         .samples = tried->costs->micro_batch,
         .moments = moments,
@@ -259,7 +261,7 @@ enum ps_status search_case_try(const struct search *search, const struct search_
     free(trial.worker);
     free(trial.slots);
     free(trial.costs);
-    free(trial.parts);
+    free(trial.instances);
     ps_programs_destroy(trial.programs);
     return status;
 }

@@ -48,7 +48,7 @@ static enum ps_status fill_grid(const struct ps_compare_options *options, struct
     grid->runnable[methods++] = "auto";
     for (int m = 0; m < partitioners; m++) grid->runnable[methods++] = partitioner_table[m]->name;
     for (int p = 0; p < planners; p++)
-        if (planner_table[p]->own_schedule && !planner_table[p]->yardstick) grid->runnable[methods++] = planner_table[p]->name;
+        if (planner_table[p]->own_schedule && !planner_table[p]->baseline) grid->runnable[methods++] = planner_table[p]->name;
     grid->workers = options->cluster.workers;
     if (options->cluster_path) {
         struct ps_cluster *cluster;

@@ -203,7 +203,7 @@ static enum ps_status deepen(const struct search *search, const struct planner *
     struct ps_plan *deeper;
     const struct ps_plan *shallow = *plan;
     if (planner->own_schedule || problem->flush || !search_is_auto(search->options->schedule)) return PS_OK;
-    if (plan_has_replicas(shallow) || (planner->yardstick && !plan_is_split(shallow))) return PS_OK;
+    if (plan_has_replicas(shallow) || (planner->baseline && !plan_is_split(shallow))) return PS_OK;
     TRY(plan_copy(shallow, &deeper, error));
     enum ps_status status = periodic_schedule_cut(search->profile, search->cluster, problem->update_share, deeper, error);
     if (status == PS_OK) status = simulate(search, problem, false, deeper, error);
@@ -349,7 +349,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                       .workers = workers,
                                       .replicate = options->replicate,
                                       .replicas_max = search->replicas_max,
-                                      .caution = search->caution,
+                                      .safety_factor = search->safety_factor,
                                       .bound_s = search->bound_s,
                                       .ideals_max = search->ideals_max,
                                       .paper_cost = options->paper_cost || search->paper_cost};
@@ -379,7 +379,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                            : solve(search, planner, &problem, &choice, plan, error);
     if (status == PS_OK && planner->reckons && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)
         search_free_bound_of_predictions(&problem, *plan);
-    if (status == PS_OK && !planner->yardstick && !options->paper_cost)
+    if (status == PS_OK && !planner->baseline && !options->paper_cost)
         search_free_beaten_bound(search_least_period_s(&problem), *plan);
     if (status == PS_NO_PLAN) search_name_need(&problem, error);
 out:

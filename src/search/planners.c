@@ -65,12 +65,12 @@ static enum ps_status try_planner(const struct search *search, const struct plan
  * too. */
 static enum ps_status try_replicas(const struct search *search, const struct search_size *size, const char *weights,
                                    struct ps_plan **plan, struct ps_error *error) {
-    static const double cautions[] = {0, 0.1, 0.25, 0.5, 1};
+    static const double safety_factors[] = {0, 0.1, 0.25, 0.5, 1};
     struct search one = *search;
     struct tried tried;
     int workers = search->cluster->workers;
-    for (size_t c = 0; c < sizeof cautions / sizeof *cautions; c++) {
-        one.caution = cautions[c];
+    for (size_t c = 0; c < sizeof safety_factors / sizeof *safety_factors; c++) {
+        one.safety_factor = safety_factors[c];
         for (int most = workers; most >= 2;
              most = tried.replicas > 0 && tried.replicas < most ? tried.replicas - 1 : most - 1) {
             one.replicas_max = most;
@@ -103,10 +103,10 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
     for (int s = 0; s < count && replicate; s++) TRY(try_policies(search, &sizes[s], plan, error));
     for (int p = 0; planner_table[p]; p++) {
         const struct planner *planner = planner_table[p];
-        /* What a yardstick counts too high can be what the simulator likes. */
+        /* What a baseline counts too high can be what the simulator likes. */
         bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
-        bool wanted = search_is_free(search->options) && (!planner->yardstick || quick);
-        wanted = wanted || (planner->yardstick && planner->replicates && replicate);
+        bool wanted = search_is_free(search->options) && (!planner->baseline || quick);
+        wanted = wanted || (planner->baseline && planner->replicates && replicate);
         for (int s = 0; s < count && wanted; s++) {
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));
             if (planner->paper_costs)

@@ -12,7 +12,7 @@ static bool mark_relaxed(const struct search *search, const struct search_best *
         const struct cluster_device *device = &search->cluster->devices[best->worker[s]];
         const struct cost_table *costs = cost_table_on(best->chosen.costs, device->type);
         struct stage_cost cost = stage_cost(costs, plan->stages[s].first, plan->stages[s].last);
-        struct worker_memory memory = stage_memory(&cost.size, &bare->slots[bare->first_part[s]], best->moments);
+        struct worker_memory memory = stage_memory(&cost.size, &bare->slots[bare->first_instance[s]], best->moments);
         int64_t limit = device->memory_bytes;
         if (limit > 0 && worker_memory_total(&memory) > limit) continue;
         plan->stages[s].recompute = false;

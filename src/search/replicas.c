@@ -140,7 +140,8 @@ static enum ps_status find_slots(const struct choices *shapes, struct replica_ch
         return status;
     }
     shape->slots = calloc((size_t)shapes->problem->workers, sizeof *shape->slots);
-    for (int p = 0; shape->slots && p < programs->part_count; p++) shape->slots[programs->parts[p].worker] = programs->slots[p];
+    for (int p = 0; shape->slots && p < programs->instance_count; p++)
+        shape->slots[programs->instances[p].worker] = programs->slots[p];
     ps_programs_destroy(programs);
     return shape->slots ? PS_OK : error_memory(error, "a search", sizeof *shape->slots);
 }

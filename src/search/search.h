@@ -72,12 +72,12 @@ struct search {
     const struct ps_cluster *cluster;
     const char *optimizer;
     double start_s;
-    int replicas_max; /* of a stage; 0: all workers */
-    double caution;   /* planner_problem.caution */
-    double bound_s;   /* planner_problem.bound_s */
-    int ideals_max;   /* planner_problem.ideals_max */
-    bool paper_cost;  /* the planner's published costs, to see what the simulator says of their plan */
-    bool sweeps_only; /* of replicas: no plan where only search_replica_shapes would find one */
+    int replicas_max;     /* of a stage; 0: all workers */
+    double safety_factor; /* planner_problem.caution */
+    double bound_s;       /* planner_problem.bound_s */
+    int ideals_max;       /* planner_problem.ideals_max */
+    bool paper_cost;      /* the planner's published costs, to see what the simulator says of their plan */
+    bool sweeps_only;     /* of replicas: no plan where only search_replica_shapes would find one */
 };
 
 /* The best plan so far; all zeros where there is none. */

@@ -29,10 +29,10 @@ static double slowest_s(const struct cost_table *costs, int workers) {
 
 /* Parts of small layers can take longer than the whole. */
 static void compare_slowest(const struct cost_table *whole, const struct ps_profile *split, int workers) {
-    const struct cost_table *parts;
+    const struct cost_table *instances;
     char before[32], after[32];
-    if (profile_table(split, whole->micro_batch, &parts, NULL) != PS_OK) return;
-    double whole_s = slowest_s(whole, workers), split_s = slowest_s(parts, workers);
+    if (profile_table(split, whole->micro_batch, &instances, NULL) != PS_OK) return;
+    double whole_s = slowest_s(whole, workers), split_s = slowest_s(instances, workers);
     if (whole_s <= 0 || split_s <= 0) return;
     log_info("the slowest of %d workers takes %s for a micro-batch of %d with whole layers, %s with split ones%s", workers,
              text_seconds(whole_s, before), whole->micro_batch, text_seconds(split_s, after),

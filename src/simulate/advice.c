@@ -40,10 +40,10 @@ static bool fits(const struct trials *trials, int worker) {
     if (limit == 0) return true;
     struct worker_memory total = {0};
     const struct ps_programs *programs = trials->work.programs;
-    for (int p = 0; p < programs->part_count; p++) {
-        if (programs->parts[p].worker != worker) continue;
+    for (int p = 0; p < programs->instance_count; p++) {
+        if (programs->instances[p].worker != worker) continue;
         struct worker_memory memory =
-            stage_memory(&trials->costs[programs->parts[p].stage].size, &programs->slots[p], trials->work.moments);
+            stage_memory(&trials->costs[programs->instances[p].stage].size, &programs->slots[p], trials->work.moments);
         worker_memory_add(&total, &memory);
     }
     return worker_memory_total(&total) <= limit;
@@ -101,7 +101,8 @@ static int busiest(const struct ps_simulation *simulation) {
 
 /* Does the worker hold a stage on one side of the cut? */
 static bool touches(const struct ps_programs *programs, int cut, int worker) {
-    return programs_part(programs, worker, cut) != NO_PART || programs_part(programs, worker, cut + 1) != NO_PART;
+    return programs_instance(programs, worker, cut) != NO_INSTANCE ||
+           programs_instance(programs, worker, cut + 1) != NO_INSTANCE;
 }
 
 static enum ps_status try_all(struct trials *trials, const struct ps_simulation *simulation, struct ps_error *error) {

@@ -25,16 +25,16 @@ static int64_t by_length(const struct engine *engine, const struct instruction *
 
 /* Of the worker's next computation. */
 static int64_t take_duration(struct engine *engine, int worker, const struct instruction *instruction) {
-    struct engine_part *part = engine_part_of(engine, worker, instruction->stage);
+    struct engine_instance *instance = engine_instance_of(engine, worker, instruction->stage);
     enum action action = opcode_table[instruction->op].action;
-    if (action == ACTION_UPDATE) part->accumulating = false;
-    if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return part->update_and_predict;
-    if (action == ACTION_UPDATE && instruction->to != instruction->slot) return part->update_aside;
-    if (action == ACTION_UPDATE) return part->duration[action];
-    int64_t duration = by_length(engine, instruction, part->duration[action]);
+    if (action == ACTION_UPDATE) instance->accumulating = false;
+    if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return instance->update_and_predict;
+    if (action == ACTION_UPDATE && instruction->to != instruction->slot) return instance->update_aside;
+    if (action == ACTION_UPDATE) return instance->duration[action];
+    int64_t duration = by_length(engine, instruction, instance->duration[action]);
     if (!instruction_adds_gradients(instruction)) return duration;
-    if (part->accumulating) duration += part->accumulate;
-    part->accumulating = true;
+    if (instance->accumulating) duration += instance->accumulate;
+    instance->accumulating = true;
     return duration;
 }
 
@@ -161,10 +161,11 @@ static enum ps_status go_on(struct engine *engine, int index, struct ps_error *e
             return error ? error->status : PS_FAILED;
         case STEP_WAITING: {
             const struct instruction *instruction = &interpreter->program->code[interpreter->next];
-            const struct engine_part *part = engine_part_of(engine, index, instruction->stage);
+            const struct engine_instance *instance = engine_instance_of(engine, index, instruction->stage);
             bool sum = interpreter->waiting_kind == BLOCK_WEIGHT_GRADIENTS;
             transfer_wanted(engine, index,
-                            sum ? part->sum_block : part->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
+                            sum ? instance->sum_block
+                                : instance->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
             return PS_OK;
         }
         }

@@ -60,7 +60,7 @@ struct engine_channel {
 
 /* A pass of a sum around a ring. */
 struct engine_pass {
-    int channel, parts;       /* the first of its channels, one per part */
+    int channel, instances;   /* the first of its channels, one per part */
     int64_t bytes;            /* that one part sends the next in all steps */
     int64_t begins, duration; /* since the sum began */
 };
@@ -75,7 +75,7 @@ struct engine_ring {
 };
 
 /* What one worker holds of a stage. */
-struct engine_part {
+struct engine_instance {
     int64_t duration[ACTION_COUNT], update_and_predict, update_aside; /* ticks */
     int64_t accumulate;                                               /* what adding to gradients takes */
     bool accumulating;                                                /* there are some of this mini-batch */
@@ -94,7 +94,7 @@ struct engine {
     struct allocation *allocation; /* of folded programs: the blocks that they hold; else NULL */
     struct event_heap heap;        /* subjects: workers, then (as worker_count + block) receiving blocks whose transfer ends */
     struct engine_worker *workers;
-    struct engine_part *parts;
+    struct engine_instance *instances;
     struct routes routes;
     struct engine_channel *channels;
     int channel_count;
@@ -151,8 +151,8 @@ bool lanes_other_runs(const struct engine *engine, int worker);
 static inline int engine_owner(const struct engine *engine, int worker) { return worker / engine->lanes; }
 
 /* Of the worker's part of a stage. */
-static inline struct engine_part *engine_part_of(const struct engine *engine, int worker, int stage) {
-    return &engine->parts[programs_part(engine->work->programs, engine_owner(engine, worker), stage)];
+static inline struct engine_instance *engine_instance_of(const struct engine *engine, int worker, int stage) {
+    return &engine->instances[programs_instance(engine->work->programs, engine_owner(engine, worker), stage)];
 }
 
 static inline double engine_seconds(const struct engine *engine, int64_t ticks) { return (double)ticks * engine->tick_s; }

@@ -18,16 +18,16 @@ struct stage_seconds {
     double action[ACTION_COUNT], update_and_predict, update_aside, accumulate;
 };
 
-static const struct stage_cost *cost_of(const struct simulation_work *work, const struct part *part) {
-    return work->part_costs ? &work->part_costs[part - work->programs->parts] : &work->costs[part->stage];
+static const struct stage_cost *cost_of(const struct simulation_work *work, const struct instance *instance) {
+    return work->instance_costs ? &work->instance_costs[instance - work->programs->instances] : &work->costs[instance->stage];
 }
 
 /* Of all stages on the part's worker. */
-static int64_t parameters_beside(const struct simulation_work *work, const struct part *part) {
+static int64_t parameters_beside(const struct simulation_work *work, const struct instance *instance) {
     int64_t bytes = 0;
-    for (int p = 0; p < work->programs->part_count; p++) {
-        const struct part *other = &work->programs->parts[p];
-        if (other->worker == part->worker) bytes += cost_of(work, other)->size.parameter_bytes;
+    for (int p = 0; p < work->programs->instance_count; p++) {
+        const struct instance *other = &work->programs->instances[p];
+        if (other->worker == instance->worker) bytes += cost_of(work, other)->size.parameter_bytes;
     }
     return bytes;
 }
@@ -35,17 +35,18 @@ static int64_t parameters_beside(const struct simulation_work *work, const struc
 /* Is the stage of the part's worker and not another's? Of several workers the first one's stand for all. */
 static bool elsewhere(const struct ps_programs *programs, int stage, int beside) {
     if (beside < 0 || beside >= programs->stages) return false;
-    return programs->parts[programs->first_part[stage]].worker != programs->parts[programs->first_part[beside]].worker;
+    return programs->instances[programs->first_instance[stage]].worker !=
+           programs->instances[programs->first_instance[beside]].worker;
 }
 
-static struct stage_seconds part_seconds(const struct simulation_work *work, const struct part *part) {
-    const struct stage_cost *cost = cost_of(work, part);
-    struct layer_times times = stage_cost_times(cost, cost->fast_memory_bytes > 0 ? parameters_beside(work, part) : 0);
+static struct stage_seconds instance_seconds(const struct simulation_work *work, const struct instance *instance) {
+    const struct stage_cost *cost = cost_of(work, instance);
+    struct layer_times times = stage_cost_times(cost, cost->fast_memory_bytes > 0 ? parameters_beside(work, instance) : 0);
     const struct layer_times *time = &times;
-    double speed = work->cluster->devices[part->worker].speed;
+    double speed = work->cluster->devices[instance->worker].speed;
     const struct ps_programs *programs = work->programs;
-    struct cut_times more = stage_hand_over(cost, elsewhere(programs, part->stage, part->stage - 1),
-                                            elsewhere(programs, part->stage, part->stage + 1));
+    struct cut_times more = stage_core_transfer(cost, elsewhere(programs, instance->stage, instance->stage - 1),
+                                                elsewhere(programs, instance->stage, instance->stage + 1));
     struct stage_seconds seconds = {
         .action = {[ACTION_FORWARD] = (time->forward_s + more.forward_s) / speed,
                    [ACTION_BACKWARD] = (time->backward_input_s + time->backward_weight_s + more.backward_s) / speed,
@@ -91,7 +92,7 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
     if (work->folded) survey_folded(work->folded, index, survey, &forwards);
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
-        int *slots = engine_part_of(engine, index * engine->lanes, instruction->stage)->slots;
+        int *slots = engine_instance_of(engine, index * engine->lanes, instruction->stage)->slots;
         for (int kind = programs_split(work->programs, instruction->stage) ? BLOCK_STASH : BLOCK_INPUT; kind < BLOCK_KINDS;
              kind++)
             if (instruction->block[kind] >= slots[kind]) slots[kind] = instruction->block[kind] + 1;
@@ -107,10 +108,10 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
 
 /* Folded programs number their blocks by the slots that are theirs. */
 static void survey_slots(struct engine *engine) {
-    for (int p = 0; p < engine->work->programs->part_count; p++) {
+    for (int p = 0; p < engine->work->programs->instance_count; p++) {
         const struct stage_slots *slots = &engine->work->programs->slots[p];
-        int *counts = engine->parts[p].slots;
-        bool split = programs_split(engine->work->programs, engine->work->programs->parts[p].stage);
+        int *counts = engine->instances[p].slots;
+        bool split = programs_split(engine->work->programs, engine->work->programs->instances[p].stage);
         for (int kind = split ? BLOCK_STASH : BLOCK_INPUT; kind < BLOCK_KINDS; kind++)
             counts[kind] = stage_slots_of(slots, (enum block_kind)kind);
         if (split) counts[BLOCK_WEIGHTS] = slots->weights;
@@ -131,7 +132,8 @@ struct engine_channel *engine_add_channel(struct engine *engine, int from, int t
 }
 
 static void add_route(struct engine *engine, const struct route *route) {
-    const struct part *from = &engine->work->programs->parts[route->from], *to = &engine->work->programs->parts[route->to];
+    const struct instance *from = &engine->work->programs->instances[route->from],
+                          *to = &engine->work->programs->instances[route->to];
     const struct stage_sizes *size = &engine->work->costs[from->stage].size;
     engine_add_channel(engine, from->worker, to->worker, traffic_bytes(route->traffic, size));
 }
@@ -140,8 +142,8 @@ static double dearest_computation(const struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
     const double *factors = engine->work->batch_factors;
     double computation = 0, factor = 1;
-    for (int p = 0; p < programs->part_count; p++) {
-        struct stage_seconds seconds = part_seconds(engine->work, &programs->parts[p]);
+    for (int p = 0; p < programs->instance_count; p++) {
+        struct stage_seconds seconds = instance_seconds(engine->work, &programs->instances[p]);
         for (int action = 0; action < ACTION_COUNT; action++)
             computation = fmax(computation, seconds.action[action] + seconds.accumulate);
         computation = fmax(computation, fmax(seconds.update_and_predict, seconds.update_aside));
@@ -169,31 +171,32 @@ static double choose_tick(double longest_s) {
 
 int64_t engine_ticks(const struct engine *engine, double seconds) { return llround(seconds / engine->tick_s); }
 
-static void lay_out_part(struct engine *engine, int index) {
-    struct engine_part *part = &engine->parts[index];
-    struct stage_seconds seconds = part_seconds(engine->work, &engine->work->programs->parts[index]);
-    for (int action = 0; action < ACTION_COUNT; action++) part->duration[action] = engine_ticks(engine, seconds.action[action]);
-    part->update_and_predict = engine_ticks(engine, seconds.update_and_predict);
-    part->update_aside = engine_ticks(engine, seconds.update_aside);
-    part->accumulate = engine_ticks(engine, seconds.accumulate);
+static void lay_out_instance(struct engine *engine, int index) {
+    struct engine_instance *instance = &engine->instances[index];
+    struct stage_seconds seconds = instance_seconds(engine->work, &engine->work->programs->instances[index]);
+    for (int action = 0; action < ACTION_COUNT; action++)
+        instance->duration[action] = engine_ticks(engine, seconds.action[action]);
+    instance->update_and_predict = engine_ticks(engine, seconds.update_and_predict);
+    instance->update_aside = engine_ticks(engine, seconds.update_aside);
+    instance->accumulate = engine_ticks(engine, seconds.accumulate);
     for (int kind = 0; kind < BLOCK_PLACES; kind++) {
-        part->first_block[kind] = engine->block_count;
-        engine->block_count += part->slots[kind];
+        instance->first_block[kind] = engine->block_count;
+        engine->block_count += instance->slots[kind];
     }
-    const struct part *of = &engine->work->programs->parts[index];
-    part->sum_block = of->backward && programs_sums(engine->work->programs, of->stage) ? engine->block_count++ : NOBODY;
+    const struct instance *of = &engine->work->programs->instances[index];
+    instance->sum_block = of->backward && programs_sums(engine->work->programs, of->stage) ? engine->block_count++ : NOBODY;
 }
 
 static void lay_out_blocks(struct engine *engine) {
-    for (int p = 0; p < engine->work->programs->part_count; p++)
+    for (int p = 0; p < engine->work->programs->instance_count; p++)
         for (int kind = 0; kind < BLOCK_PLACES; kind++)
-            for (int slot = 0; slot < engine->parts[p].slots[kind]; slot++)
-                engine->blocks[engine->parts[p].first_block[kind] + slot] =
-                    (struct engine_block){.worker = engine->work->programs->parts[p].worker, .partner = NOBODY, .next = NOBODY};
-    for (int p = 0; p < engine->work->programs->part_count; p++)
-        if (engine->parts[p].sum_block != NOBODY)
-            engine->blocks[engine->parts[p].sum_block] = (struct engine_block){
-                .worker = engine->work->programs->parts[p].worker, .partner = NOBODY, .next = NOBODY, .sum = true};
+            for (int slot = 0; slot < engine->instances[p].slots[kind]; slot++)
+                engine->blocks[engine->instances[p].first_block[kind] + slot] = (struct engine_block){
+                    .worker = engine->work->programs->instances[p].worker, .partner = NOBODY, .next = NOBODY};
+    for (int p = 0; p < engine->work->programs->instance_count; p++)
+        if (engine->instances[p].sum_block != NOBODY)
+            engine->blocks[engine->instances[p].sum_block] = (struct engine_block){
+                .worker = engine->work->programs->instances[p].worker, .partner = NOBODY, .next = NOBODY, .sum = true};
 }
 
 /* Zeroed; at least one element, so that NULL always means failure. */
@@ -201,15 +204,15 @@ static void *take(int count, size_t size) { return calloc((size_t)(count > 0 ? c
 
 static bool take_fixed(struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
-    int workers = engine->worker_count, channels = engine->routes.count + 2 * programs->part_count;
+    int workers = engine->worker_count, channels = engine->routes.count + 2 * programs->instance_count;
     engine->workers = take(workers, sizeof *engine->workers);
-    engine->parts = take(programs->part_count, sizeof *engine->parts);
+    engine->instances = take(programs->instance_count, sizeof *engine->instances);
     engine->rings = take(programs->stages, sizeof *engine->rings);
     engine->channels = take(channels, sizeof *engine->channels);
     engine->link_free = take(channels, sizeof *engine->link_free);
     engine->queue = take(workers, sizeof *engine->queue);
     engine->completed = take(programs->batches, sizeof *engine->completed);
-    return engine->workers && engine->parts && engine->rings && engine->channels && engine->link_free && engine->queue &&
+    return engine->workers && engine->instances && engine->rings && engine->channels && engine->link_free && engine->queue &&
            engine->completed;
 }
 
@@ -263,7 +266,7 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     for (int route = 0; route < engine->routes.count; route++) add_route(engine, &engine->routes.list[route]);
     rings_add_channels(engine);
     engine->tick_s = choose_tick(longest_run(engine, &survey));
-    for (int p = 0; p < programs->part_count; p++) lay_out_part(engine, p);
+    for (int p = 0; p < programs->instance_count; p++) lay_out_instance(engine, p);
     for (int c = 0; c < engine->channel_count; c++)
         engine->channels[c].duration = engine_ticks(engine, engine_channel_s(engine, &engine->channels[c]));
     rings_set_times(engine);
@@ -290,7 +293,7 @@ void engine_free(struct engine *engine) {
         free(engine->workers[w].needs);
     }
     free(engine->workers);
-    free(engine->parts);
+    free(engine->instances);
     free(engine->rings);
     routes_free(&engine->routes);
     free(engine->channels);

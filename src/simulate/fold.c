@@ -85,7 +85,7 @@ static bool split(const struct folded *folded, struct folded_program *fewer, con
 }
 
 static bool same_slots(const struct ps_programs *a, const struct ps_programs *b) {
-    return memcmp(a->slots, b->slots, (size_t)a->part_count * sizeof *a->slots) == 0;
+    return memcmp(a->slots, b->slots, (size_t)a->instance_count * sizeof *a->slots) == 0;
 }
 
 static enum ps_status lower_code(fold_lower *lower, void *context, int micro_batches, int batches,
@@ -122,7 +122,7 @@ static enum ps_status make(fold_lower *lower, void *context, const struct fold_s
     enum ps_status status =
         lower_code(lower, context, shape->flush ? m + turn : m, shape->flush ? n : n + turn, &more, &code, error);
     if (status == PS_OK) {
-        twice = shape->flush && shape->batches > 1 && more->part_count > more->workers;
+        twice = shape->flush && shape->batches > 1 && more->instance_count > more->workers;
         status = lower_code(lower, context, m, twice ? 2 : n, &folded->programs, &folded->worker, error);
     }
     if (status == PS_OK) {
@@ -190,8 +190,8 @@ static int16_t peer_of(const struct ps_programs *programs, const struct instruct
     int other = instruction_other_stage(instruction), k = instruction->micro_batch;
     bool backward =
         instruction->op == OP_SG || instruction->op == OP_RG || instruction->op == OP_SS || instruction->op == OP_RW;
-    int part = backward ? programs_backward_part(programs, other, k) : programs_forward_part(programs, other, k);
-    return (int16_t)programs->parts[part].worker;
+    int instance = backward ? programs_backward_instance(programs, other, k) : programs_forward_instance(programs, other, k);
+    return (int16_t)programs->instances[instance].worker;
 }
 
 static struct instruction unfold(const struct folded *folded, struct folded_instruction from, int repeat) {

@@ -34,9 +34,9 @@ static bool touch(struct stage_slots *slots, const struct instruction *instructi
 static int64_t bytes_of(const struct ps_programs *programs, int worker, const struct stage_slots *touched,
                         const struct stage_sizes *sizes, int moments) {
     struct worker_memory total = {0};
-    for (int part = 0; part < programs->part_count; part++) {
-        if (programs->parts[part].worker != worker) continue;
-        struct worker_memory memory = stage_memory(&sizes[programs->parts[part].stage], &touched[part], moments);
+    for (int instance = 0; instance < programs->instance_count; instance++) {
+        if (programs->instances[instance].worker != worker) continue;
+        struct worker_memory memory = stage_memory(&sizes[programs->instances[instance].stage], &touched[instance], moments);
         worker_memory_add(&total, &memory);
     }
     return worker_memory_total(&total);
@@ -46,11 +46,11 @@ static int64_t bytes_of(const struct ps_programs *programs, int worker, const st
 static const struct instruction *find_first(const struct ps_programs *programs, int worker, struct stage_slots *touched,
                                             const struct stage_sizes *sizes, int moments, int64_t limit, int64_t *needed) {
     const struct program *program = &programs->worker[worker];
-    for (int part = 0; part < programs->part_count; part++)
-        touched[part] = (struct stage_slots){.weights = 1, .forward_only = programs->slots[part].forward_only};
+    for (int instance = 0; instance < programs->instance_count; instance++)
+        touched[instance] = (struct stage_slots){.weights = 1, .forward_only = programs->slots[instance].forward_only};
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
-        if (!touch(&touched[programs_part(programs, worker, instruction->stage)], instruction) && i > 0) continue;
+        if (!touch(&touched[programs_instance(programs, worker, instruction->stage)], instruction) && i > 0) continue;
         *needed = bytes_of(programs, worker, touched, sizes, moments);
         if (*needed > limit) return instruction;
     }
@@ -59,7 +59,7 @@ static const struct instruction *find_first(const struct ps_programs *programs, 
 
 static enum ps_status refuse(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes, int moments,
                              int64_t limit, struct ps_error *error) {
-    size_t bytes = (size_t)programs->part_count * sizeof(struct stage_slots);
+    size_t bytes = (size_t)programs->instance_count * sizeof(struct stage_slots);
     struct stage_slots *touched = malloc(bytes);
     if (!touched) return error_memory(error, "the slots of a worker", bytes);
     struct worker_memory all = programs_memory(programs, worker, sizes, moments);

@@ -19,18 +19,19 @@ static int64_t step_bytes(const struct engine *engine, const struct sum_group *p
 /* From each part of the pass that updates to the next, the last to the first. */
 static void add_pass(struct engine *engine, const struct sum_group *pass, struct engine_pass *made) {
     const struct ps_programs *programs = engine->work->programs;
-    const struct part *first = NULL, *before = NULL;
+    const struct instance *first = NULL, *before = NULL;
     int64_t bytes = step_bytes(engine, pass);
-    *made = (struct engine_pass){.channel = engine->channel_count, .parts = pass->size, .bytes = 2 * (pass->size - 1) * bytes};
+    *made =
+        (struct engine_pass){.channel = engine->channel_count, .instances = pass->size, .bytes = 2 * (pass->size - 1) * bytes};
     for (int s = 0; s < pass->stage_count; s++)
-        for (int p = programs->first_part[pass->stages[s]]; p < programs->first_part[pass->stages[s] + 1]; p++) {
-            const struct part *part = &programs->parts[p];
-            if (!part->backward) continue;
+        for (int p = programs->first_instance[pass->stages[s]]; p < programs->first_instance[pass->stages[s] + 1]; p++) {
+            const struct instance *instance = &programs->instances[p];
+            if (!instance->backward) continue;
             if (before)
-                engine_add_channel(engine, before->worker, part->worker, bytes)->stage = part->stage;
+                engine_add_channel(engine, before->worker, instance->worker, bytes)->stage = instance->stage;
             else
-                first = part;
-            before = part;
+                first = instance;
+            before = instance;
         }
     engine_add_channel(engine, before->worker, first->worker, bytes)->stage = first->stage;
 }
@@ -51,13 +52,13 @@ void rings_add_channels(struct engine *engine) {
 static double ring_s(const struct engine *engine, const struct engine_pass *pass) {
     const struct engine_channel *channels = &engine->channels[pass->channel];
     double step_s = 0;
-    for (int a = 0; a < pass->parts; a++) {
+    for (int a = 0; a < pass->instances; a++) {
         double link_s = 0;
-        for (int b = 0; b < pass->parts; b++)
+        for (int b = 0; b < pass->instances; b++)
             if (channels[b].link == channels[a].link) link_s += engine_channel_s(engine, &channels[b]);
         step_s = fmax(step_s, link_s);
     }
-    return 2 * (pass->parts - 1) * step_s;
+    return 2 * (pass->instances - 1) * step_s;
 }
 
 /* Whoever comes last adds all blocks up and writes into all. */
@@ -71,8 +72,8 @@ static double in_place_s(const struct engine *engine, const struct sum_group *pa
 }
 
 static bool share_link(const struct engine *engine, const struct engine_pass *one, const struct engine_pass *other) {
-    for (int a = one->channel; a < one->channel + one->parts; a++)
-        for (int b = other->channel; b < other->channel + other->parts; b++)
+    for (int a = one->channel; a < one->channel + one->instances; a++)
+        for (int b = other->channel; b < other->channel + other->instances; b++)
             if (engine->channels[a].link == engine->channels[b].link) return true;
     return false;
 }

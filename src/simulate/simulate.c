@@ -124,8 +124,8 @@ static void attribute(const struct engine *engine, int index, int64_t most_busy,
 
 static int weight_copies(const struct ps_programs *programs, int worker) {
     int copies = 0;
-    for (int p = 0; p < programs->part_count; p++)
-        if (programs->parts[p].worker == worker) copies = number_larger_int(copies, programs->slots[p].weights);
+    for (int p = 0; p < programs->instance_count; p++)
+        if (programs->instances[p].worker == worker) copies = number_larger_int(copies, programs->slots[p].weights);
     return copies;
 }
 
@@ -246,14 +246,15 @@ struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct c
     return stage_cost(cost_table_on(table, cluster->devices[worker].type), plan->stages[stage].first, plan->stages[stage].last);
 }
 
-static enum ps_status cost_parts(const struct ps_plan *plan, const struct cost_table *table, const struct ps_cluster *cluster,
-                                 const struct ps_programs *programs, struct stage_cost **out, struct ps_error *error) {
+static enum ps_status cost_instances(const struct ps_plan *plan, const struct cost_table *table,
+                                     const struct ps_cluster *cluster, const struct ps_programs *programs,
+                                     struct stage_cost **out, struct ps_error *error) {
     *out = NULL;
-    if (!table->other_device || programs->part_count == programs->stages) return PS_OK;
-    *out = calloc((size_t)programs->part_count, sizeof **out);
-    if (!*out) return error_memory(error, "costs of parts", (size_t)programs->part_count * sizeof **out);
-    for (int p = 0; p < programs->part_count; p++)
-        (*out)[p] = simulate_stage_cost(plan, table, cluster, programs->parts[p].stage, programs->parts[p].worker);
+    if (!table->other_device || programs->instance_count == programs->stages) return PS_OK;
+    *out = calloc((size_t)programs->instance_count, sizeof **out);
+    if (!*out) return error_memory(error, "costs of parts", (size_t)programs->instance_count * sizeof **out);
+    for (int p = 0; p < programs->instance_count; p++)
+        (*out)[p] = simulate_stage_cost(plan, table, cluster, programs->instances[p].stage, programs->instances[p].worker);
     return PS_OK;
 }
 
@@ -273,14 +274,14 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
         costs[s] = simulate_stage_cost(plan, table, cluster, s, plan->stages[s].forward[0]);
     work.costs = costs;
     struct ps_simulation *made = NULL;
-    struct stage_cost *part_costs;
-    enum ps_status status = cost_parts(plan, table, cluster, work.programs, &part_costs, error);
-    work.part_costs = part_costs;
+    struct stage_cost *instance_costs;
+    enum ps_status status = cost_instances(plan, table, cluster, work.programs, &instance_costs, error);
+    work.instance_costs = instance_costs;
     if (status == PS_OK) status = simulate_programs(&work, &made, error);
     if (status == PS_OK && made->timeline.event_count > 0) status = critical_path_find(&made->timeline, &made->critical, error);
     /* What would help is tried by changing what stages cost. */
-    if (status == PS_OK && !part_costs) status = advice_find(plan, table, &work, made, &made->advice, error);
-    free(part_costs);
+    if (status == PS_OK && !instance_costs) status = advice_find(plan, table, &work, made, &made->advice, error);
+    free(instance_costs);
     free(costs);
     if (status != PS_OK) {
         ps_simulation_destroy(made);

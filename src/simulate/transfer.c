@@ -9,9 +9,9 @@
 enum side { SENDER, RECEIVER };
 
 static int block_index(const struct engine *engine, int worker, int stage, enum block_kind kind, int slot) {
-    const struct engine_part *part = engine_part_of(engine, worker, stage);
-    assert(slot >= 0 && slot < part->slots[kind]);
-    return part->first_block[kind] + slot;
+    const struct engine_instance *instance = engine_instance_of(engine, worker, stage);
+    assert(slot >= 0 && slot < instance->slots[kind]);
+    return instance->first_block[kind] + slot;
 }
 
 /* Time spent waiting: before the other end came for the stage there, after it for the transfer. */
@@ -42,9 +42,9 @@ static void settle(struct engine *engine, int index) {
 
 bool transfer_settled(void *context, int worker, int stage, enum block_kind kind, int slot) {
     const struct engine *engine = context;
-    const struct engine_part *part = engine_part_of(engine, worker, stage);
-    if (kind == BLOCK_WEIGHT_GRADIENTS) return part->sum_block == NOBODY || !engine->blocks[part->sum_block].moving;
-    if (part->slots[kind] == 0) return true; /* of this kind nothing of the part travels */
+    const struct engine_instance *instance = engine_instance_of(engine, worker, stage);
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return instance->sum_block == NOBODY || !engine->blocks[instance->sum_block].moving;
+    if (instance->slots[kind] == 0) return true; /* of this kind nothing of the part travels */
     return !engine->blocks[block_index(engine, worker, stage, kind, slot)].moving;
 }
 
@@ -76,7 +76,7 @@ static void record(struct engine *engine, const struct engine_block *sender, con
     engine->timeline.transfers[engine->timeline.transfer_count++] = (struct timeline_transfer){
         .from = sender->worker,
         .to = receiver->worker,
-        .stage = engine->work->programs->parts[route->from].stage,
+        .stage = engine->work->programs->instances[route->from].stage,
         .micro_batch = sender->micro_batch,
         .traffic = route->traffic,
         .bytes = channel->bytes,
@@ -197,8 +197,8 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
 /* The parts of a stage have their sum when the ring is done. */
 static void end_sums(struct engine *engine, int stage, int64_t end, int last_block) {
     const struct ps_programs *programs = engine->work->programs;
-    for (int part = programs->first_part[stage]; part < programs->first_part[stage + 1]; part++) {
-        int block = engine->parts[part].sum_block;
+    for (int instance = programs->first_instance[stage]; instance < programs->first_instance[stage + 1]; instance++) {
+        int block = engine->instances[instance].sum_block;
         if (block == NOBODY) continue;
         engine->blocks[block].partner = last_block;
         if (end > engine->now)
@@ -210,7 +210,7 @@ static void end_sums(struct engine *engine, int stage, int64_t end, int last_blo
 
 static void start_pass(struct engine *engine, const struct engine_pass *pass, bool in_place,
                        const struct instruction *instruction, int64_t start) {
-    for (int c = pass->channel; c < pass->channel + pass->parts; c++) {
+    for (int c = pass->channel; c < pass->channel + pass->instances; c++) {
         struct engine_channel *channel = &engine->channels[c];
         if (!in_place) {
             engine->link_free[channel->link] = number_larger(engine->link_free[channel->link], start + pass->duration);
@@ -226,7 +226,7 @@ static void add_up(struct engine *engine, const struct sum_group *group, const s
     struct engine_ring *ring = &engine->rings[group->number];
     int64_t start = engine->now;
     for (int p = 0; p < ring->pass_count && !ring->in_place; p++)
-        for (int c = ring->pass[p].channel; c < ring->pass[p].channel + ring->pass[p].parts; c++)
+        for (int c = ring->pass[p].channel; c < ring->pass[p].channel + ring->pass[p].instances; c++)
             start = number_larger(start, engine->link_free[engine->channels[c].link]);
     for (int p = 0; p < ring->pass_count; p++)
         start_pass(engine, &ring->pass[p], ring->in_place, instruction, start + ring->pass[p].begins);
@@ -238,7 +238,7 @@ enum ps_status transfer_reduce(void *context, int worker, const struct instructi
     (void)error;
     struct sum_group group = programs_sum_group(engine->work->programs, instruction->stage);
     struct engine_ring *ring = &engine->rings[group.number];
-    int index = engine_part_of(engine, worker, instruction->stage)->sum_block;
+    int index = engine_instance_of(engine, worker, instruction->stage)->sum_block;
     struct engine_block *block = &engine->blocks[index];
     assert(index != NOBODY && !block->moving);
     block->moving = true;

@@ -1,4 +1,4 @@
-/* Equal numbers of layers, whatever they cost; the first stages take one more where they do not divide. The yardstick. */
+/* Equal numbers of layers, whatever they cost; the first stages take one more where they do not divide. The baseline. */
 #include "plan/partitioner.h"
 
 static enum ps_status solve(const struct partition_problem *problem, struct partition *partition, struct ps_error *error) {

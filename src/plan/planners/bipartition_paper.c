@@ -151,7 +151,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
 extern const struct planner planner_bipartition_paper;
 const struct planner planner_bipartition_paper = {
     .name = "bipartition-paper",
-    .yardstick = true,
+    .baseline = true,
     .quick_layers = 16,
     .summary = "Bi-Partition's published algorithm, whose cut by bisection may miss the optimum",
     .solve = solve,

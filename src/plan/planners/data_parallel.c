@@ -36,7 +36,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
 const struct planner planner_data_parallel = {
     .name = "data-parallel",
     .summary = "the whole network on every worker, each with its share of the micro-batches",
-    .yardstick = true,
+    .baseline = true,
     .several_types = true,
     .replicates = true,
     .only_replicas = true,

@@ -55,8 +55,9 @@ static enum ps_status improve(struct madpipe *data, struct scratch *scratch, int
     enum ps_status status = PS_OK;
     int count, step = data->cuts ? 2 : 1;
     data->tolerance_ns = 1 + bound / ROUGH;
-    for (data->caution = 0; data->caution <= (data->fixed ? 0 : CAUTION_MAX) && status == PS_OK; data->caution += step) {
-        if (data->caution > 0 || data->cuts)
+    for (data->safety_factor = 0; data->safety_factor <= (data->fixed ? 0 : SAFETY_FACTOR_MAX) && status == PS_OK;
+         data->safety_factor += step) {
+        if (data->safety_factor > 0 || data->cuts)
             status = madpipe_special(data, best->period_ns, scratch->stages, &count, &least, error);
         for (int share = 0; share < PROMISING && status == PS_OK; share++) {
             int64_t period = least + (known - least) * share / PROMISING;
@@ -64,7 +65,7 @@ static enum ps_status improve(struct madpipe *data, struct scratch *scratch, int
             status = improve_at(data, scratch, period, bound, best, error);
         }
     }
-    data->caution = 0;
+    data->safety_factor = 0;
     if (status != PS_OK && status != PS_NO_PLAN) return status;
     return best->stage_count > 0 ? madpipe_climb(data, bound, CLIMB_NODES, scratch->operations, best, error) : PS_OK;
 }

@@ -12,7 +12,7 @@
 
 #include "plan/planner.h"
 
-enum { CAUTION_MAX = 4 };
+enum { SAFETY_FACTOR_MAX = 4 };
 
 struct madpipe {
     const struct planner_problem *problem;
@@ -22,11 +22,11 @@ struct madpipe {
     int64_t *transfer_ns; /* across the cut after i layers, both ways; 0 at both ends */
     int64_t limit_bytes;  /* of a worker; INT64_MAX: none */
     bool one_link;        /* both directions of a link take turns; else each has its own */
-    bool fixed;     /* a stage has as many blocks for activations as it ever holds, for good, as programs do; else only what the
-                       special worker holds at a moment counts */
-    int caution;    /* 0 to CAUTION_MAX, what share of its stages the special worker is taken to hold g activations of at
-                       once, not g - 1; 0 (and one stage): a bound; more: plans that are easier to schedule */
-    int64_t budget; /* comparisons of labels that one test of the special class may take */
+    bool fixed; /* a stage has as many blocks for activations as it ever holds, for good, as programs do; else only what the
+                   special worker holds at a moment counts */
+    int safety_factor; /* 0 to SAFETY_FACTOR_MAX, what share of its stages the special worker is taken to hold g activations of
+                    at once, not g - 1; 0 (and one stage): a bound; more: plans that are easier to schedule */
+    int64_t budget;    /* comparisons of labels that one test of the special class may take */
     int64_t tolerance_ns;             /* how far from the least period a search may end */
     const bool *cuts;                 /* [layers + 1]: where stages of the special class may begin; NULL: anywhere */
     int64_t *base_bytes, *copy_bytes; /* [first][last]: memory of a stage is base + g copy; NULL where it does not count */

@@ -188,7 +188,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
 extern const struct planner planner_madpipe_paper;
 const struct planner planner_madpipe_paper = {
     .name = "madpipe-paper",
-    .yardstick = true,
+    .baseline = true,
     .quick_layers = 16,
     .summary = "MadPipe's published dynamic programme on a grid",
     .own_schedule = true,

@@ -110,7 +110,7 @@ void madpipe_special_memory(const struct madpipe *data, int first, int end, int6
         *memory += madpipe_memory(data, first, end, copies);
         return;
     }
-    int64_t sure = copy * data->caution / CAUTION_MAX;
+    int64_t sure = copy * data->safety_factor / SAFETY_FACTOR_MAX;
     *memory += madpipe_memory(data, first, end, copies - 1) + sure;
     if (copy - sure > *largest) *largest = copy - sure;
     *average += madpipe_memory(data, first, end, 0) + (int64_t)floor((double)copy * ((double)stay / (double)period));

@@ -281,12 +281,12 @@ static enum ps_status solve_ideals(const struct planner_problem *problem, const 
     int used, replicas;
     enum ps_status status = open_search(&search, error);
     if (status == PS_OK) {
-        bool cautious = problem->caution > 0 && problem->cluster->overlap;
+        bool cautious = problem->safety_factor > 0 && problem->cluster->overlap;
         count_cuts(&search, problem->cluster->overlap ? 0 : 1);
         if (!cautious || problem->bound_s <= 0) answer->objective_s = least_period_s(&search, 0, &used, &replicas);
         answer->lower_bound_s = problem->bound_s > 0 ? problem->bound_s : answer->objective_s;
         if (cautious) {
-            count_cuts(&search, problem->caution);
+            count_cuts(&search, problem->safety_factor);
             least_period_s(&search, CAUTIOUS_PRECISION, &used, &replicas);
             count_cuts(&search, 0);
             answer->objective_s = achieved_s(&search, used, replicas);

@@ -1,8 +1,8 @@
 /*
  * Numbers of the blocks, given like registers: the lowest that is free.
  *
- * Of a split stage the part that runs the forwards keeps stash and input until the next ones have been sent, the part that runs
- * the backwards has them from their receive on.
+ * Of a split stage the instance that runs the forwards keeps stash and input until the next ones have been sent, the instance
+ * that runs the backwards has them from their receive on.
  *
  *   input            from the receive (first stage: from the forward, which fills it with data) to the backward
  *   stash            from the forward to the backward; with recomputation during the forward, and from R to the backward
@@ -30,8 +30,8 @@ struct block_pool {
 };
 
 struct allocation {
-    int part_count;
-    struct block_pool (*pools)[BLOCK_KINDS]; /* by part */
+    int instance_count;
+    struct block_pool (*pools)[BLOCK_KINDS]; /* by instance */
 };
 
 static enum ps_status take(struct block_pool *pool, int micro_batch, struct instruction *instruction, enum block_kind kind,
@@ -137,7 +137,7 @@ static enum ps_status move_stash(const struct ps_programs *programs, struct bloc
 
 enum ps_status allocation_next(struct allocation *allocation, const struct ps_programs *programs, int worker,
                                struct instruction *instruction, struct ps_error *error) {
-    struct block_pool *pools = allocation->pools[programs_part(programs, worker, instruction->stage)];
+    struct block_pool *pools = allocation->pools[programs_instance(programs, worker, instruction->stage)];
     int k = instruction->micro_batch;
     switch ((enum opcode)instruction->op) {
     case OP_F:
@@ -186,24 +186,24 @@ enum ps_status allocation_next(struct allocation *allocation, const struct ps_pr
 }
 
 enum ps_status allocation_create(const struct ps_programs *programs, struct allocation **out, struct ps_error *error) {
-    size_t parts = (size_t)programs->part_count;
+    size_t instances = (size_t)programs->instance_count;
     struct allocation *allocation = calloc(1, sizeof *allocation);
-    if (allocation) allocation->pools = calloc(parts, sizeof *allocation->pools);
+    if (allocation) allocation->pools = calloc(instances, sizeof *allocation->pools);
     if (!allocation || !allocation->pools) {
         free(allocation);
-        return error_memory(error, "the numbers of blocks", parts * sizeof *allocation->pools);
+        return error_memory(error, "the numbers of blocks", instances * sizeof *allocation->pools);
     }
-    allocation->part_count = programs->part_count;
-    for (int part = 0; part < programs->part_count; part++)
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) allocation->pools[part][kind].sent = NO_SLOT;
+    allocation->instance_count = programs->instance_count;
+    for (int instance = 0; instance < programs->instance_count; instance++)
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) allocation->pools[instance][kind].sent = NO_SLOT;
     *out = allocation;
     return PS_OK;
 }
 
 void allocation_destroy(struct allocation *allocation) {
     if (!allocation) return;
-    for (int part = 0; part < allocation->part_count; part++)
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(allocation->pools[part][kind].holder);
+    for (int instance = 0; instance < allocation->instance_count; instance++)
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(allocation->pools[instance][kind].holder);
     free(allocation->pools);
     free(allocation);
 }
@@ -219,10 +219,10 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     struct allocation *allocation;
     TRY(allocation_create(programs, &allocation, error));
     enum ps_status status = pass_rewrite(programs, visit, allocation, error);
-    for (int part = 0; part < programs->part_count; part++) {
-        struct stage_slots *slots = &programs->slots[part];
-        const struct block_pool *pools = allocation->pools[part];
-        slots->forward_only = !programs->parts[part].backward;
+    for (int instance = 0; instance < programs->instance_count; instance++) {
+        struct stage_slots *slots = &programs->slots[instance];
+        const struct block_pool *pools = allocation->pools[instance];
+        slots->forward_only = !programs->instances[instance].backward;
         for (int kind = 0; kind < BLOCK_KINDS; kind++) *stage_slots_place(slots, (enum block_kind)kind) = pools[kind].used;
     }
     allocation_destroy(allocation);

@@ -36,13 +36,13 @@ struct communicate_pass {
     struct post_list *lists; /* by worker */
 };
 
-/* One part's computations of one kind in the order of its worker's program. */
+/* One instance's computations of one kind in the order of its worker's program. */
 struct row {
     int *micro_batch, *index; /* index: where it begins: of a backward with recomputation, the R */
     int count;
 };
 
-/* What planning one part's receives needs room for, by computation or micro-batch. */
+/* What planning one instance's receives needs room for, by computation or micro-batch. */
 struct scratch {
     struct row forwards, row, senders;
     int *at;    /* by computation of the row: before which instruction its receive stands */
@@ -56,9 +56,9 @@ static int group_of(const struct communicate_pass *pass, const struct ps_program
 
 static bool makes_output(const struct instruction *instruction) { return instruction->op == OP_F || instruction->op == OP_R; }
 
-static void find_row(const struct ps_programs *programs, int part, bool gradient, struct row *row) {
-    int stage = programs->parts[part].stage;
-    const struct program *program = &programs->worker[programs->parts[part].worker];
+static void find_row(const struct ps_programs *programs, int instance, bool gradient, struct row *row) {
+    int stage = programs->instances[instance].stage;
+    const struct program *program = &programs->worker[programs->instances[instance].worker];
     row->count = 0;
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
@@ -69,7 +69,7 @@ static void find_row(const struct ps_programs *programs, int part, bool gradient
     }
 }
 
-/* The part's first forward of what drains together; `own` where it has none. */
+/* The instance's first forward of what drains together; `own` where it has none. */
 static int first_forward(const struct communicate_pass *pass, const struct ps_programs *programs, const struct row *forwards,
                          int group, int own) {
     for (int j = 0; j < forwards->count; j++)
@@ -77,7 +77,7 @@ static int first_forward(const struct communicate_pass *pass, const struct ps_pr
     return own;
 }
 
-/* One computation ahead; the first gradients before the part's first forward of what drains together. */
+/* One computation ahead; the first gradients before the instance's first forward of what drains together. */
 static void post_ahead(const struct communicate_pass *pass, const struct ps_programs *programs, const struct row *row,
                        const struct row *forwards, int *at) {
     for (int j = 0; j < row->count; j++) {
@@ -91,7 +91,7 @@ static void post_ahead(const struct communicate_pass *pass, const struct ps_prog
 /* The moment from which on the sender may write again into the block of its j-th result: none, if INT_MAX. */
 static int written_again(const struct communicate_pass *pass, const struct ps_programs *programs, int sender, bool gradient,
                          const struct row *senders, int j) {
-    int stage = programs->parts[sender].stage, worker = programs->parts[sender].worker;
+    int stage = programs->instances[sender].stage, worker = programs->instances[sender].worker;
     const struct program *program = &programs->worker[worker];
     if (j + 1 >= senders->count) return INT_MAX;
     int begin = senders->index[j + 1] + (gradient && programs->recompute[stage]);
@@ -105,12 +105,12 @@ static int written_again(const struct communicate_pass *pass, const struct ps_pr
 }
 
 /* Never after a sender needs its block again, and in the order of the computations. */
-static void post_in_time(const struct communicate_pass *pass, const struct ps_programs *programs, int part, int sender_stage,
-                         bool gradient, struct scratch *scratch) {
-    int worker = programs->parts[part].worker, *at = scratch->at;
+static void post_in_time(const struct communicate_pass *pass, const struct ps_programs *programs, int instance,
+                         int sender_stage, bool gradient, struct scratch *scratch) {
+    int worker = programs->instances[instance].worker, *at = scratch->at;
     const struct row *row = gradient ? &scratch->row : &scratch->forwards;
     for (int j = 0; j < row->count; j++) scratch->place[row->micro_batch[j]] = j;
-    for (int sender = programs->first_part[sender_stage]; sender < programs->first_part[sender_stage + 1]; sender++) {
+    for (int sender = programs->first_instance[sender_stage]; sender < programs->first_instance[sender_stage + 1]; sender++) {
         find_row(programs, sender, gradient, &scratch->senders);
         for (int j = 0; j < scratch->senders.count; j++) {
             int place = scratch->place[scratch->senders.micro_batch[j]];
@@ -138,32 +138,33 @@ static void add_post(struct communicate_pass *pass, int worker, int index, const
 
 /* Who makes what the stage receives for a micro-batch; who takes what it sends. */
 static int maker_of(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
-    return gradient ? programs_backward_part(programs, stage + 1, micro_batch)
-                    : programs_forward_part(programs, stage - 1, micro_batch);
+    return gradient ? programs_backward_instance(programs, stage + 1, micro_batch)
+                    : programs_forward_instance(programs, stage - 1, micro_batch);
 }
 
 static int taker_of(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
-    return gradient ? programs_backward_part(programs, stage - 1, micro_batch)
-                    : programs_forward_part(programs, stage + 1, micro_batch);
+    return gradient ? programs_backward_instance(programs, stage - 1, micro_batch)
+                    : programs_forward_instance(programs, stage + 1, micro_batch);
 }
 
 static struct instruction receive(const struct ps_programs *programs, int stage, bool gradient, int micro_batch) {
     struct instruction instruction = instruction_make(gradient ? OP_RG : OP_RA, stage, micro_batch);
-    instruction.peer = (int16_t)programs->parts[maker_of(programs, stage, gradient, micro_batch)].worker;
+    instruction.peer = (int16_t)programs->instances[maker_of(programs, stage, gradient, micro_batch)].worker;
     return instruction;
 }
 
-/* All receives of one part of one kind; what its own worker makes is taken in where it is made. */
-static void plan_receives(struct communicate_pass *pass, const struct ps_programs *programs, int part, bool gradient,
+/* All receives of one instance of one kind; what its own worker makes is taken in where it is made. */
+static void plan_receives(struct communicate_pass *pass, const struct ps_programs *programs, int instance, bool gradient,
                           struct scratch *scratch) {
-    int stage = programs->parts[part].stage, worker = programs->parts[part].worker, sender = stage + (gradient ? 1 : -1);
+    int stage = programs->instances[instance].stage, worker = programs->instances[instance].worker,
+        sender = stage + (gradient ? 1 : -1);
     struct row *row = gradient ? &scratch->row : &scratch->forwards;
     if (sender < 0 || sender >= programs->stages) return;
-    find_row(programs, part, false, &scratch->forwards);
-    if (gradient) find_row(programs, part, true, row);
+    find_row(programs, instance, false, &scratch->forwards);
+    if (gradient) find_row(programs, instance, true, row);
     if (row->count == 0) return;
     post_ahead(pass, programs, row, &scratch->forwards, scratch->at);
-    if (!programs->evaluation) post_in_time(pass, programs, part, sender, gradient, scratch);
+    if (!programs->evaluation) post_in_time(pass, programs, instance, sender, gradient, scratch);
     for (int j = 0; j < row->count; j++) {
         struct instruction instruction = receive(programs, stage, gradient, row->micro_batch[j]);
         if (instruction.peer != worker) add_post(pass, worker, scratch->at[j], &instruction);
@@ -172,20 +173,21 @@ static void plan_receives(struct communicate_pass *pass, const struct ps_program
 
 static struct instruction move_stash(const struct ps_programs *programs, enum opcode op, int stage, int micro_batch) {
     struct instruction instruction = instruction_make(op, stage, micro_batch);
-    int peer = op == OP_SS ? programs_backward_part(programs, stage, micro_batch)
-                           : programs_forward_part(programs, stage, micro_batch);
-    instruction.peer = (int16_t)programs->parts[peer].worker;
+    int peer = op == OP_SS ? programs_backward_instance(programs, stage, micro_batch)
+                           : programs_forward_instance(programs, stage, micro_batch);
+    instruction.peer = (int16_t)programs->instances[peer].worker;
     return instruction;
 }
 
-/* The stashes that a part receives which runs only the backwards: the j-th forward's is its j-th. A pattern lets them travel
- * beside the backward before. */
-static void plan_stashes(struct communicate_pass *pass, const struct ps_programs *programs, int part, struct scratch *scratch) {
-    int stage = programs->parts[part].stage, worker = programs->parts[part].worker;
-    if (programs->parts[part].forward || programs->evaluation) return;
-    int sender = programs_forward_part(programs, stage, 0), from = programs->parts[sender].worker;
+/* The stashes that an instance receives which runs only the backwards: the j-th forward's is its j-th. A pattern lets them
+ * travel beside the backward before. */
+static void plan_stashes(struct communicate_pass *pass, const struct ps_programs *programs, int instance,
+                         struct scratch *scratch) {
+    int stage = programs->instances[instance].stage, worker = programs->instances[instance].worker;
+    if (programs->instances[instance].forward || programs->evaluation) return;
+    int sender = programs_forward_instance(programs, stage, 0), from = programs->instances[sender].worker;
     find_row(programs, sender, false, &scratch->forwards);
-    find_row(programs, part, true, &scratch->row);
+    find_row(programs, instance, true, &scratch->row);
     for (int j = scratch->row.count - 1; j >= 0; j--) {
         scratch->at[j] =
             program_levels_first(&pass->levels, programs, worker, pass->levels.worker[from][scratch->forwards.index[j]]);
@@ -218,7 +220,7 @@ static bool posted_before(const struct program *program, int index) {
     return false;
 }
 
-/* What follows the forward of a part that runs no backwards. */
+/* What follows the forward of an instance that runs no backwards. */
 static enum ps_status hand_away(const struct ps_programs *programs, int worker, int index, struct program *out,
                                 struct ps_error *error) {
     const struct instruction *forward = &programs->worker[worker].code[index];
@@ -234,7 +236,7 @@ static enum ps_status hand_on(const struct ps_programs *programs, int worker, co
     int to = made->stage + (gradient ? -1 : 1);
     if (to < 0 || to >= programs->stages) return PS_OK;
     struct instruction instruction = instruction_make(gradient ? OP_SG : OP_SA, made->stage, made->micro_batch);
-    instruction.peer = (int16_t)programs->parts[taker_of(programs, made->stage, gradient, made->micro_batch)].worker;
+    instruction.peer = (int16_t)programs->instances[taker_of(programs, made->stage, gradient, made->micro_batch)].worker;
     TRY(program_append(out, &instruction, error));
     if (instruction.peer != worker) return PS_OK;
     instruction = receive(programs, to, gradient, made->micro_batch);
@@ -272,10 +274,10 @@ static enum ps_status scratch_take(size_t count, struct scratch *scratch, struct
 static enum ps_status plan_all(struct communicate_pass *pass, struct ps_programs *programs, struct ps_error *error) {
     struct scratch scratch;
     TRY(scratch_take((size_t)programs_micro_batches(programs), &scratch, error));
-    for (int part = 0; part < programs->part_count; part++) {
-        plan_receives(pass, programs, part, false, &scratch);
-        plan_receives(pass, programs, part, true, &scratch);
-        plan_stashes(pass, programs, part, &scratch);
+    for (int instance = 0; instance < programs->instance_count; instance++) {
+        plan_receives(pass, programs, instance, false, &scratch);
+        plan_receives(pass, programs, instance, true, &scratch);
+        plan_stashes(pass, programs, instance, &scratch);
     }
     free(scratch.block);
     return PS_OK;

@@ -3,11 +3,12 @@
 
 #include "program/passes/passes.h"
 
-extern const struct pass pass_schedule, pass_updates, pass_hand_over, pass_weights, pass_recompute, pass_communicate,
+extern const struct pass pass_schedule, pass_updates, pass_weight_transfer, pass_weights, pass_recompute, pass_communicate,
     pass_allocate;
 
 const struct pass *const pass_table[] = {
-    &pass_schedule, &pass_updates, &pass_hand_over, &pass_weights, &pass_recompute, &pass_communicate, &pass_allocate, NULL,
+    &pass_schedule,  &pass_updates,     &pass_weight_transfer, &pass_weights,
+    &pass_recompute, &pass_communicate, &pass_allocate,        NULL,
 };
 
 enum ps_status pass_rewrite(struct ps_programs *programs,

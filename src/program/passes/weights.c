@@ -13,8 +13,8 @@
 
 #include "program/passes/passes.h"
 
-/* One part's weight slots while its program is walked. */
-struct part_weights {
+/* One instance's weight slots while its program is walked. */
+struct instance_weights {
     int newest, newest_slot;
     int *version_slot;        /* by version, NO_SLOT where it has none */
     int *last_reader;         /* by version: position in the program of its last reader, -1: none */
@@ -30,7 +30,7 @@ struct weights_pass {
     const struct weight_policy *policy;
     bool flush;
     struct version_table versions;
-    struct part_weights *parts; /* by part */
+    struct instance_weights *instances; /* by instance */
     int slots_max;
 };
 
@@ -51,7 +51,7 @@ static bool needed(const struct weights_pass *pass, const struct ps_programs *pr
     return wanted.version != has.version || wanted.ahead != has.ahead;
 }
 
-static int take_slot(struct part_weights *weights) {
+static int take_slot(struct instance_weights *weights) {
     int slot = 0;
     while (weights->used[slot]) slot++;
     weights->used[slot] = true;
@@ -59,12 +59,12 @@ static int take_slot(struct part_weights *weights) {
     return slot;
 }
 
-static void drop_version(struct part_weights *weights, int version) {
+static void drop_version(struct instance_weights *weights, int version) {
     weights->used[weights->version_slot[version]] = false;
     weights->version_slot[version] = NO_SLOT;
 }
 
-static enum ps_status update(struct part_weights *weights, struct instruction instruction, int index, struct program *out,
+static enum ps_status update(struct instance_weights *weights, struct instruction instruction, int index, struct program *out,
                              struct ps_error *error) {
     int version = weights->newest, slot = weights->newest_slot;
     instruction.slot = (int16_t)slot;
@@ -81,7 +81,7 @@ static enum ps_status update(struct part_weights *weights, struct instruction in
 }
 
 /* Fills a slot with `wanted`; the update right before does it in the same pass over memory. */
-static enum ps_status make(struct part_weights *weights, struct reading wanted, int slot, const struct instruction *reader,
+static enum ps_status make(struct instance_weights *weights, struct reading wanted, int slot, const struct instruction *reader,
                            struct program *out, struct ps_error *error) {
     struct instruction *last = out->count > 0 ? &out->code[out->count - 1] : NULL;
     if (last && last->op == OP_U && last->stage == reader->stage && last->predict_to == NO_SLOT &&
@@ -98,7 +98,7 @@ static enum ps_status make(struct part_weights *weights, struct reading wanted, 
 }
 
 /* Makes sure that the prediction slot holds `wanted`. */
-static enum ps_status predict(struct part_weights *weights, struct reading wanted, const struct instruction *reader,
+static enum ps_status predict(struct instance_weights *weights, struct reading wanted, const struct instruction *reader,
                               struct program *out, struct ps_error *error) {
     if (weights->predicted_slot == NO_SLOT) {
         weights->predicted_slot = take_slot(weights);
@@ -110,7 +110,7 @@ static enum ps_status predict(struct part_weights *weights, struct reading wante
 }
 
 /* The slot that the instruction reads; what it reads is made before. */
-static enum ps_status find_slot(struct part_weights *weights, struct reading reading, const struct instruction *reader,
+static enum ps_status find_slot(struct instance_weights *weights, struct reading reading, const struct instruction *reader,
                                 int *slot, struct program *out, struct ps_error *error) {
     if (reader->op == OP_SW) {
         int *handed = &weights->handed_slot[weights->handed++ % 2];
@@ -127,16 +127,16 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
                             struct ps_error *error) {
     struct weights_pass *pass = context;
     struct instruction instruction = programs->worker[worker].code[index];
-    int part = programs_part(programs, worker, instruction.stage), slot = 0;
-    struct part_weights *weights = &pass->parts[part];
+    int instance = programs_instance(programs, worker, instruction.stage), slot = 0;
+    struct instance_weights *weights = &pass->instances[instance];
     if (instruction.op == OP_U) return update(weights, instruction, index, out, error);
     if (instruction.op == OP_AR) return program_append(out, &instruction, error);
     if (instruction_moves_weights(&instruction) && !needed(pass, programs, instruction)) return PS_OK;
     struct reading reading = reading_of(pass, programs, &instruction);
-    if (programs->parts[part].backward) TRY(find_slot(weights, reading, &instruction, &slot, out, error));
+    if (programs->instances[instance].backward) TRY(find_slot(weights, reading, &instruction, &slot, out, error));
     instruction.slot = (int16_t)slot;
     TRY(program_append(out, &instruction, error));
-    bool last = programs->parts[part].backward && weights->last_reader[reading.version] == index;
+    bool last = programs->instances[instance].backward && weights->last_reader[reading.version] == index;
     if (last && reading.version != weights->newest) drop_version(weights, reading.version);
     return PS_OK;
 }
@@ -156,8 +156,8 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
         const struct program *program = &programs->worker[worker];
         for (int i = 0; i < program->count; i++) {
             const struct instruction *instruction = &program->code[i];
-            int part = programs_part(programs, worker, instruction->stage);
-            if (instruction->op == OP_U || instruction->op == OP_AR || !programs->parts[part].backward) continue;
+            int instance = programs_instance(programs, worker, instruction->stage);
+            if (instruction->op == OP_U || instruction->op == OP_AR || !programs->instances[instance].backward) continue;
             if (instruction->op == OP_SW && !needed(pass, programs, *instruction)) continue;
             struct reading reading = reading_of(pass, programs, instruction);
             int newest = newest_of(pass, programs, instruction);
@@ -166,28 +166,29 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
                 return error_set(error, PS_USAGE,
                                  "weights %s: %s would read version %d when only %d updates are done: use more micro-batches",
                                  programs->policy, instruction_text(instruction, text), reading.version, newest);
-            pass->parts[part].last_reader[reading.version] = i;
+            pass->instances[instance].last_reader[reading.version] = i;
         }
     }
     return PS_OK;
 }
 
-static void weights_free(struct weights_pass *pass, int parts) {
-    for (int part = 0; pass->parts && part < parts; part++) {
-        free(pass->parts[part].version_slot);
-        free(pass->parts[part].last_reader);
-        free(pass->parts[part].used);
+static void weights_free(struct weights_pass *pass, int instances) {
+    for (int instance = 0; pass->instances && instance < instances; instance++) {
+        free(pass->instances[instance].version_slot);
+        free(pass->instances[instance].last_reader);
+        free(pass->instances[instance].used);
     }
-    free(pass->parts);
+    free(pass->instances);
     version_table_free(&pass->versions);
 }
 
 static enum ps_status weights_start(struct weights_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
     size_t versions = (size_t)programs->batches + 1, slots = versions + 3;
-    pass->parts = calloc((size_t)programs->part_count, sizeof *pass->parts);
-    if (!pass->parts) return error_memory(error, "weights pass", (size_t)programs->part_count * sizeof *pass->parts);
-    for (int part = 0; part < programs->part_count; part++) {
-        struct part_weights *weights = &pass->parts[part];
+    pass->instances = calloc((size_t)programs->instance_count, sizeof *pass->instances);
+    if (!pass->instances)
+        return error_memory(error, "weights pass", (size_t)programs->instance_count * sizeof *pass->instances);
+    for (int instance = 0; instance < programs->instance_count; instance++) {
+        struct instance_weights *weights = &pass->instances[instance];
         weights->version_slot = malloc(versions * sizeof *weights->version_slot);
         weights->last_reader = malloc(versions * sizeof *weights->last_reader);
         weights->used = calloc(slots, sizeof *weights->used);
@@ -212,9 +213,9 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     pass.flush = schedule->flush;
     enum ps_status status = weights_start(&pass, programs, error);
     if (status == PS_OK) status = pass_rewrite(programs, visit, &pass, error);
-    for (int part = 0; status == PS_OK && part < programs->part_count; part++)
-        programs->slots[part].weights = pass.parts[part].slots;
-    weights_free(&pass, programs->part_count);
+    for (int instance = 0; status == PS_OK && instance < programs->instance_count; instance++)
+        programs->slots[instance].weights = pass.instances[instance].slots;
+    weights_free(&pass, programs->instance_count);
     return status;
 }
 

@@ -46,11 +46,11 @@ static const struct placement both_ways = {.usual = 1,
                                            .replica_worker = replica_worker};
 
 /* The part's computations of a mini-batch, with their slots. */
-static int list_part(const struct ps_programs *programs, int part, int batch, struct slotted *out) {
-    int stages = programs->stages, half = stages / 2, stage = programs->parts[part].stage, count = 0;
-    int share = programs_share(programs, part, batch);
+static int list_instance(const struct ps_programs *programs, int instance, int batch, struct slotted *out) {
+    int stages = programs->stages, half = stages / 2, stage = programs->instances[instance].stage, count = 0;
+    int share = programs_share(programs, instance, batch);
     for (int n = 0; n < share; n++) {
-        int k = programs_nth(programs, part, batch * share + n), base = 2 * (n % half) + 2 * stages * (n / half);
+        int k = programs_nth(programs, instance, batch * share + n), base = 2 * (n % half) + 2 * stages * (n / half);
         out[count++] = (struct slotted){base + stage, instruction_make(OP_F, stage, k)};
         out[count++] = (struct slotted){base + 2 * stages - 1 - stage, instruction_make(OP_B, stage, k)};
     }
@@ -64,8 +64,8 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
     enum ps_status status = PS_OK;
     for (int batch = 0; batch < programs->batches; batch++) {
         int count = 0;
-        for (int part = 0; part < programs->part_count; part++)
-            if (programs->parts[part].worker == worker) count += list_part(programs, part, batch, list + count);
+        for (int instance = 0; instance < programs->instance_count; instance++)
+            if (programs->instances[instance].worker == worker) count += list_instance(programs, instance, batch, list + count);
         qsort(list, (size_t)count, sizeof *list, by_slot);
         for (int i = 0; i < count && status == PS_OK; i++) status = program_append(program, &list[i].instruction, error);
     }

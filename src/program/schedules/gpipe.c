@@ -5,11 +5,11 @@
 #include "program/schedules/straight.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int part = straight_part(programs, worker);
-    for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
-        int m = programs_share(programs, part, batch);
-        for (int n = 0; n < m; n++) TRY(straight_append(programs, part, OP_F, batch * m + n, program, error));
-        for (int n = 0; n < m; n++) TRY(straight_append(programs, part, OP_B, batch * m + n, program, error));
+    int instance = straight_part(programs, worker);
+    for (int batch = 0; instance != NO_INSTANCE && batch < programs->batches; batch++) {
+        int m = programs_share(programs, instance, batch);
+        for (int n = 0; n < m; n++) TRY(straight_append(programs, instance, OP_F, batch * m + n, program, error));
+        for (int n = 0; n < m; n++) TRY(straight_append(programs, instance, OP_B, batch * m + n, program, error));
     }
     return PS_OK;
 }

@@ -7,10 +7,10 @@ static int one(int workers) {
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int part = straight_part(programs, worker);
-    for (int n = 0; part != NO_PART && n < programs_taken(programs, part); n++) {
-        TRY(straight_append(programs, part, OP_F, n, program, error));
-        TRY(straight_append(programs, part, OP_B, n, program, error));
+    int instance = straight_part(programs, worker);
+    for (int n = 0; instance != NO_INSTANCE && n < programs_taken(programs, instance); n++) {
+        TRY(straight_append(programs, instance, OP_F, n, program, error));
+        TRY(straight_append(programs, instance, OP_B, n, program, error));
     }
     return PS_OK;
 }

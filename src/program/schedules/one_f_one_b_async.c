@@ -10,10 +10,10 @@ static int one(int workers) {
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int part = straight_part(programs, worker);
-    if (part == NO_PART) return PS_OK;
-    int ahead = straight_ahead(programs, part);
-    return straight_one_forward_one_backward(programs, part, program, 0, programs_taken(programs, part), ahead, error);
+    int instance = straight_part(programs, worker);
+    if (instance == NO_INSTANCE) return PS_OK;
+    int ahead = straight_ahead(programs, instance);
+    return straight_one_forward_one_backward(programs, instance, program, 0, programs_taken(programs, instance), ahead, error);
 }
 
 const struct schedule schedule_1f1b_async = {

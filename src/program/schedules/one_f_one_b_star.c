@@ -18,14 +18,14 @@ static int in_flight(const struct ps_programs *programs, int stage) {
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int part = straight_part(programs, worker);
-    if (part == NO_PART) return PS_OK;
-    int stage = programs->parts[part].stage;
+    int instance = straight_part(programs, worker);
+    if (instance == NO_INSTANCE) return PS_OK;
+    int stage = programs->instances[instance].stage;
     if (stage > 0 && in_flight(programs, stage) > in_flight(programs, stage - 1))
         return error_set(error, PS_USAGE, "stages[%d].in_flight: %d, but the stage before lets only %d through", stage,
                          in_flight(programs, stage), in_flight(programs, stage - 1));
     int count = programs_micro_batches(programs);
-    return straight_one_forward_one_backward(programs, part, program, 0, count, in_flight(programs, stage) - 1, error);
+    return straight_one_forward_one_backward(programs, instance, program, 0, count, in_flight(programs, stage) - 1, error);
 }
 
 const struct schedule schedule_1f1b_star = {

@@ -38,9 +38,9 @@ static enum ps_status append_period(const struct ps_programs *programs, int work
                                     struct ps_error *error) {
     for (int i = 0; i < programs->plan->pattern_count; i++) {
         const struct plan_operation *operation = &programs->plan->pattern[i];
-        int k = period - operation->shift, own = programs_part(programs, worker, operation->stage);
-        if (own == NO_PART || k < 0 || k >= programs_micro_batches(programs)) continue;
-        if (!(operation->backward ? programs->parts[own].backward : programs->parts[own].forward)) continue;
+        int k = period - operation->shift, own = programs_instance(programs, worker, operation->stage);
+        if (own == NO_INSTANCE || k < 0 || k >= programs_micro_batches(programs)) continue;
+        if (!(operation->backward ? programs->instances[own].backward : programs->instances[own].forward)) continue;
         TRY(straight_compute(program, operation->backward ? OP_B : OP_F, operation->stage, k, error));
     }
     return PS_OK;
@@ -49,12 +49,13 @@ static enum ps_status append_period(const struct ps_programs *programs, int work
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int count = programs_micro_batches(programs), latest = 0;
     if (!programs_has_pattern(programs)) {
-        int part = straight_part(programs, worker);
-        if (part == NO_PART) return PS_OK;
-        bool split = programs->part_count > programs->stages;
+        int instance = straight_part(programs, worker);
+        if (instance == NO_INSTANCE) return PS_OK;
+        bool split = programs->instance_count > programs->stages;
         if (!split && programs->stages > programs->workers)
             return error_set(error, PS_USAGE, "pattern: the plan has none, and several stages on a worker need one");
-        return straight_one_forward_one_backward(programs, part, program, 0, count, straight_ahead(programs, part), error);
+        return straight_one_forward_one_backward(programs, instance, program, 0, count, straight_ahead(programs, instance),
+                                                 error);
     }
     TRY(check(programs->plan, error));
     for (int i = 0; i < programs->plan->pattern_count; i++)

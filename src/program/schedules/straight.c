@@ -8,22 +8,22 @@ int straight_stage(const struct ps_programs *programs, int worker) {
 }
 
 int straight_part(const struct ps_programs *programs, int worker) {
-    int part = 0;
-    while (part < programs->part_count && programs->parts[part].worker != worker) part++;
-    return part < programs->part_count ? part : NO_PART;
+    int instance = 0;
+    while (instance < programs->instance_count && programs->instances[instance].worker != worker) instance++;
+    return instance < programs->instance_count ? instance : NO_INSTANCE;
 }
 
 static bool any_split(const struct ps_programs *programs) {
-    for (int stage = 0; stage < programs->stages && programs->part_count > programs->stages; stage++)
+    for (int stage = 0; stage < programs->stages && programs->instance_count > programs->stages; stage++)
         if (programs_split(programs, stage)) return true;
     return false;
 }
 
 /* `under_way`: how many the later stages hold. Where whole mini-batches go to replicas in turn, from the last stage with
  * replicas backwards it is mini-batches that are counted. */
-int straight_ahead(const struct ps_programs *programs, int part) {
-    int stage = programs->parts[part].stage, under_way = 0, held = 0, unit = 1;
-    if (any_split(programs)) return schedule_workers_behind(programs, part);
+int straight_ahead(const struct ps_programs *programs, int instance) {
+    int stage = programs->instances[instance].stage, under_way = 0, held = 0, unit = 1;
+    if (any_split(programs)) return schedule_workers_behind(programs, instance);
     for (int s = programs->stages - 1; s >= stage; s--) {
         int replicas = programs_replicas(programs, s);
         if (replicas > 1 && unit == 1 && !programs->flush) {
@@ -36,14 +36,15 @@ int straight_ahead(const struct ps_programs *programs, int part) {
     return unit * held - 1;
 }
 
-enum ps_status straight_append(const struct ps_programs *programs, int part, enum opcode op, int n, struct program *program,
+enum ps_status straight_append(const struct ps_programs *programs, int instance, enum opcode op, int n, struct program *program,
                                struct ps_error *error) {
-    int micro_batch = programs_nth(programs, part, n), stages = programs->stages;
+    int micro_batch = programs_nth(programs, instance, n), stages = programs->stages;
     bool forward = op == OP_F;
-    if (!any_split(programs)) return straight_compute(program, op, programs->parts[part].stage, micro_batch, error);
+    if (!any_split(programs)) return straight_compute(program, op, programs->instances[instance].stage, micro_batch, error);
     for (int i = 0; i < stages; i++) {
-        int stage = forward ? i : stages - 1 - i, own = programs_part(programs, programs->parts[part].worker, stage);
-        if (own == NO_PART || !(forward ? programs->parts[own].forward : programs->parts[own].backward)) continue;
+        int stage = forward ? i : stages - 1 - i,
+            own = programs_instance(programs, programs->instances[instance].worker, stage);
+        if (own == NO_INSTANCE || !(forward ? programs->instances[own].forward : programs->instances[own].backward)) continue;
         TRY(straight_compute(program, op, stage, micro_batch, error));
     }
     return PS_OK;
@@ -54,34 +55,34 @@ enum ps_status straight_compute(struct program *program, enum opcode op, int sta
     return program_append(program, &instruction, error);
 }
 
-enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int part, struct program *program,
+enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int instance, struct program *program,
                                                  int first, int count, int warm_up, struct ps_error *error) {
     if (warm_up > count) warm_up = count;
     for (int n = 0; n < count + warm_up; n++) {
-        if (n < count) TRY(straight_append(programs, part, OP_F, first + n, program, error));
-        if (n >= warm_up) TRY(straight_append(programs, part, OP_B, first + n - warm_up, program, error));
+        if (n < count) TRY(straight_append(programs, instance, OP_F, first + n, program, error));
+        if (n >= warm_up) TRY(straight_append(programs, instance, OP_B, first + n - warm_up, program, error));
     }
     return PS_OK;
 }
 
 enum ps_status straight_write_drained(const struct ps_programs *programs, int worker, int times, struct program *program,
                                       struct ps_error *error) {
-    int part = straight_part(programs, worker);
-    for (int batch = 0; part != NO_PART && batch < programs->batches; batch++) {
-        int m = programs_share(programs, part, batch), ahead = straight_ahead(programs, part);
-        TRY(straight_one_forward_one_backward(programs, part, program, batch * m, m, times * (ahead + 1) - 1, error));
+    int instance = straight_part(programs, worker);
+    for (int batch = 0; instance != NO_INSTANCE && batch < programs->batches; batch++) {
+        int m = programs_share(programs, instance, batch), ahead = straight_ahead(programs, instance);
+        TRY(straight_one_forward_one_backward(programs, instance, program, batch * m, m, times * (ahead + 1) - 1, error));
     }
     return PS_OK;
 }
 
-enum ps_status straight_split_backward(const struct ps_programs *programs, int part, struct program *program, int first,
+enum ps_status straight_split_backward(const struct ps_programs *programs, int instance, struct program *program, int first,
                                        int count, int warm_up, int lag, struct ps_error *error) {
     if (warm_up > count) warm_up = count;
     for (int n = 0; n < count + warm_up + lag; n++) {
         int input = n - warm_up, weights = input - lag;
-        if (n < count) TRY(straight_append(programs, part, OP_F, first + n, program, error));
-        if (input >= 0 && input < count) TRY(straight_append(programs, part, OP_I, first + input, program, error));
-        if (weights >= 0 && weights < count) TRY(straight_append(programs, part, OP_W, first + weights, program, error));
+        if (n < count) TRY(straight_append(programs, instance, OP_F, first + n, program, error));
+        if (input >= 0 && input < count) TRY(straight_append(programs, instance, OP_I, first + input, program, error));
+        if (weights >= 0 && weights < count) TRY(straight_append(programs, instance, OP_W, first + weights, program, error));
     }
     return PS_OK;
 }

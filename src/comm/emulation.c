@@ -1,0 +1,74 @@
+/* See emulation.h. */
+#include "comm/emulation.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct emulation {
+    pthread_mutex_t lock;
+    int routes;
+    int *link;        /* per route: the first route that shares its link */
+    double *duration; /* per route */
+    double *free_at;  /* per link */
+};
+
+/* What a route carries; either end knows it. */
+static int64_t route_bytes(const struct ps_programs *programs, const struct route *route, const struct stage_sizes *sizes) {
+    const struct stage_sizes *to = &sizes[programs->instances[route->to].stage];
+    int64_t sent = traffic_bytes(route->traffic, &sizes[programs->instances[route->from].stage]), taken = sent;
+    if (route->traffic == TRAFFIC_ACTIVATION) taken = to->input_bytes;
+    if (route->traffic == TRAFFIC_GRADIENT) taken = to->output_bytes;
+    return sent > taken ? sent : taken;
+}
+
+static void lay_out(struct emulation *emulation, const struct ps_cluster *cluster, const struct ps_programs *programs,
+                    const struct routes *routes, const struct stage_sizes *sizes, int index) {
+    const struct instance *instances = programs->instances;
+    const struct route *route = &routes->list[index];
+    int from = instances[route->from].worker, to = instances[route->to].worker, other = 0;
+    while (other < index && !cluster_share_link(cluster, from, to, instances[routes->list[other].from].worker,
+                                                instances[routes->list[other].to].worker))
+        other++;
+    emulation->link[index] = other < index ? emulation->link[other] : index;
+    emulation->duration[index] = cluster_transfer_s(cluster, from, to, route_bytes(programs, route, sizes));
+}
+
+enum ps_status emulation_create(const struct ps_cluster *cluster, const struct ps_programs *programs,
+                                const struct routes *routes, const struct stage_sizes *sizes, struct emulation **out,
+                                struct ps_error *error) {
+    struct emulation *emulation = calloc(1, sizeof *emulation);
+    size_t count = (size_t)routes->count + 1;
+    if (!emulation) return error_memory(error, "emulated links", sizeof *emulation);
+    pthread_mutex_init(&emulation->lock, NULL);
+    emulation->routes = routes->count;
+    emulation->link = calloc(count, sizeof *emulation->link);
+    emulation->duration = calloc(count, sizeof *emulation->duration);
+    emulation->free_at = calloc(count, sizeof *emulation->free_at);
+    if (!emulation->link || !emulation->duration || !emulation->free_at) {
+        emulation_destroy(emulation);
+        return error_memory(error, "emulated links", count * sizeof *emulation->duration);
+    }
+    for (int route = 0; route < routes->count; route++) lay_out(emulation, cluster, programs, routes, sizes, route);
+    *out = emulation;
+    return PS_OK;
+}
+
+void emulation_destroy(struct emulation *emulation) {
+    if (!emulation) return;
+    pthread_mutex_destroy(&emulation->lock);
+    free(emulation->link);
+    free(emulation->duration);
+    free(emulation->free_at);
+    free(emulation);
+}
+
+double emulation_carry(struct emulation *emulation, int route, double when) {
+    if (!emulation || emulation->duration[route] == 0) return when;
+    pthread_mutex_lock(&emulation->lock);
+    double *free_at = &emulation->free_at[emulation->link[route]];
+    double start = when > *free_at ? when : *free_at;
+    *free_at = start + emulation->duration[route];
+    double over = *free_at;
+    pthread_mutex_unlock(&emulation->lock);
+    return over;
+}

@@ -1,0 +1,38 @@
+/*
+ * Launchers tell a process its number and how many there are by environment variables, each by its own: Open MPI's mpirun,
+ * Slurm's srun (which sets PMI's too, where it speaks that), and whatever speaks PMI: MPICH's and Intel's mpirun.
+ */
+#include "comm/launch.h"
+
+#include <stdlib.h>
+
+#include <penstock.h>
+
+static const struct {
+    const char *launcher, *rank, *count;
+} launchers[] = {
+    {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE"},
+};
+
+/* A whole number that is not negative; else -1. */
+static int number_of(const char *variable) {
+    const char *text = getenv(variable);
+    if (!text || *text < '0' || *text > '9') return -1;
+    char *end;
+    long number = strtol(text, &end, 10);
+    return *end == '\0' && number >= 0 && number < 1 << 24 ? (int)number : -1;
+}
+
+struct launch launch_find(void) {
+    for (size_t l = 0; l < sizeof launchers / sizeof *launchers; l++) {
+        struct launch launch = {launchers[l].launcher, number_of(launchers[l].rank), number_of(launchers[l].count)};
+        if (launch.rank >= 0 && launch.count > launch.rank) return launch;
+    }
+    return (struct launch){.launcher = NULL, .rank = 0, .count = 1};
+}
+
+int ps_process_rank(void) { return launch_find().rank; }
+
+int ps_process_count(void) { return launch_find().count; }

@@ -1,0 +1,236 @@
+/* Joining and leaving a run of several processes, and what they do together; the work is the links'. See processes.h. */
+#include "comm/processes.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/processes/links.h"
+#include "comm/processes/this_machine.h"
+
+/* Blocks of this size at most travel as one message outside of training. */
+enum { MOVED_AT_ONCE = 16 << 20 };
+
+/* ---------------------------------------------------------------- join and leave */
+
+/* What rank 0 has in `all`, everybody else gets, too. */
+static enum ps_status spread(struct processes *processes, void *all, size_t size, struct ps_error *error) {
+    void *told = all;
+    size_t got = size;
+    TRY(processes_broadcast(processes, &told, &got, error));
+    if (processes->rank == 0) return PS_OK;
+    if (got == size) memcpy(all, told, size);
+    free(told);
+    return got == size ? PS_OK : error_set(error, PS_USAGE, "the processes of this run are not of the same version");
+}
+
+static enum ps_status start(struct processes *processes, struct ps_error *error) {
+    int beside = 0;
+    if (processes->class) TRY(processes->class->start(&processes->rank, &processes->count, &beside, error));
+    processes->info = calloc((size_t)processes->count, sizeof *processes->info);
+    if (!processes->info) return error_memory(error, "processes", (size_t)processes->count * sizeof *processes->info);
+    processes->info[processes->rank] = this_machine();
+    processes->info[processes->rank].beside = beside;
+    if (processes->count == 1) return PS_OK;
+    TRY(links_open(processes->class, processes->rank, processes->count, processes->info, &processes->links, error));
+    if (processes->rank > 0) log_forward(links_log, processes->links);
+    return spread(processes, processes->info, (size_t)processes->count * sizeof *processes->info, error);
+}
+
+static void destroy(struct processes *processes) {
+    if (processes->links && processes->rank > 0) log_forward(NULL, NULL);
+    links_close(processes->links);
+    free(processes->info);
+    free(processes);
+}
+
+enum ps_status processes_join(const struct processes_class *class, struct processes **out, struct ps_error *error) {
+    struct processes *processes = calloc(1, sizeof *processes);
+    if (!processes) return error_memory(error, "processes", sizeof *processes);
+    *processes = (struct processes){.class = class, .count = 1};
+    enum ps_status status = start(processes, error);
+    if (status == PS_OK)
+        *out = processes;
+    else if (processes->links)
+        return processes_leave(processes, status, error);
+    else
+        destroy(processes);
+    return status;
+}
+
+/* All have come to their end and know it of each other: only then may anybody go. */
+static enum ps_status end_together(struct processes *processes, struct ps_error *error) {
+    struct frame *frame;
+    if (processes->rank > 0) TRY(links_send(processes->links, 0, FRAME_DONE, NULL, 0, error));
+    for (int rank = processes->rank > 0 ? 0 : 1; rank < (processes->rank > 0 ? 1 : processes->count); rank++) {
+        TRY(links_wait(processes->links, rank, FRAME_DONE, &frame, error));
+        free(frame);
+    }
+    links_expect_end(processes->links);
+    for (int rank = 1; processes->rank == 0 && rank < processes->count; rank++)
+        TRY(links_send(processes->links, rank, FRAME_DONE, NULL, 0, error));
+    return PS_OK;
+}
+
+enum ps_status processes_leave(struct processes *processes, enum ps_status status, struct ps_error *error) {
+    if (!processes) return status;
+    struct ps_error trouble = {0};
+    if (processes->links) {
+        if (status == PS_OK)
+            status = end_together(processes, &trouble);
+        else
+            links_fail(processes->links, status, error);
+        /* Of a loss the caller may have said more than is known here. */
+        struct process_loss loss;
+        bool told = status == PS_WORKER_LOST && links_lost(processes->links, &loss);
+        enum ps_status whole = links_check(processes->links, &trouble);
+        if (whole != PS_OK) status = whole;
+        if (status != PS_OK && error && trouble.status != PS_OK && !told) *error = trouble;
+    }
+    if (processes->class && status == PS_OK) processes->class->end();
+    if (processes->class && status != PS_OK) processes->class->give_up(status);
+    destroy(processes);
+    return status;
+}
+
+/* ------------------------------------------------------------------ what ended it */
+
+enum ps_status processes_check(const struct processes *processes, struct ps_error *error) {
+    if (!processes->links) return PS_OK;
+    TRY(links_check(processes->links, error));
+    const char *trouble = processes->class->trouble();
+    return trouble ? error_set(error, PS_FAILED, "%s on rank %d: %s", processes->class->name, processes->rank, trouble) : PS_OK;
+}
+
+void processes_lose(struct processes *processes, const struct process_loss *loss) {
+    if (processes->links) links_lose(processes->links, loss);
+}
+
+bool processes_lost(const struct processes *processes, struct process_loss *loss) {
+    return processes->links && links_lost(processes->links, loss);
+}
+
+void processes_drain(const struct processes *processes, double seconds) {
+    struct process_loss loss;
+    if (processes_lost(processes, &loss)) links_drain(processes->links, loss.rank, seconds);
+}
+
+bool processes_is_reporter(const struct processes *processes) {
+    struct process_loss loss;
+    bool headless = processes_lost(processes, &loss) && loss.rank == 0 && loss.kind != LOSS_STALLED;
+    return processes->rank == (headless ? 1 : 0);
+}
+
+/* ---------------------------------------------------------------------- together */
+
+/* The data of a frame, as a copy of its own. */
+static enum ps_status unpack(struct frame *frame, void **data, size_t *size, struct ps_error *error) {
+    void *copy = malloc(frame->size + 1);
+    if (copy) memcpy(copy, frame->data, frame->size);
+    *size = frame->size;
+    free(frame);
+    if (!copy) return error_memory(error, "what another rank tells", *size);
+    ((char *)copy)[*size] = '\0'; /* texts may be read as such */
+    *data = copy;
+    return PS_OK;
+}
+
+enum ps_status processes_broadcast(struct processes *processes, void **data, size_t *size, struct ps_error *error) {
+    struct frame *frame;
+    for (int rank = 1; processes->rank == 0 && rank < processes->count; rank++)
+        TRY(links_send(processes->links, rank, FRAME_BROADCAST, *data, *size, error));
+    if (processes->rank == 0) return PS_OK;
+    TRY(links_wait(processes->links, 0, FRAME_BROADCAST, &frame, error));
+    return unpack(frame, data, size, error);
+}
+
+enum ps_status processes_gather(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error) {
+    if (processes->rank > 0) return links_send(processes->links, 0, FRAME_GATHER, mine, size, error);
+    memcpy(all, mine, size);
+    for (int rank = 1; rank < processes->count; rank++) {
+        struct frame *frame;
+        TRY(links_wait(processes->links, rank, FRAME_GATHER, &frame, error));
+        bool fits = frame->size == size;
+        if (fits) memcpy((char *)all + (size_t)rank * size, frame->data, size);
+        free(frame);
+        if (!fits) return error_set(error, PS_FAILED, "internal error: rank %d gave another number of bytes", rank);
+    }
+    return PS_OK;
+}
+
+enum ps_status processes_share(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error) {
+    TRY(processes_gather(processes, mine, size, all, error));
+    return spread(processes, all, (size_t)processes->count * size, error);
+}
+
+int processes_on_host(const struct processes *processes, int rank) {
+    int count = 0;
+    for (int r = 0; r < processes->count; r++) count += processes->info[r].machine == processes->info[rank].machine;
+    return count;
+}
+
+bool processes_share_memory(const struct processes *processes, int rank, int other) {
+    const struct process_info *one = &processes->info[rank], *two = &processes->info[other];
+    return one->beside == two->beside && one->machine == two->machine;
+}
+
+bool processes_has_shared_peers(const struct processes *processes, int rank) {
+    for (int other = 0; other < processes->count; other++)
+        if (other != rank && processes_share_memory(processes, rank, other)) return true;
+    return false;
+}
+
+enum ps_status processes_hand_in(struct processes *processes, int rank, void **data, size_t *size, struct ps_error *error) {
+    struct frame *frame;
+    if (processes->rank > 0) return links_send(processes->links, 0, FRAME_HANDED_IN, *data, *size, error);
+    TRY(links_wait(processes->links, rank, FRAME_HANDED_IN, &frame, error));
+    return unpack(frame, data, size, error);
+}
+
+enum ps_status processes_tell(struct processes *processes, const void *data, size_t size, struct ps_error *error) {
+    return links_send(processes->links, 0, FRAME_TOLD, data, size, error);
+}
+
+bool processes_hear(struct processes *processes, int *rank, void **data, size_t *size) {
+    struct frame *frame = processes->links ? links_take(processes->links, -1, FRAME_TOLD) : NULL;
+    if (!frame) return false;
+    *rank = frame->rank;
+    return unpack(frame, data, size, NULL) == PS_OK;
+}
+
+void processes_set_state(struct processes *processes, const struct process_state *state) {
+    if (processes->links) links_set_state(processes->links, state);
+}
+
+struct process_state processes_state_of(const struct processes *processes, int rank) {
+    return processes->links ? links_state_of(processes->links, rank) : (struct process_state){0};
+}
+
+static enum ps_status move_piece(struct processes *processes, int peer, int tag, bool outgoing, void *piece, size_t size,
+                                 struct ps_error *error) {
+    const struct processes_class *class = processes->class;
+    struct message *message;
+    enum ps_status status = PS_OK;
+    double sleep_s = 5e-6;
+    TRY(class->message_create(size, &message, error));
+    class->message_start(message, peer, tag, outgoing, piece);
+    while (!class->message_done(message) && (status = processes_check(processes, error)) == PS_OK) {
+        clock_sleep(sleep_s);
+        if (sleep_s < 5e-5) sleep_s *= 1.5;
+    }
+    class->message_destroy(message);
+    return status;
+}
+
+enum ps_status processes_move(struct processes *processes, int peer, int tag, bool outgoing, void *block, size_t size,
+                              struct ps_error *error) {
+    for (size_t at = 0; at < size; at += MOVED_AT_ONCE) {
+        size_t piece = size - at < MOVED_AT_ONCE ? size - at : MOVED_AT_ONCE;
+        TRY(move_piece(processes, peer, tag, outgoing, (char *)block + at, piece, error));
+    }
+    return PS_OK;
+}

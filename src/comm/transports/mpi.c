@@ -1,0 +1,205 @@
+/*
+ * MPI: the only file that sees mpi.h. It starts the processes' acquaintance and carries blocks; all the rest is above it.
+ *
+ * Only calls that never wait are made between start and end, one at a time under a lock (MPI_THREAD_SERIALIZED): a blocked rank
+ * would burn a core, and neither Open MPI nor MPICH moves a large message along unless somebody calls it. Whoever waits calls
+ * again and again, with sleeps between; whoever computes calls between operators. A block goes in pieces, so that one call
+ * never copies much, and so that sizes above 2 GiB fit MPI's counts.
+ */
+#include <assert.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "comm/launch.h"
+#include "comm/transports/ranks.h"
+
+/* Measured between two ranks of one host with both libraries (bench/mpi.sh): smaller pieces cost calls, larger ones bring
+ * nothing. */
+enum { PIECE = 1 << 20 };
+
+extern const struct transport_class transport_mpi, transport_mpi_messages;
+
+/* MPI itself is one for the whole process; so is what we know of it. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static MPI_Comm communicator = MPI_COMM_NULL;
+static char trouble_text[MPI_MAX_ERROR_STRING + 64];
+static atomic_bool in_trouble;
+static int given_up; /* the status to end with */
+
+struct message {
+    size_t size;
+    int pieces, done; /* done: of the pieces, from the front */
+    MPI_Request *requests;
+};
+
+/* Under the lock. */
+static void note(const char *what, int code) {
+    if (code == MPI_SUCCESS || atomic_load(&in_trouble)) return;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    snprintf(trouble_text, sizeof trouble_text, "%s: %s", what, text);
+    atomic_store(&in_trouble, true);
+}
+
+static const char *trouble(void) { return atomic_load(&in_trouble) ? trouble_text : NULL; }
+
+/* -------------------------------------------------------------- start and end */
+
+static enum ps_status check_launch(int count, struct ps_error *error) {
+    struct launch launch = launch_find();
+    if (launch.count == count) return PS_OK;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(version, &length);
+    for (char *c = version; *c; c++)
+        if (*c == '\n' || *c == ',') *c = '\0';
+    error_set(error, PS_USAGE, "%s started %d processes, but the MPI library of this program (%s) knows of %d",
+              launch.launcher ? launch.launcher : "nobody", launch.count, version, count);
+    error_hint(error, "start it with the mpirun of the MPI library that it was built with");
+    return PS_USAGE;
+}
+
+/* Ranks whose memory MPI itself shares. */
+static int find_beside(int rank) {
+    MPI_Comm beside = MPI_COMM_NULL;
+    int first = rank;
+    if (MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &beside) != MPI_SUCCESS) return rank;
+    MPI_Bcast(&first, 1, MPI_INT, 0, beside);
+    MPI_Comm_free(&beside);
+    return first;
+}
+
+static enum ps_status start(int *rank, int *count, int *beside, struct ps_error *error) {
+    int before = 0, level = 0;
+    MPI_Initialized(&before);
+    if (before) return error_set(error, PS_USAGE, "MPI has been used in this process; it can be only once");
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
+        return error_set(error, PS_FAILED, "MPI cannot be started");
+    if (level < MPI_THREAD_SERIALIZED)
+        return error_set(error, PS_FAILED,
+                         "this MPI library can only be called from one thread; MPI_THREAD_SERIALIZED is needed");
+    MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
+    MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(communicator, rank);
+    MPI_Comm_size(communicator, count);
+    *beside = find_beside(*rank);
+    return check_launch(*count, error);
+}
+
+static void introduce(void *data, size_t size) {
+    pthread_mutex_lock(&mutex);
+    note("MPI_Bcast", MPI_Bcast(data, (int)size, MPI_BYTE, 0, communicator));
+    pthread_mutex_unlock(&mutex);
+}
+
+static void end(void) {
+    pthread_mutex_lock(&mutex);
+    MPI_Comm_free(&communicator);
+    MPI_Finalize();
+    pthread_mutex_unlock(&mutex);
+}
+
+/* Left to themselves, some launchers report whatever killed the others instead of how the first one ended. */
+static void abort_all(void) { MPI_Abort(MPI_COMM_WORLD, given_up); }
+
+static void give_up(enum ps_status status) {
+    given_up = (int)status;
+    atexit(abort_all);
+}
+
+/* ------------------------------------------------------------------- messages */
+
+static enum ps_status message_create(size_t size, struct message **out, struct ps_error *error) {
+    struct message *message = calloc(1, sizeof *message);
+    if (!message) return error_memory(error, "a message", sizeof *message);
+    int pieces = (int)((size + PIECE - 1) / PIECE);
+    *message = (struct message){.size = size, .pieces = pieces, .done = pieces};
+    message->requests = calloc((size_t)pieces + 1, sizeof *message->requests);
+    if (!message->requests) {
+        free(message);
+        return error_memory(error, "a message", (size_t)pieces * sizeof *message->requests);
+    }
+    *out = message;
+    return PS_OK;
+}
+
+static void message_destroy(struct message *message) {
+    if (!message) return;
+    free(message->requests);
+    free(message);
+}
+
+static void message_start(struct message *message, int peer, int tag, bool outgoing, void *block) {
+    assert(message->done == message->pieces);
+    pthread_mutex_lock(&mutex);
+    message->done = 0;
+    for (int p = 0; p < message->pieces; p++) {
+        size_t at = (size_t)p * PIECE, left = message->size - at;
+        int bytes = left < PIECE ? (int)left : PIECE;
+        char *place = (char *)block + at;
+        MPI_Request *request = &message->requests[p];
+        if (outgoing)
+            note("MPI_Isend", MPI_Isend(place, bytes, MPI_BYTE, peer, tag, communicator, request));
+        else
+            note("MPI_Irecv", MPI_Irecv(place, bytes, MPI_BYTE, peer, tag, communicator, request));
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+static bool message_done(struct message *message) {
+    int done = 1;
+    pthread_mutex_lock(&mutex);
+    while (message->done < message->pieces && done && !atomic_load(&in_trouble)) {
+        note("MPI_Test", MPI_Test(&message->requests[message->done], &done, MPI_STATUS_IGNORE));
+        if (done && !atomic_load(&in_trouble)) message->done++;
+    }
+    bool all = message->done == message->pieces;
+    pthread_mutex_unlock(&mutex);
+    return all;
+}
+
+static const struct processes_class processes_mpi = {
+    .name = "MPI",
+    .start = start,
+    .introduce = introduce,
+    .end = end,
+    .give_up = give_up,
+    .message_create = message_create,
+    .message_destroy = message_destroy,
+    .message_start = message_start,
+    .message_done = message_done,
+    .trouble = trouble,
+};
+
+static enum ps_status create(const struct transport_options *options, struct transport **transport, struct ps_error *error) {
+    return ranks_create(&transport_mpi, options, transport, error);
+}
+
+static enum ps_status create_messages(const struct transport_options *options, struct transport **transport,
+                                      struct ps_error *error) {
+    return ranks_create(&transport_mpi_messages, options, transport, error);
+}
+
+#define RANKS                                                                                                                  \
+    .own_threads = true, .processes = &processes_mpi, .destroy = ranks_destroy, .post = ranks_post, .reduce = ranks_reduce,    \
+    .settled = ranks_settled, .settled_at = ranks_settled_at, .wait = ranks_wait, .stop = ranks_stop,                          \
+    .progress = ranks_progress, .drain = ranks_drain
+
+const struct transport_class transport_mpi = {
+    .name = "mpi",
+    .summary = "every worker is a process that mpirun started",
+    .shares_memory = true,
+    .create = create,
+    RANKS,
+};
+
+const struct transport_class transport_mpi_messages = {
+    .name = "mpi-messages",
+    .summary = "the same, and blocks are messages between processes of one host, too",
+    .create = create_messages,
+    RANKS,
+};

@@ -1,0 +1,368 @@
+/*
+ * Blocks between processes: a post starts a message on its route, whose number is the message's tag, and whoever asks whether
+ * it is over moves all messages along. The n-th block of one end meets the n-th of the other because messages of one route keep
+ * their order. Nothing changes places: contents are copied into the receiver's block. Between ranks that share memory there are
+ * no messages: there blocks change places (neighbours.h).
+ *
+ * Where the cluster's description names a medium that several links share, say the one cable of a host, a worker sends over it
+ * one block at a time, as the simulator has it: the first arrives early and the second no later than if both had shared the
+ * cable. Their receivers first say, by a word, that they are ready. A block that waited on the cable for its receiver could
+ * keep back the very one that the receiver waits for.
+ *
+ * A route between two instances of one worker has both ends here and is the channels' matter.
+ */
+#include "comm/transports/ranks.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "comm/emulation.h"
+#include "comm/transports/channels.h"
+#include "comm/transports/rank_sums.h"
+#include "comm/transports/shared_peers.h"
+#include "program/routes.h"
+
+/* Who waits sleeps between two looks, for a twentieth of the time that it has waited so far: so a look comes little later than
+ * it could have, and ranks that wait long leave the cores to those that compute. */
+#define LOOK_SHARE 0.05
+#define LOOK_LEAST_S 2e-6
+#define LOOK_MOST_S 5e-4
+/* Between operators, messages are moved along no more often than this. */
+#define PROGRESS_S 2e-4
+/* The words' tags: a route's number behind this. */
+enum { WORD_TAG = 10000 };
+
+/* One slot of one kind of one instance of this process's worker; used by its thread alone. */
+struct pending {
+    struct message *message;
+    struct message *word; /* that the receiver is ready, where turns are taken; NULL: they never are */
+    char said;            /* by the word; it does not matter */
+    bool travels;         /* it was last posted to another process */
+    bool pending;         /* the post is not over */
+    bool incoming;        /* it is empty */
+    bool changes;         /* places with a neighbour's; else its message is under way, or waits for its turn */
+    bool waits;           /* for its turn */
+    int route, peer;
+    float **block;        /* its table entry */
+    uint64_t number;      /* of the post on a neighbour's route */
+    double when;          /* it was over, or would be by the emulated link */
+    struct pending *next; /* of those that are pending */
+};
+
+struct ranks {
+    struct transport transport;
+    struct processes *processes; /* NULL: all instances are here */
+    struct transport *inside;    /* channels, for routes within this process */
+    struct routes routes;
+    int *instance_worker;
+    int instance_count;
+    struct pending *(*pending_posts)[BLOCK_PLACES]; /* by instance, kind and slot; NULL of instances that are elsewhere */
+    struct pending *pending, **pending_end;         /* all whose posts are not over, by age */
+    int messages;                                   /* of them that are messages */
+    int *shared_link;                               /* per route: the first that shares its medium; NO_ROUTE: it has its own */
+    struct pending **sending;                       /* per route: what is on that medium from here; NULL: nothing */
+    struct shared_peers *peers;                     /* NULL: none */
+    struct emulation *emulation;                    /* of the links that come here; NULL: none */
+    struct rank_sums *sums;
+    atomic_bool stopped;
+    double progressed_at;
+};
+
+static struct pending *find(const struct transport *transport, int instance, enum block_kind kind, int slot) {
+    const struct ranks *ranks = (const struct ranks *)transport;
+    return ranks->processes && ranks->pending_posts[instance][kind] ? &ranks->pending_posts[instance][kind][slot] : NULL;
+}
+
+static enum ps_status make_places(struct ranks *ranks, const struct transport_options *options, int instance,
+                                  enum block_kind kind, struct ps_error *error) {
+    int slots = stage_slots_of(&options->slots[instance], kind);
+    int64_t bytes = stage_block_bytes(&options->sizes[options->programs->instances[instance].stage], kind);
+    struct pending *pending_posts = calloc((size_t)slots + 1, sizeof *pending_posts);
+    if (!pending_posts) return error_memory(error, "transport", (size_t)slots * sizeof *pending_posts);
+    ranks->pending_posts[instance][kind] = pending_posts;
+    for (int slot = 0; slot < slots; slot++) {
+        TRY(ranks->transport.class->processes->message_create((size_t)bytes, &pending_posts[slot].message, error));
+        if (options->cluster) TRY(ranks->transport.class->processes->message_create(1, &pending_posts[slot].word, error));
+    }
+    return PS_OK;
+}
+
+/* Which routes share a medium with others of the same sender. */
+static enum ps_status find_media(struct ranks *ranks, const struct ps_cluster *cluster, struct ps_error *error) {
+    const struct routes *routes = &ranks->routes;
+    size_t count = (size_t)routes->count + 1;
+    ranks->shared_link = malloc(count * sizeof *ranks->shared_link);
+    ranks->sending = calloc(count, sizeof(*ranks->sending));
+    if (!ranks->shared_link || !ranks->sending) return error_memory(error, "transport", count * sizeof(*ranks->sending));
+    for (int route = 0; route < routes->count; route++) {
+        int from = ranks->instance_worker[routes->list[route].from], to = ranks->instance_worker[routes->list[route].to];
+        const struct cluster_link *link = cluster ? cluster_link_between(cluster, from, to) : NULL;
+        int *shared_link = &ranks->shared_link[route];
+        *shared_link = link && link->medium[0] ? route : NO_ROUTE;
+        for (int other = 0; *shared_link == route && other < route; other++) {
+            int other_from = ranks->instance_worker[routes->list[other].from],
+                other_to = ranks->instance_worker[routes->list[other].to];
+            if (other_from == from && cluster_share_link(cluster, from, to, other_from, other_to))
+                *shared_link = ranks->shared_link[other];
+        }
+    }
+    return PS_OK;
+}
+
+static enum ps_status make_roads(struct ranks *ranks, const struct transport_options *options, struct ps_error *error) {
+    size_t instances = (size_t)ranks->instance_count;
+    TRY(routes_create(options->programs, &ranks->routes, error));
+    ranks->instance_worker = calloc(instances + 1, sizeof *ranks->instance_worker);
+    ranks->pending_posts = calloc(instances + 1, sizeof *ranks->pending_posts);
+    if (!ranks->instance_worker || !ranks->pending_posts)
+        return error_memory(error, "transport", instances * sizeof *ranks->pending_posts);
+    for (int instance = 0; instance < ranks->instance_count; instance++)
+        ranks->instance_worker[instance] = options->programs->instances[instance].worker;
+    TRY(find_media(ranks, options->cluster, error));
+    for (int instance = 0; instance < ranks->instance_count; instance++)
+        for (int kind = 0; kind < BLOCK_PLACES && ranks->instance_worker[instance] == ranks->processes->rank; kind++)
+            if (kind != BLOCK_WEIGHT_GRADIENTS &&
+                (kind != BLOCK_WEIGHTS || programs_split(options->programs, options->programs->instances[instance].stage)))
+                TRY(make_places(ranks, options, instance, (enum block_kind)kind, error));
+    if (ranks->transport.class->shares_memory) TRY(shared_peers_create(options, &ranks->routes, &ranks->peers, error));
+    TRY(rank_sums_create(ranks->transport.class->processes, ranks->peers, options, &ranks->sums, error));
+    if (!options->emulated) return PS_OK;
+    return emulation_create(options->emulated, options->programs, &ranks->routes, options->sizes, &ranks->emulation, error);
+}
+
+enum ps_status ranks_create(const struct transport_class *class, const struct transport_options *options,
+                            struct transport **out, struct ps_error *error) {
+    struct ranks *ranks = calloc(1, sizeof *ranks);
+    if (!ranks) return error_memory(error, "transport", sizeof *ranks);
+    *ranks = (struct ranks){.transport.class = class, .instance_count = options->programs->instance_count};
+    ranks->pending_end = &ranks->pending;
+    if (options->processes && options->processes->count > 1) ranks->processes = options->processes;
+    enum ps_status status = channels_create(class, options, &ranks->inside, error);
+    if (status == PS_OK && ranks->processes) status = make_roads(ranks, options, error);
+    if (status != PS_OK) {
+        ranks_destroy(&ranks->transport);
+        return status;
+    }
+    *out = &ranks->transport;
+    return PS_OK;
+}
+
+static void free_places(const struct transport_class *class, struct pending *pending_posts) {
+    for (struct pending *pending = pending_posts; pending_posts && pending->message; pending++) {
+        class->processes->message_destroy(pending->message);
+        class->processes->message_destroy(pending->word);
+    }
+    free(pending_posts);
+}
+
+void ranks_destroy(struct transport *transport) {
+    struct ranks *ranks = (struct ranks *)transport;
+    if (!ranks) return;
+    channels_destroy(ranks->inside);
+    for (int instance = 0; ranks->pending_posts && instance < ranks->instance_count; instance++)
+        for (int kind = 0; kind < BLOCK_PLACES; kind++) free_places(transport->class, ranks->pending_posts[instance][kind]);
+    free(ranks->pending_posts);
+    free(ranks->instance_worker);
+    free(ranks->shared_link);
+    free(ranks->sending);
+    emulation_destroy(ranks->emulation);
+    rank_sums_destroy(ranks->sums);
+    shared_peers_destroy(ranks->peers);
+    routes_free(&ranks->routes);
+    free(ranks);
+}
+
+/* Is an older one of the same route still to begin? It goes first, whichever of their words was seen first: the other end takes
+ * them in their order. */
+static bool has_older(const struct ranks *ranks, const struct pending *pending) {
+    for (const struct pending *older = ranks->pending; older != pending; older = older->next)
+        if (older->waits && older->route == pending->route) return true;
+    return false;
+}
+
+/* Starts those whose turn it is: on each medium the first posted of those whose receivers are ready. */
+static void begin_next(struct ranks *ranks) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    for (struct pending *pending = ranks->pending; pending; pending = pending->next) {
+        if (!pending->waits || ranks->sending[ranks->shared_link[pending->route]] || has_older(ranks, pending)) continue;
+        if (!processes->message_done(pending->word)) continue;
+        pending->waits = false;
+        ranks->sending[ranks->shared_link[pending->route]] = pending;
+        processes->message_start(pending->message, pending->peer, pending->route, true, *pending->block);
+    }
+}
+
+/* Starts a post's message, or has it wait for its turn. */
+static void start(struct ranks *ranks, struct pending *pending) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    bool turns = ranks->shared_link[pending->route] != NO_ROUTE;
+    pending->waits = turns && !pending->incoming;
+    if (!pending->waits)
+        processes->message_start(pending->message, pending->peer, pending->route, !pending->incoming, *pending->block);
+    if (turns)
+        processes->message_start(pending->word, pending->peer, WORD_TAG + pending->route, pending->incoming, &pending->said);
+    if (pending->waits) begin_next(ranks);
+}
+
+void ranks_post(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
+                double when) {
+    struct ranks *ranks = (struct ranks *)transport;
+    struct pending *pending = find(transport, instance, kind, slot);
+    int peer = pending ? ranks->instance_worker[other] : 0;
+    if (!pending || peer == ranks->processes->rank) {
+        if (pending) pending->travels = false;
+        channels_post(ranks->inside, instance, kind, slot, other, block, when);
+        return;
+    }
+    assert(!pending->pending);
+    bool outgoing = false;
+    int route = routes_between(&ranks->routes, instance, other, kind, &outgoing);
+    assert(route != NO_ROUTE);
+    *pending = (struct pending){.message = pending->message,
+                                .word = pending->word,
+                                .travels = true,
+                                .pending = true,
+                                .incoming = !outgoing,
+                                .changes = shared_peers_on(ranks->peers, route),
+                                .route = route,
+                                .peer = peer,
+                                .block = block};
+    *ranks->pending_end = pending;
+    ranks->pending_end = &pending->next;
+    if (pending->changes) {
+        pending->number = shared_peers_post(ranks->peers, route, *block, when);
+    } else {
+        ranks->messages++;
+        start(ranks, pending);
+    }
+}
+
+/* Is the post's message over? */
+static bool end_message(struct ranks *ranks, const struct pending *pending) {
+    const struct processes_class *processes = ranks->transport.class->processes;
+    int shared_link = ranks->shared_link[pending->route];
+    if (pending->waits || !processes->message_done(pending->message)) return false;
+    if (shared_link == NO_ROUTE) return true;
+    if (!pending->incoming) ranks->sending[shared_link] = NULL;
+    return processes->message_done(pending->word);
+}
+
+/* Is it over? Then notes when both ends had come, or a message's end was seen. */
+static bool end_post(struct ranks *ranks, struct pending *pending) {
+    if (pending->changes) {
+        if (!shared_peers_take(ranks->peers, pending->route, pending->number, pending->block, &pending->when)) return false;
+    } else {
+        if (!end_message(ranks, pending)) return false;
+        pending->when = clock_now();
+        ranks->messages--;
+    }
+    if (pending->incoming) pending->when = emulation_carry(ranks->emulation, pending->route, pending->when);
+    pending->pending = false;
+    return true;
+}
+
+static void look(struct ranks *ranks) {
+    struct pending **next = &ranks->pending;
+    if (ranks->sums) rank_sums_look(ranks->sums);
+    while (*next) {
+        if (end_post(ranks, *next))
+            *next = (*next)->next;
+        else
+            next = &(*next)->next;
+    }
+    ranks->pending_end = next;
+    begin_next(ranks);
+}
+
+void ranks_reduce(struct transport *transport, int instance, const struct transport_share *share, double when) {
+    struct ranks *ranks = (struct ranks *)transport;
+    if (ranks->processes)
+        rank_sums_start(ranks->sums, instance, share);
+    else
+        channels_reduce(ranks->inside, instance, share, when);
+}
+
+/* Has the sum been made that was started last? */
+static bool sum_settled(struct ranks *ranks, int instance) {
+    if (!rank_sums_settled(ranks->sums, instance)) look(ranks);
+    return rank_sums_settled(ranks->sums, instance);
+}
+
+bool ranks_settled(struct transport *transport, int instance, enum block_kind kind, int slot) {
+    if (kind == BLOCK_WEIGHT_GRADIENTS && ((struct ranks *)transport)->processes)
+        return sum_settled((struct ranks *)transport, instance);
+    struct pending *pending = find(transport, instance, kind, slot);
+    if (!pending || !pending->travels) return channels_settled(((struct ranks *)transport)->inside, instance, kind, slot);
+    if (pending->pending) look((struct ranks *)transport);
+    return !pending->pending && (!((struct ranks *)transport)->emulation || pending->when <= clock_now());
+}
+
+double ranks_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot) {
+    const struct ranks *ranks = (const struct ranks *)transport;
+    if (kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes) return rank_sums_settled_at(ranks->sums, instance);
+    const struct pending *pending = find(transport, instance, kind, slot);
+    if (!pending || !pending->travels) return channels_settled_at(((struct ranks *)transport)->inside, instance, kind, slot);
+    return pending->when;
+}
+
+/* Before a look after which one may pause. */
+static void prepare_to_pause(struct ranks *ranks) {
+    if (ranks->peers) shared_peers_forget(ranks->peers);
+}
+
+/* Of somebody who waits since then. False: there is nothing to wait for any more. Neighbours ring; messages and emulated links
+ * do not. */
+static bool pause_before_look(struct ranks *ranks, double since) {
+    if (atomic_load(&ranks->stopped)) return false;
+    bool rung = ranks->messages == 0 && !ranks->emulation && rank_sums_idle(ranks->sums);
+    double pause = fmin(fmax(LOOK_SHARE * (clock_now() - since), LOOK_LEAST_S), LOOK_MOST_S);
+    if (ranks->peers)
+        shared_peers_sleep(ranks->peers, rung ? INFINITY : pause);
+    else
+        clock_sleep(pause);
+    return true;
+}
+
+/* Within a process only its one worker could settle what it waits for. */
+bool ranks_wait(struct transport *transport, int instance, enum block_kind kind, int slot) {
+    struct ranks *ranks = (struct ranks *)transport;
+    const struct pending *pending = find(transport, instance, kind, slot);
+    bool sum = kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes;
+    if (!sum && (!pending || !pending->travels)) return channels_wait(ranks->inside, instance, kind, slot);
+    double since = clock_now();
+    for (;;) {
+        prepare_to_pause(ranks);
+        if (ranks_settled(transport, instance, kind, slot)) return true;
+        if (!pause_before_look(ranks, since)) return false;
+    }
+}
+
+/* Without it a block that the other end takes late would never leave: nobody here would call any more. */
+bool ranks_drain(struct transport *transport) {
+    struct ranks *ranks = (struct ranks *)transport;
+    double since = clock_now();
+    for (;;) {
+        prepare_to_pause(ranks);
+        look(ranks);
+        if (!ranks->pending) return true;
+        if (!pause_before_look(ranks, since)) return false;
+    }
+}
+
+void ranks_stop(struct transport *transport) {
+    struct ranks *ranks = (struct ranks *)transport;
+    atomic_store(&ranks->stopped, true);
+    if (ranks->peers) shared_peers_wake(ranks->peers);
+    channels_stop(ranks->inside);
+}
+
+void ranks_progress(struct transport *transport) {
+    struct ranks *ranks = (struct ranks *)transport;
+    if (!ranks->processes) return;
+    double now = clock_now();
+    if (now - ranks->progressed_at < PROGRESS_S) return;
+    ranks->progressed_at = now;
+    look(ranks);
+}

@@ -1,0 +1,228 @@
+/* Loss and accuracy of trained weights: the whole network as one stage on one worker (ps_evaluate). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "data/loader.h"
+#include "data/pairs.h"
+#include "data/vocabulary.h"
+#include "eval/translate.h"
+#include "exec/executor.h"
+#include "graph/model.h"
+#include "store/checkpoint.h"
+
+enum { BATCH_DEFAULT = 64, BATCHES_AHEAD = 2 };
+
+/* A network on the device, with its weights. */
+struct network {
+    struct stage *stage;
+    struct memory_block memory;
+    struct stage_blocks blocks;
+};
+
+struct evaluator {
+    const struct ps_evaluate_options *options;
+    int batch;
+    struct ps_model *model;
+    struct weight_files weights;
+    struct vocabulary *words[2]; /* the run's, where it has some */
+    struct samples samples;
+    struct device *device;
+    struct network network;
+    struct loader *loader;
+};
+
+static enum ps_status check(const struct ps_evaluate_options *options, struct ps_error *error) {
+    if (!options->run == !options->weights)
+        return error_set(error, PS_USAGE, "one of a run (--run) and a file of weights (--weights) must be given");
+    if (options->run && options->model) return error_set(error, PS_USAGE, "--model: a run says itself what its model is");
+    if (options->weights && !options->model)
+        return error_set(error, PS_USAGE, "--model: what %s belongs to must be said", options->weights);
+    if (!options->data) return error_set(error, PS_USAGE, "--data: what to evaluate on must be said");
+    if (options->beam < 0) return error_set(error, PS_USAGE, "--beam: %d is less than 1", options->beam);
+    if (options->batch < 0) return error_set(error, PS_USAGE, "--batch: %d is less than 1", options->batch);
+    return PS_OK;
+}
+
+/* The words by which the run's text is numbered. Text must not be numbered by words of its own, which could be others. */
+static enum ps_status read_words(struct evaluator *evaluator, struct ps_error *error) {
+    char path[4096];
+    const char *data = evaluator->options->data;
+    file_join(path, evaluator->options->run, "vocabulary.json");
+    if (file_exists(path)) return vocabulary_read(path, evaluator->words, error);
+    if (evaluator->model->vocabulary == 0 || strncmp(data, "synthetic:", 10) == 0 || strstr(data, ",vocab=")) return PS_OK;
+    error_set(error, PS_BAD_INPUT, "%s: there is no such file, and by its words the run's text is numbered", path);
+    error_hint(error, "where it was moved, add ,vocab=FILE to the data");
+    return PS_BAD_INPUT;
+}
+
+/* The model that the run's plan names. */
+static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *error) {
+    char path[4096];
+    struct ps_plan *plan;
+    TRY(ps_plan_read(file_join(path, evaluator->options->run, "plan.json"), &plan, error));
+    enum ps_status status = ps_model_create(plan->model, &evaluator->model, error);
+    ps_plan_destroy(plan);
+    TRY(status);
+    TRY(read_words(evaluator, error));
+    return weight_files_open_run(evaluator->options->run, &evaluator->weights, error);
+}
+
+static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *error) {
+    const struct ps_evaluate_options *options = evaluator->options;
+    if (options->run) {
+        TRY(open_run(evaluator, error));
+    } else {
+        TRY(ps_model_create(options->model, &evaluator->model, error));
+        TRY(weight_files_open(options->weights, &evaluator->weights, error));
+    }
+    struct dataset_shape wanted = dataset_shape_of(evaluator->model);
+    memcpy(wanted.words, evaluator->words, sizeof wanted.words);
+    wanted.words_needed = true;
+    TRY(samples_open(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
+    struct loader_options loader = {
+        .samples = &evaluator->samples, .batch = evaluator->batch, .images = true, .labels = true, .ahead = BATCHES_AHEAD};
+    return loader_create(&loader, &evaluator->loader, error);
+}
+
+static enum ps_status open_device(struct evaluator *evaluator, struct ps_error *error) {
+    const char *name = evaluator->options->device ? evaluator->options->device : "cpu";
+    struct device_options options = {.threads = evaluator->options->threads > 0 ? evaluator->options->threads : 1};
+    TRY(device_open(name, &options, &evaluator->device, error));
+    const struct device_class *class = evaluator->device->class;
+    if (!class->real) return error_set(error, PS_USAGE, "--device: %s computes no numbers", name);
+    if (class->attach) class->attach(evaluator->device);
+    return PS_OK;
+}
+
+/* All layers of `graph`, whose parameters are the model's, as one stage. */
+static enum ps_status make_network(struct evaluator *evaluator, const struct graph *graph, struct ps_error *error) {
+    struct network *network = &evaluator->network;
+    TRY(stage_create(evaluator->device, graph, 0, graph->layer_count - 1, evaluator->batch, &network->stage, error));
+    struct stage_sizes sizes = stage_sizes(network->stage);
+    const int64_t pieces[] = {sizes.parameter_bytes, sizes.statistics_bytes, sizes.input_bytes, sizes.stash_bytes,
+                              sizes.workspace_bytes};
+    enum { PIECES = sizeof pieces / sizeof *pieces };
+    size_t total = 0;
+    for (int i = 0; i < PIECES; i++) total += memory_align((size_t)pieces[i]);
+    TRY(memory_block_take(&network->memory, total, "evaluation", error));
+    void *place[PIECES];
+    for (int i = 0; i < PIECES; i++) place[i] = memory_block_carve(&network->memory, (size_t)pieces[i]);
+    network->blocks = (struct stage_blocks){
+        .weights = place[0], .statistics = place[1], .input = place[2], .stash = place[3], .workspace = place[4]};
+    return weight_files_load(&evaluator->weights, graph, network->stage, place[0], place[1], error);
+}
+
+static void free_network(struct evaluator *evaluator) {
+    stage_destroy(evaluator->network.stage);
+    memory_block_release(&evaluator->network.memory);
+    evaluator->network = (struct network){0};
+}
+
+static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, struct stage_result *sum, struct ps_error *error) {
+    const struct dataset_shape *shape = &evaluator->samples.dataset->shape;
+    size_t bytes = (size_t)(shape->channels * shape->height * shape->width) * (size_t)evaluator->batch * sizeof(float);
+    struct loaded_batch batch;
+    TRY(loader_get(evaluator->loader, number, &batch, error));
+    memcpy(evaluator->network.blocks.input, batch.images, bytes);
+    struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
+    struct stage_result result = {0};
+    TRY(stage_forward(evaluator->network.stage, &evaluator->network.blocks, &step, &result, error));
+    if (evaluator->device->class->finish) evaluator->device->class->finish(evaluator->device);
+    loader_release(evaluator->loader, number);
+    sum->loss += result.loss;
+    sum->correct += result.correct;
+    sum->correct5 += result.correct5;
+    sum->counted += result.counted;
+    return PS_OK;
+}
+
+static enum ps_status translate_samples(struct evaluator *evaluator, const struct graph *graph, double *bleu,
+                                        struct ps_error *error) {
+    const struct ps_evaluate_options *options = evaluator->options;
+    struct bleu counts = {0};
+    struct text sentences = {0};
+    TRY(make_network(evaluator, graph, error));
+    struct translation_options translation = {.stage = evaluator->network.stage,
+                                              .graph = graph,
+                                              .blocks = evaluator->network.blocks,
+                                              .rows = evaluator->batch,
+                                              .beam = options->beam > 0 ? options->beam : 1,
+                                              .samples = &evaluator->samples};
+    if (options->translations) translation.sentences = &sentences;
+    enum ps_status status = translate(&translation, &counts, error);
+    char *text = text_take(&sentences);
+    if (status == PS_OK && !text) status = error_memory(error, "translations", 0);
+    if (status == PS_OK && options->translations) status = file_write(options->translations, text, strlen(text), error);
+    free(text);
+    if (status == PS_OK) *bleu = bleu_score(&counts);
+    return status;
+}
+
+/* Translates what is a translation, with a network that takes the place of the one that was evaluated; `bleu` stays NaN for
+ * other data. */
+static enum ps_status run_translation(struct evaluator *evaluator, double *bleu, struct ps_error *error) {
+    struct ps_model *stepping;
+    if (!dataset_has_pairs(evaluator->samples.dataset)) return PS_OK;
+    free_network(evaluator);
+    TRY(model_create_stepping(evaluator->model->name, &stepping, error));
+    enum ps_status status = translate_samples(evaluator, stepping->graph, bleu, error);
+    free_network(evaluator);
+    ps_model_destroy(stepping);
+    return status;
+}
+
+static enum ps_status check_translation(const struct evaluator *evaluator, struct ps_error *error) {
+    const struct ps_evaluate_options *options = evaluator->options;
+    if (options->beam > evaluator->batch) {
+        return error_set(error, PS_USAGE, "--beam: %d hypotheses need a --batch of at least as many, and it is %d",
+                         options->beam, evaluator->batch);
+    }
+    if (dataset_has_pairs(evaluator->samples.dataset) || (options->beam == 0 && !options->translations)) return PS_OK;
+    return error_set(error, PS_USAGE, "%s: %s are no pairs of sentences", options->beam > 0 ? "--beam" : "--translations",
+                     options->data);
+}
+
+static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *evaluation, struct ps_error *error) {
+    TRY(open_inputs(evaluator, error));
+    TRY(check_translation(evaluator, error));
+    TRY(open_device(evaluator, error));
+    TRY(make_network(evaluator, evaluator->model->graph, error));
+    int64_t batches = loader_batches(evaluator->loader);
+    struct stage_result sum = {0};
+    for (int64_t number = 0; number < batches; number++) {
+        TRY(run_batch(evaluator, number, &sum, error));
+        log_progress("evaluating", (double)(number + 1), (double)batches, "%s", "");
+    }
+    double labels = (double)sum.counted;
+    if (sum.counted == 0)
+        return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
+    if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
+    double bleu = NAN;
+    TRY(run_translation(evaluator, &bleu, error));
+    *evaluation = (struct ps_evaluation){.loss = sum.loss / labels,
+                                         .accuracy = (double)sum.correct / labels,
+                                         .perplexity = model_perplexity(evaluator->model, sum.loss / labels),
+                                         .bleu = bleu,
+                                         .samples = evaluator->samples.count,
+                                         .top5 = evaluator->model->classes > 5 ? (double)sum.correct5 / labels : NAN};
+    return PS_OK;
+}
+
+enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,
+                           struct ps_error *error) {
+    TRY(check(options, error));
+    struct evaluator evaluator = {.options = options, .batch = options->batch > 0 ? options->batch : BATCH_DEFAULT};
+    enum ps_status status = run(&evaluator, evaluation, error);
+    loader_destroy(evaluator.loader);
+    free_network(&evaluator);
+    if (evaluator.device) device_close(evaluator.device);
+    samples_close(&evaluator.samples);
+    for (int v = 0; v < 2; v++) vocabulary_destroy(evaluator.words[v]);
+    weight_files_close(&evaluator.weights);
+    ps_model_destroy(evaluator.model);
+    return status;
+}

@@ -1,0 +1,404 @@
+/*
+ * The environment that computes: what each instruction does to a worker's blocks. It knows no schedule and no weight policy;
+ * slots, versions and predictions stand in the instructions.
+ */
+#include <math.h>
+
+#include "base/clock.h"
+#include "exec/executor.h"
+
+/* While a device only waits, transfers are moved along this often. */
+#define TRANSFERS_S 2e-4
+
+/* --------------------------------------------------------------------- blocks */
+
+static float *block_of(const struct worker_stage *stage, const struct instruction *instruction, enum block_kind kind) {
+    int slot = instruction->block[kind];
+    return slot == NO_SLOT ? NULL : stage->block[kind][slot];
+}
+
+static struct stage_blocks blocks_of(const struct worker *worker, const struct worker_stage *stage,
+                                     const struct instruction *instruction) {
+    return (struct stage_blocks){
+        .weights = stage->weights[instruction->slot],
+        .gradients = stage->gradients,
+        .statistics = stage->statistics,
+        .input = block_of(stage, instruction, BLOCK_INPUT),
+        .output = block_of(stage, instruction, BLOCK_OUTPUT),
+        .stash = block_of(stage, instruction, BLOCK_STASH),
+        .delta = block_of(stage, instruction, BLOCK_DELTA),
+        .output_gradient = block_of(stage, instruction, BLOCK_OUTPUT_GRADIENT),
+        .input_gradient = block_of(stage, instruction, BLOCK_INPUT_GRADIENT),
+        .workspace = worker->workspace,
+    };
+}
+
+static struct stage *stage_of(const struct executor *executor, const struct worker_stage *stage,
+                              const struct instruction *instruction) {
+    return worker_stage_at(stage, executor_length(executor, instruction->micro_batch));
+}
+
+/* Messages of other processes, moved along while this one computes. */
+static void move_transfers(void *context) {
+    const struct executor *executor = context;
+    executor->transport_class->progress(executor->transport);
+}
+
+static void move_transfers_between(void *context, int layer) {
+    (void)layer;
+    move_transfers(context);
+}
+
+/* Everything that a micro-batch's forward, recomputation and backward have in common. */
+static struct stage_step step_of(struct executor *executor, const struct worker_stage *stage,
+                                 const struct instruction *instruction) {
+    int per_batch = executor->segment.programs->micro_batches;
+    return (struct stage_step){
+        .seed = executor->seed,
+        .step = (uint64_t)executor_batch_number(executor, instruction->micro_batch),
+        .micro_batch = instruction->micro_batch % per_batch,
+        .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
+        .gradient_scale = stage->labels ? stage->label_scale[instruction->block[BLOCK_INPUT]] : 0,
+        .training = executor->segment.training,
+        .between = executor->transport_class->progress ? move_transfers_between : NULL,
+        .between_context = executor,
+    };
+}
+
+/* Tells a device that keeps its own time from when on the instruction could have run: when its blocks were there. */
+static void note_arrivals(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                          const struct instruction *instruction) {
+    if (!worker->device->class->not_before) return;
+    for (int kind = BLOCK_STASH; kind < BLOCK_KINDS; kind++) {
+        int slot = instruction->block[kind];
+        if (slot == NO_SLOT) continue;
+        double time = executor->transport_class->settled_at(executor->transport, stage->instance, (enum block_kind)kind, slot);
+        worker->device->class->not_before(worker->device, time);
+    }
+    if (programs_split(executor->segment.programs, instruction->stage) && instruction_handed_slot(instruction) != NO_SLOT)
+        worker->device->class->not_before(
+            worker->device, executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHTS,
+                                                                  instruction_handed_slot(instruction)));
+}
+
+/* The same of an update's gradients, where they were added up over instances. */
+static void note_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage) {
+    if (!worker->device->class->not_before || !programs_sums(executor->segment.programs, stage->number)) return;
+    worker->device->class->not_before(
+        worker->device, executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0));
+}
+
+static void remember(struct worker *worker, const struct timeline_event *event) {
+    struct recorder *recorder = &worker->recorder;
+    if (recorder->events) recorder->events[recorder->count++ % recorder->capacity] = *event;
+}
+
+/* When the gradients that the update takes were added up: from when the worker came until the last one had. */
+static void remember_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                         const struct instruction *update) {
+    if (!worker->recorder.events || !programs_sums(executor->segment.programs, stage->number)) return;
+    double settled_s = executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0);
+    double until_s = fmin(fmax(settled_s, stage->sum_until_s), worker->started_s);
+    remember(worker, &(struct timeline_event){
+                         .instruction = instruction_make(OP_AR, update->stage, update->micro_batch),
+                         .worker = worker->number,
+                         .start_s = stage->sum_from_s - executor->segment_started_s,
+                         .end_s = fmax(until_s, stage->sum_from_s) - executor->segment_started_s,
+                     });
+}
+
+/* Now, by the time that the worker's device keeps. */
+static double device_now(const struct worker *worker) {
+    return worker->device->class->done_at ? worker->device->class->done_at(worker->device) : clock_now();
+}
+
+/* Waits for the device. One that only waits leaves the time to the transfers, as one that computes by itself would. */
+static void finish(struct executor *executor, struct worker *worker) {
+    const struct device_class *device = worker->device->class;
+    bool moves = executor->transport_class->progress && device->done_at;
+    while (moves && clock_now() < device->done_at(worker->device) - TRANSFERS_S) {
+        clock_sleep(TRANSFERS_S);
+        move_transfers(executor);
+    }
+    if (device->finish) device->finish(worker->device);
+    double now = clock_now();
+    if (worker->slower > 1) clock_wait_until(worker->started_s + (now - worker->started_s) * worker->slower);
+}
+
+/* ----------------------------------------------------------------- computation */
+
+/* Adds what the last stage saw to the mini-batch's record. */
+static enum ps_status record_loss(struct executor *executor, const struct worker_stage *stage,
+                                  const struct instruction *instruction, const struct stage_result *result,
+                                  struct ps_error *error) {
+    struct replica_record *seen = &executor->records[stage->replica];
+    if (!executor->segment.training) {
+        seen->evaluation.loss += result->loss;
+        seen->evaluation.correct += result->correct;
+        seen->evaluation.correct5 += result->correct5;
+        seen->evaluation.counted += result->counted;
+        return PS_OK;
+    }
+    struct step_record *record = &seen->steps[programs_batch(executor->segment.programs, instruction->micro_batch)];
+    record->loss += result->loss;
+    record->correct += result->correct;
+    record->correct5 += result->correct5;
+    record->counted += result->counted;
+    if (isfinite(record->loss)) return PS_OK;
+    error_set(error, PS_FAILED, "step %lld: the loss became %s",
+              (long long)executor_batch_number(executor, instruction->micro_batch) + 1,
+              isnan(record->loss) ? "not a number" : "infinite");
+    error_hint(error, "a smaller learning rate (--lr) or a warm-up (--warmup) may help");
+    return PS_FAILED;
+}
+
+/* The last stage's labels where its forward ran elsewhere; with recomputation that comes first. */
+static enum ps_status fetch_labels(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                                   const struct instruction *instruction, struct ps_error *error) {
+    const struct ps_programs *programs = executor->segment.programs;
+    bool first = (instruction->op == OP_R) == programs->recompute[instruction->stage];
+    int counted;
+    if (!executor->real || stage->forward || instruction->stage < programs->stages - 1 || !first) return PS_OK;
+    return executor_load_labels(executor, worker, stage, instruction, &counted, error);
+}
+
+static enum ps_status forward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    struct executor *executor = context;
+    struct worker *worker = &executor->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    bool first = instruction->stage == 0, last = instruction->stage == executor->segment.programs->stages - 1;
+    int counted = 0;
+    if (executor->real && first) TRY(executor_load_inputs(executor, worker, stage, instruction, error));
+    if (executor->real && last) TRY(executor_load_labels(executor, worker, stage, instruction, &counted, error));
+    note_arrivals(executor, worker, stage, instruction);
+    struct stage_blocks blocks = blocks_of(worker, stage, instruction);
+    struct stage_step step = step_of(executor, stage, instruction);
+    step.update_statistics = executor->segment.training;
+    step.samples = counted;
+    struct stage_result result = {0};
+    TRY(stage_forward(stage_of(executor, stage, instruction), &blocks, &step, &result, error));
+    finish(executor, worker);
+    if (!executor->real || !last) return PS_OK;
+    if (!executor->segment.decoding) return record_loss(executor, stage, instruction, &result, error);
+    int64_t first_sample = (int64_t)instruction->micro_batch * executor->samples;
+    decoding_take(executor->segment.decoding, first_sample, executor->samples, stage_probabilities(stage->stage, &blocks));
+    return PS_OK;
+}
+
+static enum ps_status recompute(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    struct executor *executor = context;
+    struct worker *worker = &executor->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    TRY(fetch_labels(executor, worker, stage, instruction, error));
+    note_arrivals(executor, worker, stage, instruction);
+    struct stage_blocks blocks = blocks_of(worker, stage, instruction);
+    struct stage_step step = step_of(executor, stage, instruction);
+    struct stage_result ignored = {0}; /* the loss was counted in the forward */
+    TRY(stage_forward(stage_of(executor, stage, instruction), &blocks, &step, &ignored, error));
+    finish(executor, worker);
+    return PS_OK;
+}
+
+static enum ps_status run_backward(struct executor *executor, int number, const struct instruction *instruction,
+                                   enum stage_half half, struct ps_error *error) {
+    struct worker *worker = &executor->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    TRY(fetch_labels(executor, worker, stage, instruction, error));
+    note_arrivals(executor, worker, stage, instruction);
+    struct stage_blocks blocks = blocks_of(worker, stage, instruction);
+    struct stage_step step = step_of(executor, stage, instruction);
+    step.accumulate = stage->accumulating;
+    TRY(stage_backward(stage_of(executor, stage, instruction), &blocks, &step, half, error));
+    finish(executor, worker);
+    if (instruction_adds_gradients(instruction)) stage->accumulating = true;
+    return PS_OK;
+}
+
+/* Where workers share a memory whoever comes last makes the sum in its own time. Only a device that keeps its own time has to
+ * be told. */
+static void note_own_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                         const struct transport_share *share, double came_s) {
+    const struct transport_class *class = executor->transport_class;
+    if (!worker->device->class->not_before || share->takes_s == 0) return;
+    if (!class->settled(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0)) return;
+    double settled_s = class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0);
+    if (settled_s <= came_s + share->takes_s) worker->device->class->not_before(worker->device, settled_s);
+}
+
+/* How many blocks of the stage's size a sum works through: in each pass those of all of its instances. */
+static double shares_added(const struct ps_programs *programs, const struct worker_stage *stage) {
+    const struct sum_group group = programs_sum_group(programs, stage->number);
+    const struct sum_passes passes = programs_sum_passes(programs, &group);
+    double shares = 0;
+    for (int p = 0; p < passes.count; p++)
+        if (sum_pass_has(&passes.pass[p], stage->number))
+            shares += passes.pass[p].size * sum_pass_share(&passes.pass[p], &stage->sizes);
+    return shares;
+}
+
+/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those
+ * of what the stage shares with another. */
+static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    (void)error;
+    struct executor *executor = context;
+    const struct ps_programs *programs = executor->segment.programs;
+    struct worker *worker = &executor->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
+    const struct stage_tie *tie = &stage->update.tie;
+    struct transport_share share = {
+        .tied = tie->count > 0 ? stage->gradients + (tie->owner >= 0 ? tie->owner : tie->use) : NULL,
+        .tied_count = (size_t)tie->count,
+        .gradients = stage->gradients,
+        .gradient_count = executor->real ? (size_t)stage_gradient_bytes(&stage->sizes) / sizeof(float) : 0,
+        .empty = !stage->accumulating,
+        .scale = 1.0f / (float)(left < round ? left : round),
+        .takes_s = stage->update.times.sum_s * shares_added(programs, stage),
+        .statistics = stage->statistics,
+        .statistics_count = executor->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
+    };
+    double came_s = device_now(worker);
+    stage->sum_from_s = clock_now();
+    executor->transport_class->reduce(executor->transport, stage->instance, &share, came_s);
+    stage->sum_until_s = clock_now();
+    note_own_sum(executor, worker, stage, &share, came_s);
+    return PS_OK;
+}
+
+static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_BOTH, error);
+}
+
+static enum ps_status backward_input(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_INPUT_APART, error);
+}
+
+static enum ps_status backward_weight(void *context, int number, const struct instruction *instruction,
+                                      struct ps_error *error) {
+    return run_backward(context, number, instruction, STAGE_WEIGHTS_APART, error);
+}
+
+/* Where numbers are computed by this machine's processor: the blocks of others may not be readable. */
+static void watch_prediction(const struct executor *executor, struct worker_stage *stage, int newest, int predicted,
+                             int ahead) {
+    struct update_state *state = &stage->update;
+    if (!executor->real) return;
+    prediction_watch_check(&state->watch, state->count, stage->weights[newest], state->done);
+    if (predicted == NO_SLOT) return;
+    prediction_watch_note(&state->watch, state->count, stage->weights[newest], stage->weights[predicted], state->done, ahead);
+}
+
+/* The mini-batches that an update of the last stage has taken are over. */
+static void record_update(struct executor *executor, const struct worker_stage *stage, int update) {
+    const struct ps_programs *programs = executor->segment.programs;
+    struct replica_record *seen = &executor->records[stage->replica];
+    int round = programs_round(programs, stage->number), end = (update + 1) * round;
+    if (end > programs->batches) end = programs->batches;
+    double now = clock_now();
+    for (int batch = update * round; batch < end; batch++) seen->steps[batch].done_at = now;
+    atomic_store_explicit(&seen->steps_done, end, memory_order_release);
+}
+
+static enum ps_status update(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    (void)error;
+    struct executor *executor = context;
+    struct worker *worker = &executor->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    note_sum(executor, worker, stage);
+    remember_sum(executor, worker, stage, instruction);
+    note_arrivals(executor, worker, stage, instruction);
+    float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
+    update_rule_apply(executor->rule, worker->device, &stage->update, stage->weights[instruction->slot],
+                      stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
+    finish(executor, worker);
+    watch_prediction(executor, stage, instruction->to, instruction->predict_to, instruction->ahead);
+    stage->newest = instruction->to;
+    stage->accumulating = false;
+    if (instruction->stage == executor->segment.programs->stages - 1) record_update(executor, stage, instruction->micro_batch);
+    return PS_OK;
+}
+
+static enum ps_status predict(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    (void)error;
+    struct executor *executor = context;
+    struct worker *worker = &executor->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    note_arrivals(executor, worker, stage, instruction);
+    update_rule_predict(executor->rule, worker->device, &stage->update, stage->weights[instruction->slot],
+                        stage->weights[instruction->predict_to], instruction->ahead);
+    finish(executor, worker);
+    watch_prediction(executor, stage, instruction->slot, instruction->predict_to, instruction->ahead);
+    return PS_OK;
+}
+
+/* -------------------------------------------------------------------- transfers */
+
+static enum ps_status transfer(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    (void)error;
+    struct executor *executor = context;
+    struct worker *worker = &executor->workers[number];
+    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    int other = programs_instance(executor->segment.programs, instruction->peer, instruction_other_stage(instruction));
+    double when = device_now(worker);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        int slot = instruction->block[kind];
+        if (slot == NO_SLOT) continue;
+        executor->transport_class->post(executor->transport, stage->instance, (enum block_kind)kind, slot, other,
+                                        &stage->block[kind][slot], when);
+    }
+    if (instruction_moves_weights(instruction))
+        executor->transport_class->post(executor->transport, stage->instance, BLOCK_WEIGHTS, instruction->slot, other,
+                                        &stage->weights[instruction->slot], when);
+    return PS_OK;
+}
+
+static bool settled(void *context, int number, int stage, enum block_kind kind, int slot) {
+    const struct executor *executor = context;
+    const struct ps_programs *programs = executor->segment.programs;
+    if (kind == BLOCK_WEIGHT_GRADIENTS && !programs_sums(programs, stage)) return true;
+    if (kind == BLOCK_WEIGHTS && !programs_split(programs, stage)) return true;
+    return executor->transport_class->settled(executor->transport, programs_instance(programs, number, stage), kind, slot);
+}
+
+/* --------------------------------------------------------------------- watching */
+
+static void before(void *context, int number, const struct instruction *instruction) {
+    struct executor *executor = context;
+    if (instruction_computes(instruction)) executor->workers[number].started_s = clock_now();
+}
+
+static void after(void *context, int number, const struct instruction *instruction) {
+    struct executor *executor = context;
+    struct worker *worker = &executor->workers[number];
+    if (!executor->segment.training || !instruction_computes(instruction)) return;
+    double now = clock_now();
+    worker->busy_s += now - worker->started_s;
+    remember(worker, &(struct timeline_event){
+                         .instruction = *instruction,
+                         .worker = number,
+                         .start_s = worker->started_s - executor->segment_started_s,
+                         .end_s = now - executor->segment_started_s,
+                     });
+}
+
+struct environment executor_environment(struct executor *executor) {
+    return (struct environment){
+        .context = executor,
+        .settled = settled,
+        .execute =
+            {
+                [ACTION_FORWARD] = forward,
+                [ACTION_BACKWARD] = backward,
+                [ACTION_BACKWARD_INPUT] = backward_input,
+                [ACTION_BACKWARD_WEIGHT] = backward_weight,
+                [ACTION_RECOMPUTE] = recompute,
+                [ACTION_UPDATE] = update,
+                [ACTION_PREDICT] = predict,
+                [ACTION_SEND] = transfer,
+                [ACTION_RECEIVE] = transfer,
+                [ACTION_REDUCE] = reduce,
+            },
+        .before = before,
+        .after = after,
+    };
+}

@@ -1,0 +1,186 @@
+/* Making the workers, starting their threads and stopping them; see executor.h. How they run is in executor_run.c. */
+#include "exec/executor.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cores.h"
+
+/* ------------------------------------------------------------------ creation */
+
+static enum ps_status make_records(struct executor *executor, const struct ps_programs *programs, struct ps_error *error) {
+    int replicas = programs_replicas(programs, programs->stages - 1);
+    executor->records = calloc((size_t)replicas, sizeof *executor->records);
+    if (!executor->records) return error_memory(error, "an executor", (size_t)replicas * sizeof *executor->records);
+    for (; executor->record_count < replicas; executor->record_count++) {
+        struct replica_record *record = &executor->records[executor->record_count];
+        record->steps = calloc((size_t)executor->step_capacity + 1, sizeof *record->steps);
+        if (!record->steps) return error_memory(error, "an executor", (size_t)executor->step_capacity * sizeof *record->steps);
+    }
+    return PS_OK;
+}
+
+/* Locks and conditions; `over` is waited for until a time by the clock that nobody sets. */
+static void make_locks(struct executor *executor) {
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&executor->lock, NULL);
+    pthread_cond_init(&executor->begin, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&executor->over, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+/* What there is for each worker and each stage. */
+static enum ps_status make_arrays(struct executor *executor, const struct ps_plan *plan, struct ps_error *error) {
+    size_t workers = (size_t)plan->workers;
+    executor->workers = calloc(workers, sizeof *executor->workers);
+    executor->members = calloc(workers, sizeof *executor->members);
+    executor->interpreters = calloc(workers, sizeof *executor->interpreters);
+    executor->progress = calloc(workers, sizeof *executor->progress);
+    executor->sizes = calloc((size_t)plan->stage_count, sizeof *executor->sizes);
+    bool made = executor->workers && executor->members && executor->interpreters && executor->progress && executor->sizes;
+    return made ? PS_OK : error_memory(error, "an executor", workers * sizeof *executor->workers);
+}
+
+static enum ps_status make_workers(struct executor *executor, const struct worker_options *options, struct ps_error *error) {
+    for (int number = 0; number < options->plan->workers; number++, executor->worker_count++) {
+        struct worker_options worker = *options;
+        worker.number = executor->workers[number].number = number;
+        if (executor_has(executor, number)) TRY(worker_create(&worker, &executor->workers[number], error));
+    }
+    return PS_OK;
+}
+
+enum ps_status executor_create(const struct executor_options *options, struct executor **out, struct ps_error *error) {
+    const struct worker_options *worker = options->worker;
+    const struct processes *processes = options->processes;
+    bool several = processes->count > 1;
+    struct executor *executor = calloc(1, sizeof *executor);
+    if (!executor) return error_memory(error, "an executor", sizeof *executor);
+    executor->rule = options->rule;
+    executor->transport_class = options->transport;
+    executor->processes = options->processes;
+    executor->first_here = several ? processes->rank : 0;
+    executor->end_here = several ? processes->rank + 1 : worker->plan->workers;
+    executor->seed = options->seed;
+    executor->lengths = options->lengths;
+    executor->real = worker->device->real;
+    executor->samples = worker->samples;
+    executor->labels = (int)graph_labels(worker->graph);
+    executor->step_capacity = options->step_capacity;
+    executor->stalled = -1;
+    make_locks(executor);
+    enum ps_status status = make_arrays(executor, worker->plan, error);
+    if (status == PS_OK) status = make_records(executor, worker->programs, error);
+    if (status == PS_OK) status = watchdog_create(worker->plan->workers, options->patience_s, &executor->watchdog, error);
+    if (status == PS_OK && executor->lengths)
+        status = sample_order_create(executor->lengths->samples, options->batch, executor->seed, executor->lengths,
+                                     &executor->order, error);
+    if (status == PS_OK) status = make_workers(executor, worker, error);
+    if (status != PS_OK) {
+        executor_destroy(executor);
+        return status;
+    }
+    *out = executor;
+    return PS_OK;
+}
+
+/* ---------------------------------------------------------------- start and end */
+
+static enum ps_status start_threads(struct executor *executor, struct ps_error *error) {
+    int end = executor->turns ? executor->first_here + executor->cores : executor->end_here;
+    for (int number = executor->first_here; number < end; number++) {
+        struct executor_thread *member = &executor->members[executor->threads];
+        *member = (struct executor_thread){.executor = executor, .number = number};
+        int code = pthread_create(&member->thread, NULL, executor_thread_main, member);
+        if (code) return error_set(error, PS_FAILED, "cannot start a thread for worker %d: %s", number, strerror(code));
+        executor->threads++;
+    }
+    return PS_OK;
+}
+
+/* Of this run, on the host of this process. */
+static int workers_on_host(const struct executor *executor) {
+    const struct processes *processes = executor->processes;
+    return processes->count > 1 ? processes_on_host(processes, processes->rank) : executor->worker_count;
+}
+
+/* A device that only waits needs no core, and one that waits to seem slower should not have one meanwhile. */
+static enum ps_status share_cores(struct executor *executor, const struct worker_options *worker, struct ps_error *error) {
+    int workers = workers_on_host(executor), cores = cores_usable() / worker->threads;
+    executor->cores = cores > 1 ? cores : 1;
+    executor->spins = executor->real && workers <= cores;
+    bool share = executor->real && workers > cores && executor->transport_class->own_threads;
+    return share && executor->processes->count == 1 && !worker->emulated ? run_queue_create(workers, &executor->turns, error)
+                                                                         : PS_OK;
+}
+
+static enum ps_status initialize_weights(struct executor *executor, struct ps_error *error) {
+    for (int number = 0; number < executor->worker_count; number++)
+        for (int i = 0; i < executor->workers[number].stage_count; i++) {
+            struct worker_stage *stage = &executor->workers[number].stages[i];
+            TRY(stage_initialize(stage->stage, executor->seed, stage->weights[0], stage->statistics, error));
+        }
+    return PS_OK;
+}
+
+enum ps_status executor_start(struct executor *executor, const struct worker_options *worker, struct ps_error *error) {
+    for (int number = executor->first_here; number < executor->end_here; number++) {
+        struct worker_options options = *worker;
+        options.number = number;
+        options.shared = executor->transport_class->shares_memory && processes_has_shared_peers(executor->processes, number);
+        TRY(worker_take_memory(&executor->workers[number], &options, error));
+        for (int i = 0; i < executor->workers[number].stage_count; i++)
+            executor->sizes[executor->workers[number].stages[i].number] = executor->workers[number].stages[i].sizes;
+    }
+    TRY(share_cores(executor, worker, error));
+    if (executor->real) TRY(initialize_weights(executor, error));
+    /* Page faults belong to no step of training. Only now, so that what the weights' making took for a while and gave back does
+     * not come on top of the plan. A clock's blocks, of any size, are never read or written. */
+    for (int number = executor->first_here; executor->real && number < executor->end_here; number++)
+        memory_block_touch(&executor->workers[number].memory);
+    struct transport_options options = {.programs = worker->programs,
+                                        .slots = worker->slots,
+                                        .processes = executor->processes,
+                                        .sizes = executor->sizes,
+                                        .emulated = worker->emulated,
+                                        .cluster = worker->cluster,
+                                        .shared_backed = executor->real};
+    const struct worker *here = &executor->workers[executor->first_here];
+    if (here->shared.memory.base) options.shared = &here->shared;
+    for (int stage = 0; stage < worker->programs->stages; stage++)
+        if (programs_sums(worker->programs, stage) && !executor->transport_class->reduce)
+            return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of stage %d over %d workers",
+                             executor->transport_class->name, stage, programs_sum_group(worker->programs, stage).size);
+    TRY(executor->transport_class->create(&options, &executor->transport, error));
+    executor->environment = executor_environment(executor);
+    return executor->transport_class->own_threads ? start_threads(executor, error) : PS_OK;
+}
+
+void executor_destroy(struct executor *executor) {
+    if (!executor || executor->abandoned) return;
+    pthread_mutex_lock(&executor->lock);
+    executor->leave = true;
+    pthread_cond_broadcast(&executor->begin);
+    pthread_mutex_unlock(&executor->lock);
+    for (int thread = 0; thread < executor->threads; thread++) pthread_join(executor->members[thread].thread, NULL);
+    run_queue_destroy(executor->turns);
+    if (executor->transport) executor->transport_class->destroy(executor->transport);
+    for (int number = 0; number < executor->worker_count; number++) worker_destroy(&executor->workers[number]);
+    pthread_cond_destroy(&executor->over);
+    pthread_cond_destroy(&executor->begin);
+    pthread_mutex_destroy(&executor->lock);
+    for (int r = 0; r < executor->record_count; r++) free(executor->records[r].steps);
+    free(executor->records);
+    sample_order_free(&executor->order);
+    watchdog_free(&executor->watchdog);
+    memory_block_release(&executor->travelling);
+    free(executor->progress);
+    free(executor->interpreters);
+    free(executor->members);
+    free(executor->workers);
+    free(executor->sizes);
+    free(executor);
+}

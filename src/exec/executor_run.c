@@ -1,0 +1,319 @@
+/*
+ * A segment: every worker steps through its program, each on a thread of its own, in turns on a thread per core (turns.h), or
+ * all in the caller's thread; the caller meanwhile watches over them. See executor.h.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "exec/executor.h"
+
+#define WATCH_EVERY_S 0.05
+/* After a loss, until a thread that is still at its instruction is abandoned. */
+#define END_WITHIN_S 2.0
+
+/* ------------------------------------------------------------------- records */
+
+static void clear_records(struct executor *executor) {
+    for (int r = 0; r < executor->record_count; r++) {
+        struct replica_record *record = &executor->records[r];
+        memset(record->steps, 0, (size_t)executor->step_capacity * sizeof *record->steps);
+        atomic_store(&record->steps_done, 0);
+        record->evaluation = (struct stage_result){0};
+    }
+}
+
+int executor_steps_done(const struct executor *executor) {
+    int done = atomic_load_explicit(&executor->records[0].steps_done, memory_order_acquire);
+    for (int r = 1; r < executor->record_count; r++) {
+        int other = atomic_load_explicit(&executor->records[r].steps_done, memory_order_acquire);
+        if (other < done) done = other;
+    }
+    return done;
+}
+
+struct step_record executor_step(const struct executor *executor, int step) {
+    struct step_record sum = {0};
+    for (int r = 0; r < executor->record_count; r++) {
+        const struct step_record *record = &executor->records[r].steps[step];
+        sum.loss += record->loss;
+        sum.correct += record->correct;
+        sum.correct5 += record->correct5;
+        sum.counted += record->counted;
+        if (record->done_at > sum.done_at) sum.done_at = record->done_at;
+    }
+    return sum;
+}
+
+struct stage_result executor_evaluation(const struct executor *executor) {
+    struct stage_result sum = {0};
+    for (int r = 0; r < executor->record_count; r++) {
+        sum.loss += executor->records[r].evaluation.loss;
+        sum.correct += executor->records[r].evaluation.correct;
+        sum.correct5 += executor->records[r].evaluation.correct5;
+        sum.counted += executor->records[r].evaluation.counted;
+    }
+    return sum;
+}
+
+/* ------------------------------------------------------------------ stepping */
+
+/* First error wins; the others are woken up. */
+static void executor_fail(struct executor *executor, enum ps_status status, const struct ps_error *error) {
+    pthread_mutex_lock(&executor->lock);
+    if (executor->status == PS_OK) {
+        executor->status = status;
+        executor->error = *error;
+    }
+    pthread_mutex_unlock(&executor->lock);
+    atomic_store(&executor->failed, true);
+    executor->transport_class->stop(executor->transport);
+    if (executor->turns) run_queue_stop(executor->turns);
+}
+
+static void note_progress(struct executor *executor, int number, enum progress_kind kind) {
+    progress_note(&executor->progress[number], executor->interpreters[number].next, kind);
+}
+
+struct process_state executor_state_of(const struct executor *executor, int number) {
+    const struct progress *progress = &executor->progress[number];
+    return (struct process_state){.segment = executor->segment_number,
+                                  .next = progress_next(progress),
+                                  .waiting = progress_kind(progress) == PROGRESS_WAITING,
+                                  .evaluating = !executor->segment.training};
+}
+
+/* For the other processes. */
+static void report_progress(const struct executor *executor) {
+    struct process_state state = executor_state_of(executor, executor->processes->rank);
+    processes_set_state(executor->processes, &state);
+}
+
+/* The last weights of a split stage may still be on their way when a worker's list ends, and the slots that they come from or
+ * go to are about to be exchanged. Finds such a slot; false: all have arrived. */
+static bool weights_travel(const struct executor *executor, int number, int *instance, int *slot) {
+    const struct worker *worker = &executor->workers[number];
+    for (int i = 0; i < worker->stage_count; i++) {
+        const struct worker_stage *stage = &worker->stages[i];
+        if (!programs_split(executor->segment.programs, stage->number)) continue;
+        *instance = stage->instance;
+        for (*slot = 0; *slot < stage->slots.weights; ++*slot)
+            if (!executor->transport_class->settled(executor->transport, *instance, BLOCK_WEIGHTS, *slot)) return true;
+    }
+    return false;
+}
+
+/* In one thread they have arrived: both ends are posted before any worker's list ends. */
+static void settle_weights(const struct executor *executor, int number) {
+    int instance, slot;
+    while (executor->transport_class->wait && weights_travel(executor, number, &instance, &slot))
+        if (!executor->transport_class->wait(executor->transport, instance, BLOCK_WEIGHTS, slot)) return;
+}
+
+/* Steps one worker until it has finished (again and again, if asked), has failed, or must wait. */
+static enum step run_until_waiting(struct executor *executor, int number) {
+    struct ps_error error = {0};
+    enum step step;
+    do {
+        if (atomic_load_explicit(&executor->failed, memory_order_relaxed)) return STEP_FAILED;
+        note_progress(executor, number, PROGRESS_WORKING);
+        step = interpreter_step(&executor->interpreters[number], &error);
+    } while (step == STEP_DONE);
+    if (step == STEP_WAITING || step == STEP_FINISHED) note_progress(executor, number, PROGRESS_WAITING);
+    if (step == STEP_FAILED) executor_fail(executor, error.status, &error);
+    if (step == STEP_FINISHED) settle_weights(executor, number);
+    if (step == STEP_FINISHED) worker_end_segment(&executor->workers[number]);
+    return step;
+}
+
+/* Waits for the block without sleeping, up to a limit: who sleeps wakes up late, and a block that is nearly there is the usual
+ * case. */
+static void spin(const struct executor *executor, int instance, enum block_kind kind, int slot) {
+    double until = clock_now() + SPIN_S;
+    while (!executor->transport_class->settled(executor->transport, instance, kind, slot) && clock_now() < until &&
+           !atomic_load_explicit(&executor->failed, memory_order_relaxed))
+        clock_pause();
+}
+
+/* What a thread does in a segment where each worker has its own. */
+static void run_on_own_thread(struct executor *executor, int number) {
+    const struct interpreter *interpreter = &executor->interpreters[number];
+    while (run_until_waiting(executor, number) == STEP_WAITING) {
+        int instance =
+            programs_instance(executor->segment.programs, number, interpreter->program->code[interpreter->next].stage);
+        if (executor->spins) spin(executor, instance, interpreter->waiting_kind, interpreter->waiting_slot);
+        if (!executor->transport_class->wait(executor->transport, instance, interpreter->waiting_kind,
+                                             interpreter->waiting_slot))
+            return;
+    }
+    if (executor->transport_class->drain) executor->transport_class->drain(executor->transport);
+    note_progress(executor, number, PROGRESS_DONE);
+}
+
+/* One computation of the worker and the transfers that follow it, as far as it gets. */
+static enum slice run_slice(struct executor *executor, int number) {
+    struct interpreter *interpreter = &executor->interpreters[number];
+    struct ps_error error = {0};
+    enum step step = STEP_DONE;
+    bool came_on = false, computed = false;
+    int instance, slot;
+    while (step == STEP_DONE && !atomic_load_explicit(&executor->failed, memory_order_relaxed)) {
+        bool ends = interpreter->next == interpreter->program->count;
+        bool computes = !ends && instruction_computes(&interpreter->program->code[interpreter->next]);
+        if (computed && computes) break;
+        if (came_on) note_progress(executor, number, PROGRESS_WORKING);
+        step = interpreter_step(interpreter, &error);
+        came_on = came_on || step == STEP_DONE;
+        computed = computed || computes;
+    }
+    if (step == STEP_FAILED) executor_fail(executor, error.status, &error);
+    if (step == STEP_FINISHED && !weights_travel(executor, number, &instance, &slot)) {
+        worker_end_segment(&executor->workers[number]);
+        note_progress(executor, number, PROGRESS_DONE);
+        return SLICE_FINISHED;
+    }
+    if (came_on) note_progress(executor, number, PROGRESS_WAITING);
+    return came_on ? SLICE_PROGRESSED : SLICE_WAITS;
+}
+
+/* What a thread does in a segment where workers take turns. */
+static void run_from_queue(struct executor *executor) {
+    for (int number; (number = run_queue_take(executor->turns)) >= 0;) {
+        struct device *device = executor->workers[number].device;
+        if (device->class->attach) device->class->attach(device);
+        run_queue_give(executor->turns, number, run_slice(executor, number));
+    }
+}
+
+void *executor_thread_main(void *argument) {
+    const struct executor_thread *member = argument;
+    struct executor *executor = member->executor;
+    struct device *device = executor->workers[member->number].device;
+    if (device->class->attach) device->class->attach(device);
+    int64_t done = 0;
+    pthread_mutex_lock(&executor->lock);
+    for (;;) {
+        while (executor->segments == done && !executor->leave) pthread_cond_wait(&executor->begin, &executor->lock);
+        if (executor->leave) break;
+        done = executor->segments;
+        pthread_mutex_unlock(&executor->lock);
+        if (executor->turns)
+            run_from_queue(executor);
+        else
+            run_on_own_thread(executor, member->number);
+        pthread_mutex_lock(&executor->lock);
+        if (--executor->running == 0) pthread_cond_signal(&executor->over);
+    }
+    pthread_mutex_unlock(&executor->lock);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------- watching */
+
+/* Has a worker here stalled? Then the run is over, for the other processes, too. */
+static enum ps_status look_for_stall(struct executor *executor, struct ps_error *error) {
+    if (atomic_load(&executor->failed)) return PS_OK;
+    bool alone = executor->processes->count == 1;
+    int worker = watchdog_look(&executor->watchdog, executor->progress, executor->first_here, executor->end_here, alone);
+    if (worker < 0) return PS_OK;
+    executor->stalled = worker;
+    executor->stalled_s = executor->watchdog.still_s;
+    struct process_loss loss = {.rank = executor->processes->rank, .kind = LOSS_STALLED, .seconds = executor->stalled_s};
+    processes_lose(executor->processes, &loss);
+    return error_set(error, PS_WORKER_LOST, "worker %d has got nowhere for %.0f s", worker, executor->stalled_s);
+}
+
+static void look(struct executor *executor, enum ps_status (*watch)(void *context, struct ps_error *error), void *context) {
+    struct ps_error error = {0};
+    report_progress(executor);
+    enum ps_status status = processes_check(executor->processes, &error);
+    if (status == PS_OK) status = look_for_stall(executor, &error);
+    if (status == PS_OK && watch) status = watch(context, &error);
+    if (status != PS_OK) executor_fail(executor, status, &error);
+}
+
+static void wait_for_threads(struct executor *executor, enum ps_status (*watch)(void *context, struct ps_error *error),
+                             void *context) {
+    double lost_at = 0;
+    pthread_mutex_lock(&executor->lock);
+    while (executor->running > 0) {
+        if (executor->status == PS_WORKER_LOST && lost_at == 0) lost_at = clock_now();
+        executor->abandoned = lost_at > 0 && clock_now() - lost_at > END_WITHIN_S;
+        if (executor->abandoned) break;
+        double until = clock_now() + WATCH_EVERY_S;
+        struct timespec time = {.tv_sec = (time_t)until};
+        time.tv_nsec = (long)((until - (double)time.tv_sec) * 1e9);
+        pthread_cond_timedwait(&executor->over, &executor->lock, &time);
+        pthread_mutex_unlock(&executor->lock);
+        look(executor, watch, context);
+        pthread_mutex_lock(&executor->lock);
+    }
+    pthread_mutex_unlock(&executor->lock);
+}
+
+/* All workers in turn, each as far as it gets. */
+static void run_in_turn(struct executor *executor, enum ps_status (*watch)(void *context, struct ps_error *error),
+                        void *context) {
+    int finished = 0;
+    while (finished < executor->worker_count) {
+        int before = 0, after = 0;
+        finished = 0;
+        for (int number = 0; number < executor->worker_count; number++) {
+            before += executor->interpreters[number].next;
+            enum step step = run_until_waiting(executor, number);
+            if (step == STEP_FAILED) return;
+            finished += step == STEP_FINISHED;
+            after += executor->interpreters[number].next;
+        }
+        look(executor, watch, context);
+        if (finished == executor->worker_count || before != after) continue;
+        struct ps_error error = {0};
+        error_set(&error, PS_FAILED, "internal error: no worker can go on with its program");
+        executor_fail(executor, PS_FAILED, &error);
+    }
+}
+
+/* ----------------------------------------------------------------- the segment */
+
+enum ps_status executor_run(struct executor *executor, const struct segment *segment,
+                            enum ps_status (*watch)(void *context, struct ps_error *error), void *context,
+                            struct ps_error *error) {
+    executor->segment = *segment;
+    if (segment->training) {
+        executor->recorded_batches = segment->programs->batches;
+        executor->recorded_micro_batches = segment->programs->micro_batches;
+    }
+    /* A segment ends with its epoch. */
+    if (segment->training && executor->lengths)
+        sample_order_turn(&executor->order, segment->first_step / sample_order_batches(&executor->order));
+    int kind = segment->training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID;
+    executor->segment_number++;
+    clear_records(executor);
+    watchdog_start(&executor->watchdog);
+    for (int number = executor->first_here; number < executor->end_here; number++) {
+        if (segment->training) worker_start_segment(&executor->workers[number], segment->programs, segment->first_step);
+        TRY(worker_seek_data(&executor->workers[number], kind, segment->first_step, error));
+        interpreter_start(&executor->interpreters[number], &segment->programs->worker[number], &executor->environment, number);
+        note_progress(executor, number, PROGRESS_WORKING);
+    }
+    executor->segment_started_s = clock_now();
+    for (int number = executor->first_here; number < executor->end_here; number++) {
+        struct device *device = executor->workers[number].device;
+        if (device->class->not_before) device->class->not_before(device, executor->segment_started_s);
+    }
+    if (executor->turns) run_queue_start(executor->turns, executor->first_here, executor->end_here);
+    if (executor->transport_class->own_threads) {
+        pthread_mutex_lock(&executor->lock);
+        executor->segments++;
+        executor->running = executor->threads;
+        pthread_cond_broadcast(&executor->begin);
+        pthread_mutex_unlock(&executor->lock);
+        wait_for_threads(executor, watch, context);
+    } else {
+        run_in_turn(executor, watch, context);
+    }
+    /* Where it stands at last. */
+    if (executor->status != PS_OK) report_progress(executor);
+    if (executor->status != PS_OK && error) *error = executor->error;
+    return executor->status;
+}

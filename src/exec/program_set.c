@@ -1,0 +1,131 @@
+/* Segment lengths, and lowering each length once. */
+#include "exec/program_set.h"
+
+#include <stdlib.h>
+
+#include "base/number.h"
+
+/* Steps from `step` to the next multiple of `every` within its epoch. */
+static int64_t steps_to(const struct segment_lengths *lengths, int64_t step, int64_t every) {
+    if (every == 0) return INT64_MAX;
+    int64_t place = lengths->epoch > 0 ? step % lengths->epoch : step;
+    return every - place % every;
+}
+
+int segment_length(const struct segment_lengths *lengths, int64_t step) {
+    int64_t length = lengths->steps - step, most = SEGMENT_MICRO_BATCHES / lengths->micro_batches;
+    if (lengths->epoch > 0) length = number_smaller(length, lengths->epoch - step % lengths->epoch);
+    length = number_smaller(length, steps_to(lengths, step, lengths->evaluate_every));
+    length = number_smaller(length, steps_to(lengths, step, lengths->checkpoint_every));
+    return (int)number_smaller(length, most < 1 ? 1 : most);
+}
+
+static bool ends(const struct segment_lengths *lengths, int64_t step, int64_t every) {
+    bool epoch = lengths->epoch > 0 && step % lengths->epoch == 0;
+    return step == lengths->steps || epoch || steps_to(lengths, step, every) == every;
+}
+
+bool segment_end_evaluates(const struct segment_lengths *lengths, int64_t step) {
+    return ends(lengths, step, lengths->evaluate_every);
+}
+
+bool segment_end_saves(const struct segment_lengths *lengths, int64_t step) {
+    return ends(lengths, step, lengths->checkpoint_every);
+}
+
+static struct program_set_entry *find_entry(struct program_set *set, int batches) {
+    for (int i = 0; i < set->count; i++)
+        if (set->entries[i].batches == batches) return &set->entries[i];
+    return NULL;
+}
+
+static void grow_slots(struct stage_slots *most, const struct stage_slots *slots) {
+    most->forward_only = slots->forward_only;
+    most->weights = number_larger_int(most->weights, slots->weights);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        int *count = stage_slots_place(most, (enum block_kind)kind);
+        *count = number_larger_int(*count, stage_slots_of(slots, (enum block_kind)kind));
+    }
+}
+
+static void count_slots(struct program_set *set, const struct ps_programs *programs) {
+    for (int instance = 0; instance < programs->instance_count; instance++)
+        grow_slots(&set->slots[instance], &programs->slots[instance]);
+}
+
+static enum ps_status too_many(const struct segment_lengths *lengths, struct ps_error *error) {
+    error_set(error, PS_USAGE,
+              "--checkpoint-every: %lld beside --evaluate-every %lld cuts the run into segments of more than %d lengths",
+              (long long)lengths->checkpoint_every, (long long)lengths->evaluate_every, PROGRAM_SET_MAX);
+    error_hint(error, "one of them should be a multiple of the other");
+    return PS_USAGE;
+}
+
+static enum ps_status add_lengths(const struct ps_plan *plan, const struct segment_lengths *lengths, struct program_set *set,
+                                  struct ps_error *error) {
+    int batches;
+    for (int64_t step = 0; step < lengths->steps; step += batches) {
+        batches = segment_length(lengths, step);
+        struct program_set_entry *entry = find_entry(set, batches);
+        if (entry) {
+            entry->uses++;
+            continue;
+        }
+        if (set->count == PROGRAM_SET_MAX) return too_many(lengths, error);
+        entry = &set->entries[set->count];
+        *entry = (struct program_set_entry){.batches = batches, .uses = 1};
+        TRY(lower_plan(plan, batches, &entry->programs, error));
+        set->count++;
+        if (!set->slots) set->slots = calloc((size_t)entry->programs->instance_count, sizeof *set->slots);
+        if (!set->slots) return error_memory(error, "programs", (size_t)entry->programs->instance_count * sizeof *set->slots);
+        count_slots(set, entry->programs);
+    }
+    return PS_OK;
+}
+
+static enum ps_status add_evaluation(struct program_set *set, int64_t micro_batches, struct ps_programs **programs,
+                                     struct ps_error *error) {
+    if (micro_batches == 0) return PS_OK;
+    TRY(lower_evaluation(set->entries[0].programs, (int)micro_batches, programs, error));
+    count_slots(set, *programs);
+    return PS_OK;
+}
+
+enum ps_status program_set_create(const struct ps_plan *plan, const struct segment_lengths *lengths, int64_t evaluation_batches,
+                                  int64_t decoding_batches, struct program_set *out, struct ps_error *error) {
+    struct program_set set = {0};
+    enum ps_status status = PS_OK;
+    if (evaluation_batches > 1 << 24)
+        status =
+            error_set(error, PS_USAGE, "--valid: %lld micro-batches are too many to evaluate", (long long)evaluation_batches);
+    if (status == PS_OK) status = add_lengths(plan, lengths, &set, error);
+    if (status == PS_OK) status = add_evaluation(&set, evaluation_batches, &set.evaluation, error);
+    if (status == PS_OK) status = add_evaluation(&set, decoding_batches, &set.decoding, error);
+    if (status != PS_OK) {
+        program_set_free(&set);
+        return status;
+    }
+    *out = set;
+    return PS_OK;
+}
+
+void program_set_free(struct program_set *set) {
+    for (int i = 0; i < set->count; i++) ps_programs_destroy(set->entries[i].programs);
+    ps_programs_destroy(set->evaluation);
+    ps_programs_destroy(set->decoding);
+    free(set->slots);
+    *set = (struct program_set){0};
+}
+
+const struct ps_programs *program_set_find(const struct program_set *set, int batches) {
+    int i = 0;
+    while (set->entries[i].batches != batches) i++;
+    return set->entries[i].programs;
+}
+
+int program_set_longest(const struct program_set *set) {
+    int longest = 0;
+    for (int i = 0; i < set->count; i++)
+        if (set->entries[i].batches > longest) longest = set->entries[i].batches;
+    return longest;
+}

@@ -1,0 +1,104 @@
+/* A queue of workers; see turns.h. Who finds nobody that can go on looks on for a while before it sleeps, as in executor_run.c.
+ */
+#include "exec/run_queue.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+struct run_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int *queue; /* a ring */
+    int capacity, first, count;
+    int waiting;     /* of those at the queue's end, how many cannot go on as long as no other does */
+    int unfinished;  /* in the queue or having their turn */
+    int64_t came_on; /* turns in which somebody did, */
+    int64_t *seen;   /* and how many of them when each worker's turn began */
+    bool stopped;
+};
+
+enum ps_status run_queue_create(int workers, struct run_queue **out, struct ps_error *error) {
+    struct run_queue *turns = calloc(1, sizeof *turns);
+    if (turns) turns->queue = calloc((size_t)workers, sizeof *turns->queue);
+    if (turns) turns->seen = calloc((size_t)workers, sizeof *turns->seen);
+    if (!turns || !turns->queue || !turns->seen) {
+        if (turns) free(turns->queue);
+        free(turns);
+        return error_memory(error, "workers' turns", (size_t)workers * sizeof *turns->queue);
+    }
+    turns->capacity = workers;
+    pthread_mutex_init(&turns->lock, NULL);
+    pthread_cond_init(&turns->changed, NULL);
+    *out = turns;
+    return PS_OK;
+}
+
+void run_queue_destroy(struct run_queue *turns) {
+    if (!turns) return;
+    pthread_cond_destroy(&turns->changed);
+    pthread_mutex_destroy(&turns->lock);
+    free(turns->queue);
+    free(turns->seen);
+    free(turns);
+}
+
+void run_queue_start(struct run_queue *turns, int first, int end) {
+    assert(end - first <= turns->capacity);
+    pthread_mutex_lock(&turns->lock);
+    turns->first = turns->waiting = 0;
+    turns->count = turns->unfinished = end - first;
+    for (int i = 0; i < turns->count; i++) turns->queue[i] = first + i;
+    pthread_mutex_unlock(&turns->lock);
+}
+
+int run_queue_take(struct run_queue *turns) {
+    int worker = -1;
+    double until = 0;
+    pthread_mutex_lock(&turns->lock);
+    while (turns->unfinished > 0 && !turns->stopped && turns->count == turns->waiting) {
+        double now = clock_now();
+        if (until == 0) until = now + SPIN_S;
+        if (now > until) {
+            pthread_cond_wait(&turns->changed, &turns->lock);
+        } else {
+            pthread_mutex_unlock(&turns->lock);
+            clock_pause();
+            pthread_mutex_lock(&turns->lock);
+        }
+    }
+    if (turns->unfinished > 0 && !turns->stopped) {
+        worker = turns->queue[turns->first];
+        turns->first = (turns->first + 1) % turns->capacity;
+        turns->count--;
+        turns->seen[worker] = turns->came_on;
+    }
+    pthread_mutex_unlock(&turns->lock);
+    return worker;
+}
+
+void run_queue_give(struct run_queue *turns, int worker, enum slice turn) {
+    pthread_mutex_lock(&turns->lock);
+    if (turn == SLICE_FINISHED) {
+        turns->unfinished--;
+    } else {
+        turns->queue[(turns->first + turns->count) % turns->capacity] = worker;
+        turns->count++;
+    }
+    turns->came_on += turn != SLICE_WAITS;
+    /* Somebody may have come on after it looked. */
+    bool waits = turns->came_on == turns->seen[worker];
+    turns->waiting = waits ? turns->waiting + 1 : 0;
+    if (!waits) pthread_cond_broadcast(&turns->changed);
+    pthread_mutex_unlock(&turns->lock);
+}
+
+void run_queue_stop(struct run_queue *turns) {
+    pthread_mutex_lock(&turns->lock);
+    turns->stopped = true;
+    pthread_cond_broadcast(&turns->changed);
+    pthread_mutex_unlock(&turns->lock);
+}

@@ -1,0 +1,261 @@
+/* Choosing the rule, and running it on a device; see update_rule.h. */
+#include "exec/update_rule.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/vector.h"
+#include "program/moments.h"
+
+/* A setting: where it lies, what it is called, which optimizers take it, and its range [low, high) or (low, high). */
+struct setting {
+    const char *option;
+    size_t offset;
+    enum { FOR_ALL, FOR_MOMENTUM, FOR_ADAM } taken_by;
+    double low, high;
+    bool above_low;
+};
+
+#define SETTING(option_, field, taken_by_, low_, high_, above)                                                                 \
+    {                                                                                                                          \
+        .option = option_, .offset = offsetof(struct optimizer_settings, field), .taken_by = taken_by_, .low = low_,           \
+        .high = high_, .above_low = above                                                                                      \
+    }
+
+static const struct setting settings_table[] = {
+    SETTING("--lr", lr, FOR_ALL, 0, 1e6, true),
+    SETTING("--momentum", momentum, FOR_MOMENTUM, 0, 1, false),
+    SETTING("--dampening", dampening, FOR_MOMENTUM, 0, 1, false),
+    SETTING("--weight-decay", weight_decay, FOR_ALL, 0, 1e6, false),
+    SETTING("--betas", beta1, FOR_ADAM, 0, 1, false),
+    SETTING("--betas", beta2, FOR_ADAM, 0, 1, false),
+    SETTING("--eps", eps, FOR_ADAM, 0, 1e6, true),
+};
+
+static enum ps_status take_setting(const struct setting *setting, const struct optimizer *optimizer, double wish, double *value,
+                                   struct ps_error *error) {
+    if (isnan(wish)) return PS_OK;
+    bool taken = setting->taken_by == FOR_ALL || (setting->taken_by == FOR_MOMENTUM && optimizer->momentum_settings) ||
+                 (setting->taken_by == FOR_ADAM && optimizer->adam_settings);
+    if (!taken) return error_set(error, PS_USAGE, "%s: optimizer %s has no such setting", setting->option, optimizer->name);
+    bool low_enough = wish < setting->high, high_enough = setting->above_low ? wish > setting->low : wish >= setting->low;
+    if (!low_enough || !high_enough)
+        return error_set(error, PS_USAGE, "%s: %g is not a number %s %g and below %g", setting->option, wish,
+                         setting->above_low ? "above" : "from", setting->low, setting->high);
+    *value = wish;
+    return PS_OK;
+}
+
+static enum ps_status take_settings(const struct update_request *requested, const struct optimizer *optimizer,
+                                    struct optimizer_settings *settings, struct ps_error *error) {
+    *settings = optimizer->defaults;
+    for (size_t i = 0; i < sizeof settings_table / sizeof *settings_table; i++) {
+        const struct setting *setting = &settings_table[i];
+        double wish, value;
+        memcpy(&wish, (const char *)&requested->settings + setting->offset, sizeof wish);
+        memcpy(&value, (const char *)settings + setting->offset, sizeof value);
+        TRY(take_setting(setting, optimizer, wish, &value, error));
+        memcpy((char *)settings + setting->offset, &value, sizeof value);
+    }
+    return PS_OK;
+}
+
+enum ps_status update_rule_choose(const struct update_request *requested, const char *policy_name, bool paper_prediction,
+                                  struct update_rule *out, struct ps_error *error) {
+    struct update_rule rule = {.paper_prediction = paper_prediction};
+    const struct weight_policy *policy;
+    TRY(policy_find(policy_name, &policy, error));
+    TRY(optimizer_find(requested->optimizer, &rule.optimizer, error));
+    TRY(policy_moments(policy_name, requested->optimizer, &rule.moments, error));
+    TRY(take_settings(requested, rule.optimizer, &rule.settings, error));
+    if (policy->prediction == PREDICT_OWN_RULE && rule.optimizer->moments == 0) {
+        /* Plain gradient descent keeps no direction to go on with: with momentum 0 its last gradient is the direction. */
+        TRY(optimizer_find("sgdm", &rule.optimizer, error));
+        rule.settings.momentum = rule.settings.dampening = 0;
+    }
+    rule.predictor = rule.optimizer;
+    rule.predictor_settings = rule.settings;
+    if (policy->prediction == PREDICT_ADAM && !rule.optimizer->adam_settings) {
+        TRY(optimizer_find("adam", &rule.predictor, error));
+        rule.predictor_settings = rule.predictor->defaults;
+        rule.predictor_settings.weight_decay = rule.settings.weight_decay;
+        rule.observer = *rule.predictor;
+        rule.observer.update = rule.predictor->observe;
+    }
+    *out = rule;
+    return PS_OK;
+}
+
+enum ps_status decay_exclusion_parse(const char *text, unsigned *out, struct ps_error *error) {
+    static const char *const names[] = {"biases", "norms"};
+    unsigned excluded = 0;
+    while (text && *text) {
+        const size_t length = strcspn(text, ",");
+        int which = 0;
+        while (which < 2 && (strlen(names[which]) != length || strncmp(names[which], text, length) != 0)) which++;
+        if (which == 2) {
+            char word[64];
+            snprintf(word, sizeof word, "%.*s", (int)(length < 60 ? length : 60), text);
+            return error_unknown(error, PS_USAGE, "--decay-exclude", word, names, 2);
+        }
+        excluded |= 1u << which;
+        text += length + (text[length] == ',');
+    }
+    *out = excluded;
+    return PS_OK;
+}
+
+static bool predictor_beside(const struct update_rule *rule) { return rule->predictor != rule->optimizer; }
+
+const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]) {
+    int own = rule->optimizer->moments;
+    bool beside = number >= own;
+    snprintf(name, 64, "%s%s", beside ? "predictor." : "",
+             beside ? rule->predictor->moment_names[number - own] : rule->optimizer->moment_names[number]);
+    return name;
+}
+
+/* How far the next `ahead` updates move the weights. The papers' formula knows only the rate of the update that was done
+ * last. */
+static struct optimizer_ahead look_ahead(const struct update_rule *rule, const struct update_state *state, int ahead) {
+    struct optimizer_ahead sum = {.lr_sum = 0, .decay_product = 1};
+    if (rule->paper_prediction) {
+        int64_t last = state->step > state->round ? state->step - state->round : 0;
+        sum.lr_sum = state->done > 0 ? ahead * learning_rate_at(&rule->rate, last) : 0;
+        return sum;
+    }
+    for (int i = 0; i < ahead; i++) {
+        double lr = learning_rate_at(&rule->rate, state->step + (int64_t)i * state->round);
+        sum.lr_sum += lr;
+        sum.decay_product *= 1 - lr * rule->predictor_settings.weight_decay;
+    }
+    return sum;
+}
+
+/* Runs a rule on the device, stretch by stretch where some parameters do not decay. */
+static void run_rule(const struct update_state *state, struct device *device, const struct optimizer *rule,
+                     const struct optimizer_settings *settings, const struct optimizer_call *whole, bool predict_only,
+                     double seconds) {
+    struct optimizer_call call = *whole;
+    struct optimizer_settings still = *settings;
+    still.weight_decay = 0;
+    for (int i = 0; i < state->span_count; i++) {
+        const struct update_span *span = &state->spans[i];
+        call.count = span->count;
+        call.ahead.decay_product = span->decays ? whole->ahead.decay_product : 1;
+        device->class->update(device, rule, span->decays ? settings : &still, &call, predict_only, i == 0 ? seconds : 0);
+        call.weights += span->count;
+        if (call.updated) call.updated += span->count;
+        if (call.gradient) call.gradient += span->count;
+        if (call.predicted) call.predicted += span->count;
+        for (int m = 0; m < OPTIMIZER_MOMENTS_MAX; m++)
+            if (call.moment[m]) call.moment[m] += span->count;
+    }
+    if (state->span_count == 0) device->class->update(device, rule, settings, &call, predict_only, seconds);
+}
+
+/* The gradient of the parameter that the stage uses at both its ends: the first layer's plus the last's. */
+static void add_up_tied(const struct device *device, const struct update_state *state, float *gradient) {
+    const struct stage_tie *tie = &state->tie;
+    if (!device->class->real || tie->count == 0 || tie->owner < 0 || tie->use < 0) return;
+    vector_add((size_t)tie->count, gradient + tie->owner, gradient + tie->use);
+}
+
+struct stretch {
+    size_t at, count;
+};
+
+/* What is tied, and what lies before and behind it. */
+struct stretches {
+    struct stretch tied, rest[2];
+};
+
+static struct stretches find_stretches(const struct update_state *state) {
+    const struct stage_tie *tie = &state->tie;
+    const size_t at = tie->count == 0 ? 0 : (size_t)(tie->owner >= 0 ? tie->owner : tie->use), count = (size_t)tie->count;
+    return (struct stretches){{at, count}, {{0, at}, {at + count, state->count - at - count}}};
+}
+
+/* Shortens stretches of the gradient that together may have so great a norm. */
+static void shorten(float *gradient, const struct stretch *stretches, int count, double squares, double limit) {
+    const double norm = sqrt(squares);
+    for (int s = 0; s < count && norm > limit; s++)
+        vector_scale(stretches[s].count, gradient + stretches[s].at, (float)(limit / norm));
+}
+
+/* To the stage's part of the norm that is allowed. What is tied counts by itself, so that copies of it on two stages are
+ * shortened alike. */
+static void clip(const struct update_rule *rule, const struct device *device, const struct update_state *state,
+                 float *gradient) {
+    if (rule->clip == 0 || !device->class->real) return;
+    const struct stretches stretches = find_stretches(state);
+    const struct stretch *rest = stretches.rest, *tied = &stretches.tied;
+    double squares =
+        vector_squares(rest[0].count, gradient + rest[0].at) + vector_squares(rest[1].count, gradient + rest[1].at);
+    shorten(gradient, rest, 2, squares, rule->clip * sqrt(state->share > 0 ? state->share : 1));
+    squares = vector_squares(tied->count, gradient + tied->at);
+    shorten(gradient, tied, 1, squares, rule->clip * sqrt(state->tied_share));
+}
+
+/* The predictor's blocks of the state. */
+static void predictor_moments(const struct update_rule *rule, const struct update_state *state, struct optimizer_call *call) {
+    int first = predictor_beside(rule) ? rule->optimizer->moments : 0;
+    for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++)
+        call->moment[i] = i < rule->predictor->moments ? state->moment[first + i] : NULL;
+}
+
+static void predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
+                    const float *weights, float *predicted, int ahead, double seconds) {
+    struct optimizer_call call = {
+        .count = state->count,
+        .weights = weights,
+        .predicted = predicted,
+        .step = state->done,
+        .ahead = look_ahead(rule, state, ahead),
+    };
+    predictor_moments(rule, state, &call);
+    run_rule(state, device, rule->predictor, &rule->predictor_settings, &call, true, seconds);
+}
+
+void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
+                         const float *weights, float *predicted, int ahead) {
+    /* No update ahead: the weights themselves, to the bit. */
+    if (ahead == 0 && device->class->real)
+        memcpy(predicted, weights, state->count * sizeof *predicted);
+    else
+        predict(rule, device, state, weights, predicted, ahead, state->times.predict_s);
+}
+
+void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
+                       float *updated, float *gradient, float *predicted, int ahead) {
+    add_up_tied(device, state, gradient);
+    clip(rule, device, state, gradient);
+    struct optimizer_call call = {
+        .count = state->count,
+        .weights = weights,
+        .updated = updated,
+        .gradient = gradient,
+        .lr = learning_rate_at(&rule->rate, state->step),
+        .step = state->done + 1,
+    };
+    bool beside = predictor_beside(rule);
+    if (beside) {
+        /* First, since the update may write over the weights that this reads. */
+        predictor_moments(rule, state, &call);
+        run_rule(state, device, &rule->observer, &rule->predictor_settings, &call, false, 0);
+    }
+    for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++) call.moment[i] = i < rule->optimizer->moments ? state->moment[i] : NULL;
+    state->done++;
+    state->step += state->round;
+    bool copies = predicted && ahead == 0;
+    if (predicted && !beside && !copies) {
+        call.predicted = predicted;
+        call.ahead = look_ahead(rule, state, ahead);
+    }
+    const struct stage_update_times *times = &state->times;
+    double seconds = predicted ? times->update_predict_s : updated != weights ? times->update_aside_s : times->update_s;
+    run_rule(state, device, rule->optimizer, &rule->settings, &call, false, seconds);
+    if (copies && device->class->real) memcpy(predicted, updated, state->count * sizeof *predicted);
+    if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);
+}

@@ -1,0 +1,80 @@
+/*
+ * How a run updates and predicts weights: the optimizer in use, the rule by which the weight policy predicts, the learning
+ * rates of all updates. Prediction may need a rule of its own beside the optimizer's (XPipe predicts by Adam's): its moments
+ * then lie behind the optimizer's.
+ */
+#ifndef PENSTOCK_EXEC_UPDATE_RULE_H
+#define PENSTOCK_EXEC_UPDATE_RULE_H
+
+#include "compute/stage.h"
+#include "exec/learning_rate.h"
+#include "exec/prediction_watch.h"
+#include "program/lower.h"
+
+enum { UPDATE_MOMENTS_MAX = 2 * OPTIMIZER_MOMENTS_MAX };
+
+struct update_rule {
+    const struct optimizer *optimizer;
+    struct optimizer_settings settings; /* lr unused: rates are in `rate` */
+    const struct optimizer *predictor;  /* == optimizer, or Adam beside it */
+    struct optimizer_settings predictor_settings;
+    struct optimizer observer; /* predictor->observe as a rule that a device can run; used where the predictor stands beside */
+    int moments;               /* blocks: the optimizer's, then a predictor's beside it */
+    bool paper_prediction;
+    struct learning_rate rate;
+    double clip;            /* greatest norm of a mini-batch's gradient over the whole network; 0: any */
+    unsigned without_decay; /* enum decay_exclusion */
+};
+
+/* What weight decay leaves alone. */
+enum decay_exclusion { WITHOUT_BIASES = 1, WITHOUT_NORMS = 2 };
+/* Reads "biases", "norms" or both with a comma; NULL: neither. */
+enum ps_status decay_exclusion_parse(const char *text, unsigned *out, struct ps_error *error);
+
+/* A stretch of a stage's parameters that decay alike. */
+struct update_span {
+    size_t count;
+    bool decays;
+};
+
+/* One stage's state under the rule. */
+struct update_state {
+    size_t count; /* floats in each block */
+    float *moment[UPDATE_MOMENTS_MAX];
+    int64_t done;                    /* updates since training began */
+    int64_t step;                    /* mini-batches trained before the next update: its learning rate is that of this step */
+    int round;                       /* mini-batches that an update takes together */
+    struct stage_update_times times; /* on a clock device */
+    struct update_span *spans;       /* from the first float on, owned; NULL: all decay */
+    int span_count;
+    double share; /* of the network's parameters that the stage has: its part of the squared norm that is allowed; 0: all */
+    double tied_share;    /* the same of `tie`, which counts by itself: copies of it on two stages must stay the same */
+    struct stage_tie tie; /* what the network's first and last layer share, in the gradients; count 0: nothing of it */
+    struct prediction_watch watch;
+};
+
+/* Settings as the user gave them: NaN where he did not. */
+struct update_request {
+    const char *optimizer;
+    struct optimizer_settings settings;
+};
+
+/* Resolves the optimizer and its settings for a weight policy; `rate` is left to the caller, who takes the base rate from
+ * settings.lr. PS_USAGE: a name is not known, a setting is out of range or does not belong to the optimizer, the policy cannot
+ * work with it. */
+enum ps_status update_rule_choose(const struct update_request *requested, const char *policy, bool paper_prediction,
+                                  struct update_rule *rule, struct ps_error *error);
+
+/* What files call the rule's moment `number`: "exp_avg", or "predictor.exp_avg" of a predictor beside the optimizer. */
+const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]);
+
+/* updated = weights after the next update with `gradient` (may be == weights); predicted (NULL: none) = updated moved `ahead`
+ * updates on. A gradient that is too long is shortened where it lies; one whose parameter the stage uses twice (`tie`) becomes
+ * the sum of both uses' before. */
+void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
+                       float *updated, float *gradient, float *predicted, int ahead);
+/* predicted = weights moved `ahead` updates on, a copy before the first update. */
+void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
+                         const float *weights, float *predicted, int ahead);
+
+#endif

@@ -1,0 +1,290 @@
+/* Making workers: stages on a device, one block of memory for all they touch; see worker.h. */
+#include "exec/worker.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* Does weight decay work on the stage's parameter? */
+static bool decays(const struct stage *stage, int parameter, unsigned without) {
+    const char *name = strrchr(stage_parameter(stage, parameter)->name, '.');
+    const char *kind = stage_parameter_operator(stage, parameter)->name, *norm = strstr(kind, "norm");
+    if ((without & WITHOUT_BIASES) && name && strncmp(name, ".bias", 5) == 0) return false;
+    return !((without & WITHOUT_NORMS) && norm && strcmp(norm, "norm") == 0);
+}
+
+/* Cuts the stage's parameters into stretches that decay alike. */
+static enum ps_status make_spans(struct worker_stage *stage, unsigned without, struct ps_error *error) {
+    const int parameters = stage_parameter_count(stage->stage);
+    struct update_state *state = &stage->update;
+    if (without == 0) return PS_OK;
+    state->spans = calloc((size_t)parameters + 1, sizeof *state->spans);
+    if (!state->spans) return error_memory(error, "what decays", (size_t)parameters * sizeof *state->spans);
+    int64_t begun = 0;
+    for (int p = 0; p < parameters; p++) {
+        const int64_t offset = stage_parameter_offset(stage->stage, p);
+        if (offset < 0) continue;
+        if (stage_parameter(stage->stage, p)->tied && state->tie.owner >= 0) continue; /* the first layer's */
+        const bool own = decays(stage->stage, p, without);
+        struct update_span *last = &state->spans[state->span_count - (state->span_count > 0)];
+        if (state->span_count > 0 && last->decays == own) continue;
+        if (state->span_count > 0) last->count = (size_t)(offset - begun);
+        state->spans[state->span_count++].decays = own;
+        begun = offset;
+    }
+    if (state->span_count > 0) state->spans[state->span_count - 1].count = state->count - (size_t)begun;
+    return PS_OK;
+}
+
+/* The shares of the network's trained numbers that layers first..last have, and that two layers have together. */
+static void count_shares(const struct graph *graph, int first, int last, struct update_state *state) {
+    const struct parameter *tied = graph_tied(graph);
+    double own = 0, all = 0, shared = tied ? (double)shape_elements(&tied->shape) : 0;
+    for (int n = 0; n < graph->node_count; n++) {
+        const struct node *node = &graph->nodes[n];
+        for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
+            if (graph->parameters[p].statistic || graph->parameters[p].tied) continue;
+            const double elements = (double)shape_elements(&graph->parameters[p].shape);
+            const bool its_owner = tied && strcmp(graph->parameters[p].name, tied->name) == 0;
+            all += elements;
+            if (node->layer >= first && node->layer <= last && !its_owner) own += elements;
+        }
+    }
+    state->share = all > 0 ? own / all : 0;
+    state->tied_share = all > 0 ? shared / all : 0;
+}
+
+/* Weights must lie as they do at the whole length, and everything must fit where that fits. */
+static enum ps_status check_shorter(const struct worker_stage *whole, const struct stage *stage, struct ps_error *error) {
+    const struct stage_sizes *limit = &whole->sizes, sizes = stage_sizes(stage);
+    bool same = sizes.parameter_bytes == limit->parameter_bytes && sizes.statistics_bytes == limit->statistics_bytes;
+    for (int p = 0; same && p < stage_parameter_count(stage); p++)
+        same = stage_parameter_offset(stage, p) == stage_parameter_offset(whole->stage, p);
+    const struct {
+        const char *what;
+        int64_t takes, has;
+    } blocks[] = {{"the input", sizes.input_bytes, limit->input_bytes},
+                  {"the output", sizes.output_bytes, limit->output_bytes},
+                  {"the stash", sizes.stash_bytes, limit->stash_bytes},
+                  {"the gradients between the halves of the backward", sizes.delta_bytes, limit->delta_bytes},
+                  {"the workspace", sizes.workspace_bytes, limit->workspace_bytes}};
+    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
+        if (blocks[b].takes > blocks[b].has)
+            return error_set(
+                error, PS_USAGE,
+                "--lengths: at a shorter length %s of stage %d takes %lld bytes, more than the %lld of the whole one",
+                blocks[b].what, whole->number, (long long)blocks[b].takes, (long long)blocks[b].has);
+    if (same) return PS_OK;
+    return error_set(error, PS_USAGE, "--lengths: at a shorter length the weights of stage %d lie elsewhere", whole->number);
+}
+
+static enum ps_status create_shorter(const struct worker_options *options, struct worker *worker, struct worker_stage *stage,
+                                     struct ps_error *error) {
+    const struct plan_stage *plan = &options->plan->stages[stage->number];
+    for (int l = 0; l < LENGTHS_MAX && options->shorter[l]; l++) {
+        TRY(stage_create(worker->device, options->shorter[l], plan->first, plan->last, options->samples, &stage->shorter[l],
+                         error));
+        TRY(check_shorter(stage, stage->shorter[l], error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status create_stage(const struct worker_options *options, struct worker *worker, int instance,
+                                   struct ps_error *error) {
+    int number = options->programs->instances[instance].stage;
+    const struct plan_stage *plan = &options->plan->stages[number];
+    struct worker_stage *stage = &worker->stages[worker->stage_count];
+    TRY(stage_create(worker->device, options->graph, plan->first, plan->last, options->samples, &stage->stage, error));
+    stage->number = number;
+    stage->instance = instance;
+    stage->replica = options->programs->instances[instance].replica;
+    stage->forward = options->programs->instances[instance].forward;
+    stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
+    stage->slots = options->slots[instance];
+    stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
+    stage->update.times = stage_update_times(stage->stage);
+    stage->update.tie = stage_tied(stage->stage);
+    count_shares(options->graph, plan->first, plan->last, &stage->update);
+    worker->stage_count++;
+    TRY(create_shorter(options, worker, stage, error));
+    return make_spans(stage, options->without_decay, error);
+}
+
+enum ps_status worker_create(const struct worker_options *options, struct worker *out, struct ps_error *error) {
+    struct worker worker = {.number = options->number};
+    for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) worker.images[kind].number = worker.labels[kind].number = -1;
+    worker.stages = calloc((size_t)options->plan->stage_count, sizeof *worker.stages);
+    if (!worker.stages)
+        return error_memory(error, "a worker's stages", (size_t)options->plan->stage_count * sizeof *worker.stages);
+    double speed = options->emulated ? options->emulated->devices[options->number].speed : 1;
+    struct device_options device = {.threads = options->threads, .speed = speed};
+    /* A clock keeps its own time. */
+    worker.slower = options->device->real ? 1 / speed : 1;
+    enum ps_status status = device_open(options->device->name, &device, &worker.device, error);
+    /* Kernels may be made for as many threads as the device will have. */
+    if (status == PS_OK && options->device->attach) options->device->attach(worker.device);
+    for (int instance = 0; status == PS_OK && instance < options->programs->instance_count; instance++)
+        if (options->programs->instances[instance].worker == options->number)
+            status = create_stage(options, &worker, instance, error);
+    if (status != PS_OK) {
+        worker_destroy(&worker);
+        return status;
+    }
+    *out = worker;
+    return PS_OK;
+}
+
+struct worker_memory worker_memory_needed(const struct worker *worker, int moments) {
+    struct worker_memory total = {0};
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct worker_memory memory = stage_memory(&worker->stages[i].sizes, &worker->stages[i].slots, moments);
+        worker_memory_add(&total, &memory);
+    }
+    return total;
+}
+
+/* A table of `count` pieces of `bytes` each. */
+static enum ps_status carve_table(struct memory_block *memory, int count, int64_t bytes, float ***table,
+                                  struct ps_error *error) {
+    *table = calloc((size_t)count + 1, sizeof **table);
+    if (!*table) return error_memory(error, "a table of blocks", (size_t)count * sizeof **table);
+    for (int slot = 0; slot < count; slot++) (*table)[slot] = memory_block_carve(memory, (size_t)bytes);
+    return PS_OK;
+}
+
+/* Labels are kept as long as the input that they belong to; they are not in the plan, and small. */
+static enum ps_status make_labels(struct worker_stage *stage, size_t count, struct ps_error *error) {
+    size_t slots = (size_t)stage->slots.input;
+    stage->labels = calloc(slots + 1, sizeof *stage->labels);
+    stage->label_scale = calloc(slots + 1, sizeof *stage->label_scale);
+    int32_t *all = calloc(slots * count + 1, sizeof *all);
+    if (!stage->labels || !stage->label_scale || !all) {
+        free(all);
+        return error_memory(error, "labels", slots * count * sizeof *all);
+    }
+    stage->labels[0] = all;
+    for (size_t slot = 1; slot < slots; slot++) stage->labels[slot] = all + slot * count;
+    return PS_OK;
+}
+
+/* May a block of this kind get to another worker, or be changed by one? Running statistics are as gradients are. */
+static bool travels(const struct worker_options *options, const struct worker_stage *stage, enum block_kind kind) {
+    if (kind == BLOCK_STASH || kind == BLOCK_WEIGHTS) return programs_split(options->programs, stage->number);
+    /* Others add to them. */
+    if (kind == BLOCK_WEIGHT_GRADIENTS) return programs_replicas(options->programs, stage->number) > 1;
+    return kind != BLOCK_DELTA;
+}
+
+/* Where the blocks of a kind lie. */
+static struct memory_block *memory_of(struct worker *worker, const struct worker_options *options,
+                                      const struct worker_stage *stage, enum block_kind kind) {
+    return worker->shared.memory.base && travels(options, stage, kind) ? &worker->shared.memory : &worker->memory;
+}
+
+/* Takes the memory of the blocks that travel, where it is to be shared and can be. */
+static void take_shared(struct worker *worker, const struct worker_options *options, const char *what) {
+    struct ps_error error = {0};
+    size_t bytes = 0;
+    if (!options->shared) return;
+    for (int i = 0; i < worker->stage_count; i++) {
+        const struct worker_stage *stage = &worker->stages[i];
+        for (int kind = 0; kind < BLOCK_PLACES; kind++)
+            if (travels(options, stage, (enum block_kind)kind))
+                bytes += (size_t)stage_slots_of(&stage->slots, (enum block_kind)kind) *
+                         memory_align((size_t)stage_block_bytes(&stage->sizes, (enum block_kind)kind));
+        if (travels(options, stage, BLOCK_WEIGHT_GRADIENTS)) bytes += memory_align((size_t)stage->sizes.statistics_bytes);
+    }
+    if (shared_block_take(&worker->shared, bytes, options->device->real, what, &error) != PS_OK)
+        log_warn("%s; its blocks go by messages", error.message);
+}
+
+static enum ps_status carve_stage(struct worker *worker, struct worker_stage *stage, const struct worker_options *options,
+                                  struct ps_error *error) {
+    struct memory_block *memory = &worker->memory, *summed = memory_of(worker, options, stage, BLOCK_WEIGHT_GRADIENTS);
+    int64_t parameter_bytes = stage->sizes.parameter_bytes;
+    TRY(carve_table(memory_of(worker, options, stage, BLOCK_WEIGHTS), stage->slots.weights, parameter_bytes, &stage->weights,
+                    error));
+    if (!stage->slots.forward_only) stage->gradients = memory_block_carve(summed, (size_t)stage_gradient_bytes(&stage->sizes));
+    for (int i = 0; i < options->moments && !stage->slots.forward_only; i++)
+        stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
+    stage->statistics = memory_block_carve(summed, (size_t)stage->sizes.statistics_bytes);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        TRY(carve_table(memory_of(worker, options, stage, (enum block_kind)kind),
+                        stage_slots_of(&stage->slots, (enum block_kind)kind),
+                        stage_block_bytes(&stage->sizes, (enum block_kind)kind), &stage->block[kind], error));
+    size_t labels = (size_t)options->samples * (size_t)graph_labels(options->graph);
+    if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, labels, error));
+    return PS_OK;
+}
+
+enum ps_status worker_take_memory(struct worker *worker, const struct worker_options *options, struct ps_error *error) {
+    struct worker_memory needed = worker_memory_needed(worker, options->moments);
+    int64_t bytes = worker_memory_total(&needed);
+    char what[64];
+    snprintf(what, sizeof what, "worker %d", worker->number);
+    take_shared(worker, options, what);
+    TRY(memory_block_take(&worker->memory, (size_t)bytes - worker->shared.memory.size, what, error));
+    for (int i = 0; i < worker->stage_count; i++) TRY(carve_stage(worker, &worker->stages[i], options, error));
+    worker->workspace = memory_block_carve(&worker->memory, (size_t)needed.workspace);
+    assert(worker_memory_taken(worker) == bytes);
+    if (options->record == 0) return PS_OK;
+    worker->recorder.events = calloc((size_t)options->record, sizeof *worker->recorder.events);
+    if (!worker->recorder.events)
+        return error_memory(error, "a trace", (size_t)options->record * sizeof *worker->recorder.events);
+    worker->recorder.capacity = options->record;
+    return PS_OK;
+}
+
+void worker_destroy(struct worker *worker) {
+    for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) {
+        loader_destroy(worker->images[kind].loader);
+        loader_destroy(worker->labels[kind].loader);
+    }
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct worker_stage *stage = &worker->stages[i];
+        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(stage->block[kind]);
+        if (stage->labels) free(stage->labels[0]);
+        free(stage->labels);
+        free(stage->label_scale);
+        free(stage->update.spans);
+        free(stage->weights);
+        for (int l = 0; l < LENGTHS_MAX; l++) stage_destroy(stage->shorter[l]);
+        stage_destroy(stage->stage);
+    }
+    free(worker->stages);
+    free(worker->recorder.events);
+    memory_block_release(&worker->memory);
+    shared_block_release(&worker->shared);
+    if (worker->device) device_close(worker->device);
+    *worker = (struct worker){0};
+}
+
+void worker_start_segment(struct worker *worker, const struct ps_programs *programs, int64_t step) {
+    for (int i = 0; i < worker->stage_count; i++) {
+        worker->stages[i].update.step = step;
+        worker->stages[i].update.round = programs_round(programs, worker->stages[i].number);
+        worker->stages[i].newest = 0;
+        worker->stages[i].accumulating = false;
+    }
+    worker->recorder.count = 0;
+}
+
+enum ps_status worker_seek_data(struct worker *worker, int kind, int64_t number, struct ps_error *error) {
+    struct worker_data *data[] = {&worker->images[kind], &worker->labels[kind]};
+    for (int i = 0; i < 2; i++)
+        if (data[i]->loader) TRY(loader_seek(data[i]->loader, number + data[i]->first, error));
+    return PS_OK;
+}
+
+void worker_end_segment(struct worker *worker) {
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct worker_stage *stage = &worker->stages[i];
+        float *newest = stage->weights[stage->newest];
+        stage->weights[stage->newest] = stage->weights[0];
+        stage->weights[0] = newest;
+        stage->newest = 0;
+    }
+}

@@ -1,0 +1,161 @@
+/*
+ * When the weights of a split stage travel (Bi-Partition, Lin et al. 2023): its backwards run on another worker than its
+ * forwards and update the weights there, so the forward's worker must be sent what its next forward is to read.
+ *
+ * This pass marks the moments: `SW` m in the program of the backward's worker where the weights for the forward of micro-batch
+ * m leave, `RW` m before that forward. The updates before SW are the version that the forward counts as the newest
+ * (program/versions.c). Where the schedule flushes these are all of the mini-batches before; in a plan's pattern those that are
+ * done in it, a period before the forward. Otherwise those that are done some time before the forward, if every computation
+ * took one unit of time, so that the weights can travel beside computation; at least those that are done in 1F1B (which keeps a
+ * worker that runs only forwards from running away). Where the policy wants the weights of the mini-batch before, at least
+ * those. A last pair at the segment's end brings the newest weights over. The weights pass drops marks that would send the same
+ * again.
+ */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "program/passes/passes.h"
+
+/* Units of time between what the backward's worker has done and the forward that its weights are for. */
+enum { SLACK = 2 };
+
+struct split_stage {
+    int *before; /* by micro-batch: SW stands before this instruction of the backward's worker */
+    int *moment; /* by micro-batch: of its forward; in the block of `before` */
+    int next;    /* the next to write */
+};
+
+struct hand_over {
+    struct split_stage *stages; /* by stage; before NULL: it is not split */
+};
+
+static int backward_worker(const struct ps_programs *programs, int stage) {
+    return programs->instances[programs_backward_instance(programs, stage, 0)].worker;
+}
+
+/* Behind the update number `updates` of the stage, not before `at`, behind `*seen` of them. */
+static int behind_update(const struct program *program, int stage, int updates, int at, int *seen) {
+    for (; *seen < updates; at++) *seen += program->code[at].op == OP_U && program->code[at].stage == stage;
+    return at;
+}
+
+/* In 1F1B worker p of P runs the forward of micro-batch k at time k + p/2 and is done with its backward at k + P - p/2, in
+ * periods: so many updates of the backward's worker are over when the forward's begins; none that waits for backwards which the
+ * forward's worker has behind that forward. */
+static int updates_in_turn(const struct ps_programs *programs, int stage, int micro_batch) {
+    int forward = programs_forward_instance(programs, stage, 0), backward = programs_backward_instance(programs, stage, 0);
+    int ahead = schedule_workers_behind(programs, forward), behind = ahead + schedule_workers_behind(programs, backward);
+    int lag = (behind + 3) / 2, over = micro_batch + 1 - (lag > ahead + 1 ? lag : ahead + 1);
+    return over > 0 ? over / programs->micro_batches : 0;
+}
+
+static enum ps_status place(const struct ps_programs *programs, const struct program_levels *levels, int stage,
+                            struct split_stage *split, struct ps_error *error) {
+    const struct weight_policy *policy;
+    TRY(policy_find(programs->policy, &policy, error));
+    int from = programs->instances[programs_forward_instance(programs, stage, 0)].worker, to = backward_worker(programs, stage);
+    const struct program *forwards = &programs->worker[from], *backwards = &programs->worker[to];
+    size_t count = (size_t)programs_micro_batches(programs) + 1;
+    int begun = 0, updated = 0, updates = 0; /* places in `backwards`, and the updates before the second */
+    int slack = programs_has_pattern(programs) ? program_levels_period(programs) : SLACK;
+    split->before = calloc(2 * count, sizeof *split->before);
+    if (!split->before) return error_memory(error, "hand-over pass", count * sizeof *split->before);
+    split->moment = split->before + count;
+    for (int i = 0; i < forwards->count; i++) {
+        const struct instruction *instruction = &forwards->code[i];
+        if (instruction->op != OP_F || instruction->stage != stage) continue;
+        int batch = programs_batch(programs, instruction->micro_batch), needed = programs->flush ? batch : 0;
+        if (!programs->flush) begun = program_levels_first(levels, programs, to, levels->worker[from][i] - slack);
+        if (!programs->flush && !programs_has_pattern(programs))
+            needed = updates_in_turn(programs, stage, instruction->micro_batch);
+        if (policy->group_of_workers && needed < batch - 1) needed = batch - 1;
+        updated = behind_update(backwards, stage, needed, updated, &updates);
+        split->before[instruction->micro_batch] = begun > updated ? begun : updated;
+        split->moment[instruction->micro_batch] = levels->worker[from][i];
+    }
+    split->before[count - 1] = backwards->count;
+    split->moment[count - 1] = INT_MAX;
+    return PS_OK;
+}
+
+static enum ps_status mark(enum opcode op, const struct ps_programs *programs, int stage, int micro_batch, struct program *out,
+                           struct ps_error *error) {
+    struct instruction instruction = instruction_make(op, stage, micro_batch);
+    int peer = op == OP_SW ? programs_forward_instance(programs, stage, 0) : programs_backward_instance(programs, stage, 0);
+    instruction.peer = (int16_t)programs->instances[peer].worker;
+    return program_append(out, &instruction, error);
+}
+
+/* Of the weights that leave a worker before its instruction `index`: the stage of those that are wanted first; -1: there are
+ * none. */
+static int first_leaving(const struct hand_over *pass, const struct ps_programs *programs, int worker, int index) {
+    int first = -1;
+    for (int stage = 0; stage < programs->stages; stage++) {
+        const struct split_stage *split = &pass->stages[stage];
+        if (!split->before || backward_worker(programs, stage) != worker) continue;
+        if (split->next > programs_micro_batches(programs) || split->before[split->next] > index) continue;
+        if (first < 0 || split->moment[split->next] < pass->stages[first].moment[pass->stages[first].next]) first = stage;
+    }
+    return first;
+}
+
+static enum ps_status mark_leaving(const struct hand_over *pass, const struct ps_programs *programs, int worker, int index,
+                                   struct program *out, struct ps_error *error) {
+    for (int stage; (stage = first_leaving(pass, programs, worker, index)) >= 0; pass->stages[stage].next++)
+        TRY(mark(OP_SW, programs, stage, pass->stages[stage].next, out, error));
+    return PS_OK;
+}
+
+static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
+                            struct ps_error *error) {
+    const struct hand_over *pass = context;
+    const struct instruction *instruction = &programs->worker[worker].code[index];
+    TRY(mark_leaving(pass, programs, worker, index, out, error));
+    if (instruction->op == OP_F && pass->stages[instruction->stage].before)
+        TRY(mark(OP_RW, programs, instruction->stage, instruction->micro_batch, out, error));
+    return program_append(out, instruction, error);
+}
+
+/* What stands behind the last instruction of each worker. */
+static enum ps_status mark_end(const struct hand_over *pass, struct ps_programs *programs, const int *counts,
+                               struct ps_error *error) {
+    for (int worker = 0; worker < programs->workers; worker++) {
+        struct program *out = &programs->worker[worker];
+        TRY(mark_leaving(pass, programs, worker, counts[worker], out, error));
+        for (int stage = 0; stage < programs->stages; stage++) {
+            bool receives = pass->stages[stage].before &&
+                            programs->instances[programs_forward_instance(programs, stage, 0)].worker == worker;
+            if (receives) TRY(mark(OP_RW, programs, stage, programs_micro_batches(programs), out, error));
+        }
+    }
+    return PS_OK;
+}
+
+static enum ps_status hand_over(struct ps_programs *programs, struct hand_over *pass, int *counts, struct ps_error *error) {
+    struct program_levels levels;
+    TRY(program_levels_count(programs, &levels, error));
+    enum ps_status status = PS_OK;
+    for (int stage = 0; status == PS_OK && stage < programs->stages; stage++)
+        if (programs_split(programs, stage)) status = place(programs, &levels, stage, &pass->stages[stage], error);
+    program_levels_free(&levels);
+    for (int worker = 0; worker < programs->workers; worker++) counts[worker] = programs->worker[worker].count;
+    if (status == PS_OK) status = pass_rewrite(programs, visit, pass, error);
+    return status == PS_OK ? mark_end(pass, programs, counts, error) : status;
+}
+
+static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
+    bool any = false;
+    for (int stage = 0; stage < programs->stages; stage++) any = any || programs_split(programs, stage);
+    if (!any) return PS_OK;
+    struct hand_over pass = {.stages = calloc((size_t)programs->stages, sizeof *pass.stages)};
+    int *counts = calloc((size_t)programs->workers, sizeof *counts);
+    enum ps_status status = pass.stages && counts
+                                ? hand_over(programs, &pass, counts, error)
+                                : error_memory(error, "hand-over pass", (size_t)programs->stages * sizeof *pass.stages);
+    for (int stage = 0; pass.stages && stage < programs->stages; stage++) free(pass.stages[stage].before);
+    free(pass.stages);
+    free(counts);
+    return status;
+}
+
+const struct pass pass_weight_transfer = {.name = "weight transfer", .run = run};

@@ -1,0 +1,74 @@
+/* Choosing the newest whole checkpoint of a run; see checkpoint.h. */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "store/checkpoint.h"
+#include "store/manifest.h"
+
+int64_t checkpoint_step_of(const char *name) {
+    size_t length = strlen(name);
+    if (length < 6 || length > 18) return -1;
+    for (size_t i = 0; i < length; i++)
+        if (!isdigit((unsigned char)name[i])) return -1;
+    return strtoll(name, NULL, 10);
+}
+
+const char *checkpoint_name(int64_t step, char name[64]) {
+    snprintf(name, 64, "%06lld", (long long)step);
+    return name;
+}
+
+/* The newest of them before step `before`: its step, or -1. */
+static int64_t find_before(const char *parent, int64_t before, char newest[64]) {
+    int64_t newest_step = -1;
+    DIR *entries = opendir(parent);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        int64_t step = checkpoint_step_of(entry->d_name);
+        if (step <= newest_step || step >= before) continue;
+        newest_step = step;
+        snprintf(newest, 64, "%.60s", entry->d_name);
+    }
+    if (entries) closedir(entries);
+    return newest_step;
+}
+
+static enum ps_status open_checkpoint(struct checkpoint *checkpoint, int64_t step, struct ps_error *error) {
+    TRY(manifest_check(checkpoint->directory, error));
+    TRY(checkpoint_state_read(checkpoint, error));
+    if (checkpoint->state.step == step) return PS_OK;
+    return error_set(error, PS_BAD_INPUT, "%s: holds step %lld", checkpoint->directory, (long long)checkpoint->state.step);
+}
+
+enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *out, struct ps_error *error) {
+    char parent[4096], name[64];
+    int64_t step = INT64_MAX;
+    int skipped = 0;
+    file_join(parent, run_dir, CHECKPOINT_DIRECTORIES);
+    struct ps_error trouble = {0};
+    while ((step = find_before(parent, step, name)) >= 0) {
+        struct checkpoint checkpoint = {0};
+        file_join(checkpoint.directory, parent, name);
+        enum ps_status status = open_checkpoint(&checkpoint, step, &trouble);
+        if (status == PS_OK) {
+            *out = checkpoint;
+            return PS_OK;
+        }
+        checkpoint_free(&checkpoint);
+        log_warn("checkpoint %s is passed over: %s", name, trouble.message);
+        skipped++;
+    }
+    if (skipped == 0) return error_set(error, PS_NO_CHECKPOINT, "%s: holds no checkpoint", run_dir);
+    error_set(error, PS_NO_CHECKPOINT, "%s: none of its %d checkpoints is whole", run_dir, skipped);
+    error_hint(error, "the oldest: %s", trouble.message);
+    return PS_NO_CHECKPOINT;
+}
+
+void checkpoint_free(struct checkpoint *checkpoint) {
+    free(checkpoint->stages);
+    free(checkpoint->state.busy_s);
+    *checkpoint = (struct checkpoint){0};
+}

@@ -1,0 +1,225 @@
+/* Filling and writing a checkpoint's image; see checkpoint_image.h. */
+#include "store/checkpoint_image.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "store/manifest.h"
+#include "store/stage_proxies.h"
+
+/* --------------------------------------------------------------------- describing */
+
+/* The tensors of a file, before its header is made. */
+struct tensor_list {
+    struct safetensor_source *sources;
+    char (*names)[256];
+    int count;
+};
+
+static void tensor_list_free(struct tensor_list *list) {
+    free(list->sources);
+    free(list->names);
+}
+
+/* All parameters of the stage in canonical order, for each moment once where `moments` are wanted. */
+static enum ps_status list_tensors(const struct image_stage *stage, const struct update_rule *rule, bool moments,
+                                   struct tensor_list *list, struct ps_error *error) {
+    int parameters = stage_parameter_count(stage->stage->stage), turns = moments ? rule->moments : 1;
+    size_t most = (size_t)parameters * (size_t)turns + 1;
+    list->sources = calloc(most, sizeof *list->sources);
+    list->names = calloc(most, sizeof *list->names);
+    if (!list->sources || !list->names) return error_memory(error, "a checkpoint's tensors", most * sizeof *list->names);
+    for (int moment = 0; moment < turns; moment++)
+        for (int i = 0; i < parameters; i++) {
+            const struct parameter *parameter = stage_parameter(stage->stage->stage, i);
+            if ((moments && parameter->statistic) || parameter->tied) continue;
+            char suffix[64] = "";
+            if (moments) update_rule_moment_name(rule, moment, suffix);
+            snprintf(list->names[list->count], sizeof *list->names, "%.180s%s%.60s", parameter->name, moments ? "." : "",
+                     suffix);
+            list->sources[list->count] = (struct safetensor_source){
+                .name = list->names[list->count], .shape = parameter->shape.dim, .rank = parameter->shape.rank};
+            list->count++;
+        }
+    return PS_OK;
+}
+
+static enum ps_status describe_file(struct image_stage *stage, const struct update_rule *rule, bool moments, json_t *weight_map,
+                                    struct image_file *file, struct ps_error *error) {
+    struct tensor_list list = {0};
+    enum ps_status status = list_tensors(stage, rule, moments, &list, error);
+    if (status == PS_OK) {
+        file->header = safetensors_header(list.sources, list.count, &file->header_bytes, &file->data_bytes);
+        if (!file->header) status = error_memory(error, "a checkpoint's header", (size_t)list.count * 128);
+    }
+    for (int i = 0; status == PS_OK && weight_map && i < list.count; i++)
+        if (json_object_set_new(weight_map, list.sources[i].name, json_string(file->name)) != 0)
+            status = error_memory(error, "a checkpoint's index", sizeof file->name);
+    tensor_list_free(&list);
+    return status;
+}
+
+static enum ps_status describe_stages(struct checkpoint_image *image, const struct update_rule *rule, json_t *weight_map,
+                                      size_t *weights_bytes, size_t *bytes, struct ps_error *error) {
+    for (int s = 0; s < image->stage_count; s++) {
+        struct image_stage *stage = &image->stages[s];
+        snprintf(stage->weights.name, sizeof stage->weights.name, CHECKPOINT_WEIGHTS, s + 1, image->stage_count);
+        snprintf(stage->moments.name, sizeof stage->moments.name, CHECKPOINT_MOMENTS, s + 1, image->stage_count);
+        TRY(describe_file(stage, rule, false, weight_map, &stage->weights, error));
+        *weights_bytes += stage->weights.data_bytes;
+        *bytes += memory_align(stage->weights.data_bytes);
+        if (image->moments == 0) continue;
+        TRY(describe_file(stage, rule, true, NULL, &stage->moments, error));
+        *bytes += memory_align(stage->moments.data_bytes);
+    }
+    return PS_OK;
+}
+
+static enum ps_status describe(struct checkpoint_image *image, const struct update_rule *rule, struct ps_error *error) {
+    size_t weights_bytes = 0, bytes = 0;
+    json_t *weight_map = json_object();
+    enum ps_status status = describe_stages(image, rule, weight_map, &weights_bytes, &bytes, error);
+    if (status == PS_OK) {
+        image->index = json_text(
+            json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)weights_bytes, "weight_map", weight_map));
+        if (!image->index) status = error_memory(error, "a checkpoint's index", weights_bytes);
+    }
+    json_decref(weight_map);
+    TRY(status);
+    TRY(memory_block_take(&image->memory, bytes, "a checkpoint's image", error));
+    memory_block_touch(&image->memory);
+    for (int s = 0; s < image->stage_count; s++) {
+        image->stages[s].weights.data = memory_block_carve(&image->memory, image->stages[s].weights.data_bytes);
+        image->stages[s].moments.data = memory_block_carve(&image->memory, image->stages[s].moments.data_bytes);
+    }
+    return PS_OK;
+}
+
+enum ps_status checkpoint_image_create(struct executor *executor, const struct ps_plan *plan, struct checkpoint_image *out,
+                                       struct ps_error *error) {
+    size_t count = (size_t)plan->stage_count;
+    struct checkpoint_image image = {
+        .executor = executor, .stage_count = plan->stage_count, .real = executor->real, .moments = executor->rule->moments};
+    image.stages = calloc(count, sizeof *image.stages);
+    image.cut = calloc(count, sizeof *image.cut);
+    enum ps_status status =
+        image.stages && image.cut ? PS_OK : error_memory(error, "a checkpoint's stages", count * sizeof *image.stages);
+    for (int s = 0; status == PS_OK && s < plan->stage_count; s++)
+        image.cut[s] = (struct checkpoint_stage){.first = plan->stages[s].first, .last = plan->stages[s].last};
+    for (int number = 0; status == PS_OK && number < executor->worker_count; number++)
+        for (int i = 0; i < executor->workers[number].stage_count; i++) {
+            struct worker_stage *stage = &executor->workers[number].stages[i];
+            /* All replicas of a stage are the same. Of a split one the forward's worker has the running statistics, the
+             * backward's what belongs to the optimizer. */
+            if (stage->replica > 0) continue;
+            struct image_stage *taken = &image.stages[stage->number];
+            if (stage->forward) taken->stage = stage, taken->stage_here = executor_has(executor, number);
+            if (!stage->slots.forward_only) taken->updated = stage, taken->updated_here = executor_has(executor, number);
+        }
+    if (status == PS_OK && image.real) status = describe(&image, executor->rule, error);
+    if (status != PS_OK) {
+        checkpoint_image_free(&image);
+        return status;
+    }
+    *out = image;
+    return PS_OK;
+}
+
+void checkpoint_image_free(struct checkpoint_image *image) {
+    for (int s = 0; image->stages && s < image->stage_count; s++) {
+        free(image->stages[s].weights.header);
+        free(image->stages[s].moments.header);
+    }
+    memory_block_release(&image->memory);
+    free(image->index);
+    free(image->cut);
+    free(image->stages);
+    *image = (struct checkpoint_image){0};
+}
+
+/* ------------------------------------------------------------------------- filling */
+
+/* Parameters from a block in kernel layout (with running statistics, or without them: NULL) into canonical order; *place moves
+ * on behind them. */
+static enum ps_status take_block(struct stage *stage, const float *block, const float *statistics, float **place,
+                                 struct ps_error *error) {
+    for (int i = 0; i < stage_parameter_count(stage); i++) {
+        const struct parameter *parameter = stage_parameter(stage, i);
+        if ((parameter->statistic && !statistics) || parameter->tied) continue;
+        TRY(stage_export(stage, i, block, statistics, *place, error));
+        *place += shape_elements(&parameter->shape);
+    }
+    return PS_OK;
+}
+
+/* What this process has of a stage. */
+static enum ps_status take_own(const struct checkpoint_image *image, const struct image_stage *from, struct ps_error *error) {
+    float *place = from->weights.data;
+    if (from->stage_here) TRY(take_block(from->stage->stage, from->stage->weights[0], from->stage->statistics, &place, error));
+    place = from->moments.data;
+    for (int m = 0; from->updated_here && m < image->moments; m++)
+        TRY(take_block(from->updated->stage, from->updated->update.moment[m], NULL, &place, error));
+    return PS_OK;
+}
+
+/* What the others send, which they put in order meanwhile. */
+static enum ps_status take_others(const struct checkpoint_image *image, struct ps_error *error) {
+    struct executor *executor = image->executor;
+    for (int rank = 0; rank < executor->worker_count; rank++) {
+        const struct worker *proxy = &executor->workers[rank];
+        for (int i = 0; i < proxy->stage_count && !executor_has(executor, rank); i++) {
+            const struct image_stage *to = &image->stages[proxy->stages[i].number];
+            TRY(proxies_receive(executor, &proxy->stages[i], rank, to->weights.data, to->weights.data_bytes, to->moments.data,
+                                to->moments.data_bytes, error));
+        }
+    }
+    return PS_OK;
+}
+
+enum ps_status checkpoint_image_take(struct checkpoint_image *image, struct ps_error *error) {
+    for (int s = 0; s < image->stage_count && image->real; s++) TRY(take_own(image, &image->stages[s], error));
+    if (image->real) TRY(take_others(image, error));
+    /* Without numbers the stages of other processes are not here. */
+    for (int s = 0; s < image->stage_count; s++)
+        if (image->stages[s].updated) image->cut[s].updates = image->stages[s].updated->update.done;
+    return PS_OK;
+}
+
+/* ------------------------------------------------------------------------- writing */
+
+static enum ps_status write_file(const struct image_file *file, struct text *manifest, const char *directory,
+                                 struct ps_error *error) {
+    const struct file_piece pieces[] = {{file->header, file->header_bytes}, {file->data, file->data_bytes}};
+    return manifest_create_file(manifest, directory, file->name, pieces, 2, error);
+}
+
+static enum ps_status write_text(const char *text, const char *name, struct text *manifest, const char *directory,
+                                 struct ps_error *error) {
+    if (!text) return error_memory(error, name, 4096);
+    return manifest_create_file(manifest, directory, name, &(struct file_piece){text, strlen(text)}, 1, error);
+}
+
+static enum ps_status write_files(const struct checkpoint_image *image, const struct checkpoint_state *state,
+                                  struct text *manifest, const char *directory, struct ps_error *error) {
+    manifest_begin(manifest);
+    for (int s = 0; image->real && s < image->stage_count; s++) {
+        TRY(write_file(&image->stages[s].weights, manifest, directory, error));
+        if (image->moments > 0) TRY(write_file(&image->stages[s].moments, manifest, directory, error));
+    }
+    if (image->real) TRY(write_text(image->index, CHECKPOINT_INDEX, manifest, directory, error));
+    char *text = json_text(checkpoint_state_document(state, image->cut, image->stage_count));
+    enum ps_status status = write_text(text, CHECKPOINT_STATE, manifest, directory, error);
+    free(text);
+    return status;
+}
+
+enum ps_status checkpoint_image_write(const struct checkpoint_image *image, const struct checkpoint_state *state,
+                                      const char *directory, struct ps_error *error) {
+    struct text manifest = {0};
+    enum ps_status status = write_files(image, state, &manifest, directory, error);
+    if (status == PS_OK) status = manifest_end(&manifest, directory, error);
+    text_free(&manifest);
+    return status == PS_OK ? file_sync_directory(directory, error) : status;
+}

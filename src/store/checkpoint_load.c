@@ -1,0 +1,75 @@
+/* Filling an executor from a checkpoint; see checkpoint.h. */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "store/checkpoint.h"
+
+struct loading {
+    const struct checkpoint *checkpoint;
+    const struct graph *graph;
+    const struct update_rule *rule;
+    struct weight_files weights, moments;
+    int missing; /* moments that the checkpoint does not have */
+};
+
+/* Updates of a stage that begins with layer `first`: those of the stage that the layer was in. */
+static int64_t updates_of(const struct checkpoint *checkpoint, int first) {
+    for (int s = 0; s < checkpoint->stage_count; s++)
+        if (first >= checkpoint->stages[s].first && first <= checkpoint->stages[s].last) return checkpoint->stages[s].updates;
+    return 0;
+}
+
+static enum ps_status load_moment(struct loading *loading, struct worker_stage *stage, int number, struct ps_error *error) {
+    char moment[64], name[256];
+    update_rule_moment_name(loading->rule, number, moment);
+    for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
+        const struct parameter *parameter = stage_parameter(stage->stage, i);
+        if (parameter->statistic) continue;
+        snprintf(name, sizeof name, "%.180s.%.60s", parameter->name, moment);
+        const struct safetensors *file = weight_files_find(&loading->moments, name);
+        if (!file) {
+            loading->missing++;
+            continue;
+        }
+        const float *values;
+        TRY(safetensors_get(file, name, &parameter->shape, &values, error));
+        TRY(stage_import(stage->stage, i, values, stage->update.moment[number], NULL, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status load_stage(struct loading *loading, struct worker_stage *stage, int first, bool real,
+                                 struct ps_error *error) {
+    stage->update.done = updates_of(loading->checkpoint, first);
+    if (!real) return PS_OK;
+    TRY(weight_files_load(&loading->weights, loading->graph, stage->stage, stage->weights[0], stage->statistics, error));
+    for (int m = 0; m < loading->rule->moments && !stage->slots.forward_only; m++) TRY(load_moment(loading, stage, m, error));
+    return PS_OK;
+}
+
+static enum ps_status load_stages(struct loading *loading, struct executor *executor, const struct ps_plan *plan,
+                                  struct ps_error *error) {
+    if (executor->real) {
+        TRY(weight_files_open_checkpoint(loading->checkpoint->directory, &loading->weights, error));
+        TRY(weight_files_open_moments(loading->checkpoint->directory, loading->checkpoint->stage_count, &loading->moments,
+                                      error));
+    }
+    for (int number = 0; number < executor->worker_count; number++)
+        for (int i = 0; i < executor->workers[number].stage_count; i++) {
+            struct worker_stage *stage = &executor->workers[number].stages[i];
+            TRY(load_stage(loading, stage, plan->stages[stage->number].first, executor->real, error));
+        }
+    if (loading->missing > 0)
+        log_warn("%s: %d moments of the optimizer are not in it and begin at zero", loading->checkpoint->directory,
+                 loading->missing);
+    return PS_OK;
+}
+
+enum ps_status checkpoint_load(const struct checkpoint *checkpoint, struct executor *executor, const struct ps_plan *plan,
+                               const struct graph *graph, struct ps_error *error) {
+    struct loading loading = {.checkpoint = checkpoint, .graph = graph, .rule = executor->rule};
+    enum ps_status status = load_stages(&loading, executor, plan, error);
+    weight_files_close(&loading.weights);
+    weight_files_close(&loading.moments);
+    return status;
+}

@@ -1,0 +1,151 @@
+/* state.json: the counters of a checkpoint; see checkpoint.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "graph/graph.h"
+#include "store/checkpoint.h"
+
+/* ------------------------------------------------------------------------- writing */
+
+static const struct {
+    const char *name;
+    size_t offset;
+} figures[] = {
+    {"loss", offsetof(struct log_entry, loss)},
+    {"accuracy", offsetof(struct log_entry, accuracy)},
+    {"valid_loss", offsetof(struct log_entry, valid_loss)},
+    {"valid_accuracy", offsetof(struct log_entry, valid_accuracy)},
+    {"top5", offsetof(struct log_entry, top5)},
+    {"valid_top5", offsetof(struct log_entry, valid_top5)},
+    {"perplexity", offsetof(struct log_entry, perplexity)},
+    {"valid_perplexity", offsetof(struct log_entry, valid_perplexity)},
+    {"valid_bleu", offsetof(struct log_entry, valid_bleu)},
+    {"lr", offsetof(struct log_entry, lr)},
+    {"samples_per_s", offsetof(struct log_entry, samples_per_s)},
+    {"elapsed_s", offsetof(struct log_entry, elapsed_s)},
+};
+enum { FIGURES = sizeof figures / sizeof *figures };
+
+static json_t *figures_document(const struct log_entry *entry) {
+    json_t *document = json_pack("{s:I, s:I}", "step", (json_int_t)entry->step, "epoch", (json_int_t)entry->epoch);
+    for (int i = 0; i < FIGURES; i++) {
+        double value;
+        memcpy(&value, (const char *)entry + figures[i].offset, sizeof value);
+        json_set_finite(document, figures[i].name, value);
+    }
+    return document;
+}
+
+static json_t *stages_document(const struct checkpoint_stage *stages, int stage_count) {
+    json_t *document = json_array();
+    for (int s = 0; s < stage_count; s++)
+        json_array_append_new(document, json_pack("{s:[i, i], s:I}", "layers", stages[s].first + 1, stages[s].last + 1,
+                                                  "updates", (json_int_t)stages[s].updates));
+    return document;
+}
+
+json_t *checkpoint_state_document(const struct checkpoint_state *state, const struct checkpoint_stage *stages,
+                                  int stage_count) {
+    char seed[32];
+    /* JSON integers end at 2^63. */
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)state->seed);
+    json_t *busy = json_array();
+    for (int w = 0; w < state->workers; w++) json_array_append_new(busy, json_real(state->busy_s[w]));
+    return json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:{s:f, s:I, s:I, s:I, s:I}, s:o, s:f, s:o, s:o}", "format",
+                     "penstock-state", "version", 1, "model", state->model, "seed", seed, "step", (json_int_t)state->step,
+                     "epoch_steps", (json_int_t)state->epoch_steps, "samples", (json_int_t)state->samples, "epoch_so_far",
+                     "loss", state->epoch.loss, "correct", (json_int_t)state->epoch.correct, "correct5",
+                     (json_int_t)state->epoch.correct5, "counted", (json_int_t)state->epoch.counted, "steps",
+                     (json_int_t)state->epoch.steps, "figures", figures_document(&state->figures), "training_s",
+                     state->training_s, "busy_s", busy, "stages", stages_document(stages, stage_count));
+}
+
+/* ------------------------------------------------------------------------- reading */
+
+static enum ps_status read_figures(const struct json_place *root, struct log_entry *entry, struct ps_error *error) {
+    struct json_place place;
+    TRY(json_field(root, "figures", true, &place, error));
+    TRY(json_get_integer(&place, "step", true, 0, INT32_MAX, &entry->step, error));
+    TRY(json_get_integer(&place, "epoch", true, 0, INT32_MAX, &entry->epoch, error));
+    for (int i = 0; i < FIGURES; i++) {
+        double value = NAN;
+        TRY(json_get_number(&place, figures[i].name, false, -INFINITY, INFINITY, &value, error));
+        memcpy((char *)entry + figures[i].offset, &value, sizeof value);
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_stage(const struct json_place *stages, size_t index, struct checkpoint_stage *stage,
+                                 struct ps_error *error) {
+    struct json_place place, layers;
+    TRY(json_item(stages, index, &place, error));
+    TRY(json_get_integer(&place, "updates", true, 0, INT64_MAX, &stage->updates, error));
+    TRY(json_field(&place, "layers", true, &layers, error));
+    json_t *first = json_array_get(layers.value, 0), *last = json_array_get(layers.value, 1);
+    bool fits = json_is_integer(first) && json_is_integer(last) && json_integer_value(first) >= 1 &&
+                json_integer_value(last) >= json_integer_value(first) && json_integer_value(last) < INT32_MAX;
+    if (!fits) return json_error(&layers, error, "must be two layers, first and last");
+    stage->first = (int)json_integer_value(first) - 1;
+    stage->last = (int)json_integer_value(last) - 1;
+    return PS_OK;
+}
+
+static enum ps_status read_stages(const struct json_place *root, struct checkpoint *checkpoint, struct ps_error *error) {
+    struct json_place stages;
+    size_t count;
+    TRY(json_field(root, "stages", true, &stages, error));
+    TRY(json_array_length(&stages, &count, error));
+    checkpoint->stages = calloc(count + 1, sizeof *checkpoint->stages);
+    if (!checkpoint->stages) return error_memory(error, "a checkpoint's stages", count * sizeof *checkpoint->stages);
+    for (; (size_t)checkpoint->stage_count < count; checkpoint->stage_count++)
+        TRY(read_stage(&stages, (size_t)checkpoint->stage_count, &checkpoint->stages[checkpoint->stage_count], error));
+    return PS_OK;
+}
+
+static enum ps_status read_busy(const struct json_place *root, struct checkpoint_state *state, struct ps_error *error) {
+    struct json_place busy;
+    size_t count;
+    TRY(json_field(root, "busy_s", true, &busy, error));
+    TRY(json_array_length(&busy, &count, error));
+    state->busy_s = calloc(count + 1, sizeof *state->busy_s);
+    if (!state->busy_s) return error_memory(error, "a checkpoint's workers", count * sizeof *state->busy_s);
+    state->workers = (int)count;
+    for (size_t w = 0; w < count; w++) state->busy_s[w] = json_number_value(json_array_get(busy.value, w));
+    return PS_OK;
+}
+
+static enum ps_status read_document(const struct json_place *root, struct checkpoint *checkpoint, struct ps_error *error) {
+    struct checkpoint_state *state = &checkpoint->state;
+    const char *model, *seed;
+    struct json_place epoch;
+    TRY(json_get_string(root, "model", true, &model, error));
+    TRY(json_get_string(root, "seed", true, &seed, error));
+    snprintf(state->model, sizeof state->model, "%s", model);
+    state->seed = strtoull(seed, NULL, 10);
+    TRY(json_get_integer(root, "step", true, 0, INT32_MAX, &state->step, error));
+    TRY(json_get_integer(root, "epoch_steps", true, 0, INT64_MAX, &state->epoch_steps, error));
+    TRY(json_get_integer(root, "samples", false, 0, INT64_MAX, &state->samples, error));
+    TRY(json_field(root, "epoch_so_far", true, &epoch, error));
+    TRY(json_get_number(&epoch, "loss", true, -INFINITY, INFINITY, &state->epoch.loss, error));
+    TRY(json_get_integer(&epoch, "correct", true, 0, INT64_MAX, &state->epoch.correct, error));
+    TRY(json_get_integer(&epoch, "correct5", true, 0, INT64_MAX, &state->epoch.correct5, error));
+    TRY(json_get_integer(&epoch, "counted", true, 0, INT64_MAX, &state->epoch.counted, error));
+    TRY(json_get_integer(&epoch, "steps", true, 0, INT64_MAX, &state->epoch.steps, error));
+    TRY(read_figures(root, &state->figures, error));
+    TRY(json_get_number(root, "training_s", true, 0, INFINITY, &state->training_s, error));
+    TRY(read_busy(root, state, error));
+    return read_stages(root, checkpoint, error);
+}
+
+enum ps_status checkpoint_state_read(struct checkpoint *checkpoint, struct ps_error *error) {
+    char path[4096];
+    json_t *document;
+    TRY(json_read_file(file_join(path, checkpoint->directory, CHECKPOINT_STATE), "penstock-state", &document, error));
+    struct json_place root = json_root(document, path);
+    enum ps_status status = read_document(&root, checkpoint, error);
+    json_decref(document);
+    return status;
+}

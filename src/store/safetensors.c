@@ -1,0 +1,242 @@
+/* Reading and writing safetensors; see safetensors.h. The header's JSON is jansson's work. */
+#include "store/safetensors.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+#define LENGTH_BYTES 8
+/* The bound of the format's own library. */
+#define HEADER_LIMIT 100000000u
+#define FILE_LIMIT ((size_t)1 << 40)
+
+static const struct dtype {
+    const char *name;
+    size_t bytes;
+} dtypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2},
+              {"I8", 1},  {"U8", 1},  {"U16", 2}, {"U32", 4},  {"U64", 8}, {"BOOL", 1}};
+
+static const struct dtype *dtype_find(const char *name) {
+    for (size_t i = 0; name && i < sizeof dtypes / sizeof *dtypes; i++)
+        if (strcmp(dtypes[i].name, name) == 0) return &dtypes[i];
+    return NULL;
+}
+
+static enum ps_status damaged(const struct safetensors *file, const char *tensor, struct ps_error *error, const char *what) {
+    if (!tensor) return error_set(error, PS_BAD_INPUT, "%s: not a safetensors file: %s", file->path, what);
+    return error_set(error, PS_BAD_INPUT, "%s: tensor '%s': %s", file->path, tensor, what);
+}
+
+/* Multiplies into *product; false where it does not fit. */
+static bool multiply(size_t *product, json_int_t factor) {
+    return factor >= 0 && !__builtin_mul_overflow(*product, (size_t)factor, product);
+}
+
+static enum ps_status parse_shape(const struct safetensors *file, json_t *shape, size_t element, struct safetensor *tensor,
+                                  struct ps_error *error) {
+    if (!json_is_array(shape) || json_array_size(shape) > 64)
+        return damaged(file, tensor->name, error, "shape is not a list of sizes");
+    tensor->rank = (int)json_array_size(shape);
+    tensor->shape = calloc((size_t)tensor->rank + 1, sizeof *tensor->shape);
+    if (!tensor->shape) return error_memory(error, "tensor shapes", (size_t)tensor->rank * sizeof *tensor->shape);
+    size_t bytes = element;
+    for (int i = 0; i < tensor->rank; i++) {
+        json_t *size = json_array_get(shape, (size_t)i);
+        if (!json_is_integer(size) || !multiply(&bytes, json_integer_value(size)))
+            return damaged(file, tensor->name, error, "shape holds a size that is not possible");
+        tensor->shape[i] = json_integer_value(size);
+    }
+    if (bytes != tensor->bytes) return damaged(file, tensor->name, error, "data_offsets do not fit dtype and shape");
+    return PS_OK;
+}
+
+static enum ps_status parse_tensor(const struct safetensors *file, const char *name, json_t *value, size_t data_bytes,
+                                   struct safetensor *tensor, struct ps_error *error) {
+    tensor->name = strdup(name);
+    if (!tensor->name) return error_memory(error, "tensor names", strlen(name));
+    if (!json_is_object(value)) return damaged(file, name, error, "its entry is not an object");
+    const struct dtype *dtype = dtype_find(json_string_value(json_object_get(value, "dtype")));
+    if (!dtype) return damaged(file, name, error, "dtype is missing or not known");
+    tensor->f32 = dtype == &dtypes[0];
+    json_t *offsets = json_object_get(value, "data_offsets");
+    json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
+        return damaged(file, name, error, "data_offsets are missing or not two integers");
+    json_int_t first = json_integer_value(begin), past = json_integer_value(end);
+    if (first < 0 || past < first || (uint64_t)past > data_bytes)
+        return damaged(file, name, error, "data_offsets lie outside of the data");
+    tensor->offset = (size_t)first;
+    tensor->bytes = (size_t)(past - first);
+    return parse_shape(file, json_object_get(value, "shape"), dtype->bytes, tensor, error);
+}
+
+static int by_offset(const void *left, const void *right) {
+    const struct safetensor *a = left, *b = right;
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static enum ps_status parse_header(struct safetensors *file, json_t *header, size_t data_bytes, struct ps_error *error) {
+    file->tensors = calloc(json_object_size(header) + 1, sizeof *file->tensors);
+    if (!file->tensors) return error_memory(error, "tensor names", json_object_size(header) * sizeof *file->tensors);
+    const char *name;
+    json_t *value;
+    json_object_foreach(header, name, value) {
+        if (strcmp(name, "__metadata__") == 0) continue;
+        TRY(parse_tensor(file, name, value, data_bytes, &file->tensors[file->count++], error));
+    }
+    qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_offset);
+    size_t end = 0;
+    for (int i = 0; i < file->count; i++) {
+        const struct safetensor *tensor = &file->tensors[i];
+        if (tensor->offset != end) return damaged(file, tensor->name, error, "its data overlaps another's or leaves a gap");
+        end += tensor->bytes;
+    }
+    if (end != data_bytes) return damaged(file, NULL, error, "it holds more data than its tensors need");
+    return PS_OK;
+}
+
+static enum ps_status parse_file(struct safetensors *file, size_t size, struct ps_error *error) {
+    if (size < LENGTH_BYTES) return damaged(file, NULL, error, "it is shorter than its first field");
+    uint64_t length = 0;
+    for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)(unsigned char)file->contents[i] << (8 * i);
+    if (length > HEADER_LIMIT || length > size - LENGTH_BYTES)
+        return damaged(file, NULL, error, "the header's length is past the file's end");
+    json_error_t trouble;
+    json_t *header = json_loadb(file->contents + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &trouble);
+    if (!json_is_object(header)) {
+        json_decref(header);
+        return damaged(file, NULL, error, "the header is not a JSON object");
+    }
+    file->data = file->contents + LENGTH_BYTES + length;
+    enum ps_status status = parse_header(file, header, size - LENGTH_BYTES - (size_t)length, error);
+    json_decref(header);
+    return status;
+}
+
+enum ps_status safetensors_read(const char *path, struct safetensors *out, struct ps_error *error) {
+    struct safetensors file = {.path = strdup(path)};
+    if (!file.path) return error_memory(error, "path", strlen(path));
+    size_t size;
+    enum ps_status status = file_read(path, FILE_LIMIT, &file.contents, &size, error);
+    if (status == PS_OK) status = parse_file(&file, size, error);
+    if (status != PS_OK) {
+        safetensors_free(&file);
+        return status;
+    }
+    *out = file;
+    return PS_OK;
+}
+
+void safetensors_free(struct safetensors *file) {
+    for (int i = 0; i < file->count; i++) {
+        free(file->tensors[i].name);
+        free(file->tensors[i].shape);
+    }
+    free(file->tensors);
+    free(file->contents);
+    free(file->path);
+    *file = (struct safetensors){0};
+}
+
+const struct safetensor *safetensors_find(const struct safetensors *file, const char *name) {
+    for (int i = 0; i < file->count; i++)
+        if (strcmp(file->tensors[i].name, name) == 0) return &file->tensors[i];
+    return NULL;
+}
+
+static void shape_text(char out[96], const int64_t *shape, int rank) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < rank && used < 96; i++)
+        used += (size_t)snprintf(out + used, 96 - used, "%s%lld", i > 0 ? "x" : "", (long long)shape[i]);
+}
+
+enum ps_status safetensors_values(const struct safetensors *file, const struct safetensor *tensor, const float **values,
+                                  struct ps_error *error) {
+    if (!tensor->f32) return damaged(file, tensor->name, error, "its dtype is not F32");
+    /* The header is padded by every known writer; data of one that does not would not be aligned. */
+    if ((uintptr_t)(file->data + tensor->offset) % sizeof **values != 0)
+        return damaged(file, tensor->name, error, "its data is not aligned to 4 bytes");
+    *values = (const float *)(const void *)(file->data + tensor->offset);
+    return PS_OK;
+}
+
+enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape,
+                               const float **values, struct ps_error *error) {
+    const struct safetensor *tensor = safetensors_find(file, name);
+    if (!tensor) return error_set(error, PS_BAD_INPUT, "%s: tensor '%s' is missing", file->path, name);
+    bool same = tensor->rank == shape->rank;
+    for (int i = 0; same && i < tensor->rank; i++) same = tensor->shape[i] == shape->dim[i];
+    if (!same) {
+        char has[96], wants[96];
+        shape_text(has, tensor->shape, tensor->rank);
+        shape_text(wants, shape->dim, shape->rank);
+        return error_set(error, PS_BAD_INPUT, "%s: tensor '%s' has shape %s where the model has %s", file->path, name, has,
+                         wants);
+    }
+    return safetensors_values(file, tensor, values, error);
+}
+
+static size_t source_bytes(const struct safetensor_source *tensor) {
+    size_t bytes = sizeof(float);
+    for (int i = 0; i < tensor->rank; i++) bytes *= (size_t)tensor->shape[i];
+    return bytes;
+}
+
+/* The header as JSON; NULL when memory ran out. */
+static char *describe(const struct safetensor_source *tensors, int count, size_t *data_bytes) {
+    json_t *header = json_object();
+    size_t offset = 0;
+    bool made = json_object_set_new(header, "__metadata__", json_pack("{s:s}", "format", "pt")) == 0;
+    for (int i = 0; i < count && made; i++) {
+        json_t *shape = json_array();
+        for (int j = 0; j < tensors[i].rank; j++) json_array_append_new(shape, json_integer(tensors[i].shape[j]));
+        json_int_t first = (json_int_t)offset, past = first + (json_int_t)source_bytes(&tensors[i]);
+        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", first, past);
+        made = json_object_set_new(header, tensors[i].name, entry) == 0;
+        offset = (size_t)past;
+    }
+    char *text = made ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    *data_bytes = offset;
+    return text;
+}
+
+char *safetensors_header(const struct safetensor_source *tensors, int count, size_t *length, size_t *data_bytes) {
+    char *text = describe(tensors, count, data_bytes);
+    if (!text) return NULL;
+    /* Padded with blanks, so that the data behind it is aligned. */
+    size_t used = strlen(text), padded = (used + 7) / 8 * 8;
+    char *header = malloc(LENGTH_BYTES + padded);
+    if (header) {
+        for (int i = 0; i < LENGTH_BYTES; i++) header[i] = (char)(padded >> (8 * i));
+        memcpy(header + LENGTH_BYTES, text, used);
+        memset(header + LENGTH_BYTES + used, ' ', padded - used);
+        *length = LENGTH_BYTES + padded;
+    }
+    free(text);
+    return header;
+}
+
+enum ps_status safetensors_write(const char *path, const struct safetensor_source *tensors, int count, int64_t *total_bytes,
+                                 struct ps_error *error) {
+    size_t length = 0, data_bytes = 0;
+    char *header = safetensors_header(tensors, count, &length, &data_bytes);
+    struct file_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
+    if (!header || !pieces) {
+        free(header);
+        free(pieces);
+        return error_memory(error, "safetensors header", (size_t)count * 128);
+    }
+    pieces[0] = (struct file_piece){header, length};
+    for (int i = 0; i < count; i++) pieces[i + 1] = (struct file_piece){tensors[i].values, source_bytes(&tensors[i])};
+    enum ps_status status = file_write_pieces(path, pieces, (size_t)count + 1, error);
+    free(pieces);
+    free(header);
+    if (status == PS_OK && total_bytes) *total_bytes = (int64_t)data_bytes;
+    return status;
+}

@@ -1,0 +1,59 @@
+/*
+ * Safetensors: named tensors in one file, as the Hugging Face library of that name defines it. Eight bytes with the length of
+ * the header (little endian), the header (a JSON object: name -> dtype, shape, data_offsets), then the data.
+ *
+ * The reader trusts nothing: the header fits the file, every tensor's offsets fit its shape and the data, tensors fill the data
+ * without gap or overlap. Everything that is wrong is PS_BAD_INPUT and names the file and the tensor.
+ */
+#ifndef PENSTOCK_STORE_SAFETENSORS_H
+#define PENSTOCK_STORE_SAFETENSORS_H
+
+#include "base/error.h"
+#include "graph/operator.h"
+
+struct safetensor {
+    char *name;
+    bool f32; /* the one type that can be read as numbers here */
+    int rank;
+    int64_t *shape;
+    size_t offset, bytes; /* in the data */
+};
+
+/* A file read into memory, tensors in the order of their data. */
+struct safetensors {
+    char *path;
+    char *contents, *data;
+    struct safetensor *tensors;
+    int count;
+};
+
+enum ps_status safetensors_read(const char *path, struct safetensors *file, struct ps_error *error);
+void safetensors_free(struct safetensors *file);
+/* The tensor's numbers, aligned to 4 bytes; `shape` must be its shape. A missing tensor, another type or shape is
+ * PS_BAD_INPUT. The pointer lives as long as `file`. */
+enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape,
+                               const float **values, struct ps_error *error);
+/* The tensor or NULL. */
+const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
+/* The same for a tensor in hand, whatever its shape. */
+enum ps_status safetensors_values(const struct safetensors *file, const struct safetensor *tensor, const float **values,
+                                  struct ps_error *error);
+
+/* One tensor to be written; `values` are borrowed. */
+struct safetensor_source {
+    const char *name;
+    const int64_t *shape;
+    int rank;
+    const float *values;
+};
+
+/* What stands before the data of such tensors (their values are not looked at): length and names (free()), and how many bytes
+ * the data has. NULL when memory ran out. */
+char *safetensors_header(const struct safetensor_source *tensors, int count, size_t *length, size_t *data_bytes);
+
+/* Writes the tensors in their order by file_write (beside its place, synced, renamed). `total_bytes` (may be NULL): data
+ * without the header. */
+enum ps_status safetensors_write(const char *path, const struct safetensor_source *tensors, int count, int64_t *total_bytes,
+                                 struct ps_error *error);
+
+#endif

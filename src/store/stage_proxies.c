@@ -1,0 +1,203 @@
+/*
+ * For a checkpoint each stage comes in two blocks, as its files hold them: parameters and statistics in canonical order, and
+ * every moment of its parameters. They are packed all together into memory that is kept, while rank 0 puts its own stages in
+ * order, and go straight to their place there. On the way back a stage is one block.
+ */
+#include "store/stage_proxies.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct device_class device_reference;
+
+/* Roads of training have tags from 0 on; this one is between rank 0 and each other. */
+enum { PROXY_TAG = 30000 };
+
+/* Where a stage only runs forwards there is no state of an optimizer. */
+static int moments_of(const struct worker_stage *stage, int moments) { return stage->slots.forward_only ? 0 : moments; }
+
+/* Floats of a stage as it travels; `moments` of its parameters follow parameters and statistics. `tied`: also what is another
+ * stage's, which is in no file of its own. */
+static size_t travelling_floats(const struct worker_stage *stage, int moments, bool tied) {
+    size_t all = 0, trained = 0;
+    for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
+        const struct parameter *parameter = stage_parameter(stage->stage, i);
+        if (parameter->tied && !tied) continue;
+        all += (size_t)shape_elements(&parameter->shape);
+        if (!parameter->statistic) trained += (size_t)shape_elements(&parameter->shape);
+    }
+    return all + (size_t)moments_of(stage, moments) * trained;
+}
+
+/* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL:
+ * parameters alone. Returns the end of what was packed. */
+static enum ps_status convert(struct worker_stage *stage, bool pack, bool tied, float *weights, float *statistics,
+                              float **place, struct ps_error *error) {
+    for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
+        const struct parameter *parameter = stage_parameter(stage->stage, i);
+        if ((parameter->statistic && !statistics) || (parameter->tied && !tied)) continue;
+        if (pack)
+            TRY(stage_export(stage->stage, i, weights, statistics, *place, error));
+        else
+            TRY(stage_import(stage->stage, i, *place, weights, statistics, error));
+        *place += shape_elements(&parameter->shape);
+    }
+    return PS_OK;
+}
+
+static enum ps_status convert_all(struct worker_stage *stage, int moments, bool pack, float *block, struct ps_error *error) {
+    TRY(convert(stage, pack, true, stage->weights[0], stage->statistics, &block, error));
+    for (int m = 0; m < moments_of(stage, moments); m++)
+        TRY(convert(stage, pack, true, stage->update.moment[m], NULL, &block, error));
+    return PS_OK;
+}
+
+static enum ps_status move_stage(struct executor *executor, struct worker_stage *stage, int peer, int moments, bool gives,
+                                 struct ps_error *error) {
+    size_t floats = travelling_floats(stage, moments, true);
+    float *block = malloc((floats + 1) * sizeof *block);
+    if (!block) return error_memory(error, "weights on their way", floats * sizeof *block);
+    enum ps_status status = gives ? convert_all(stage, moments, true, block, error) : PS_OK;
+    if (status == PS_OK)
+        status = processes_move(executor->processes, peer, PROXY_TAG, gives, block, floats * sizeof *block, error);
+    if (status == PS_OK && !gives) status = convert_all(stage, moments, false, block, error);
+    free(block);
+    return status;
+}
+
+/* ------------------------------------------------------------------------- making */
+
+static enum ps_status carve(struct worker *proxy, struct worker_stage *stage, int moments, struct ps_error *error) {
+    size_t parameters = memory_align((size_t)stage->sizes.parameter_bytes);
+    stage->weights = calloc(1, sizeof *stage->weights);
+    if (!stage->weights) return error_memory(error, "a table of blocks", sizeof *stage->weights);
+    stage->weights[0] = memory_block_carve(&proxy->memory, parameters);
+    stage->statistics = memory_block_carve(&proxy->memory, memory_align((size_t)stage->sizes.statistics_bytes));
+    for (int m = 0; m < moments_of(stage, moments); m++)
+        stage->update.moment[m] = memory_block_carve(&proxy->memory, parameters);
+    return PS_OK;
+}
+
+static enum ps_status make_proxy(struct executor *executor, const struct worker_options *options, int number,
+                                 struct ps_error *error) {
+    struct worker_options own = *options;
+    struct worker *proxy = &executor->workers[number];
+    own.number = number;
+    own.device = &device_reference;
+    own.sizes = NULL;
+    TRY(worker_create(&own, proxy, error));
+    size_t bytes = 0;
+    for (int i = 0; i < proxy->stage_count; i++)
+        bytes += (size_t)(1 + own.moments) * memory_align((size_t)proxy->stages[i].sizes.parameter_bytes) +
+                 memory_align((size_t)proxy->stages[i].sizes.statistics_bytes);
+    TRY(memory_block_take(&proxy->memory, bytes, "the weights of other processes", error));
+    for (int i = 0; i < proxy->stage_count; i++) TRY(carve(proxy, &proxy->stages[i], own.moments, error));
+    return PS_OK;
+}
+
+enum ps_status proxies_make(struct executor *executor, const struct worker_options *options, struct ps_error *error) {
+    for (int rank = 0; rank < executor->worker_count; rank++)
+        if (!executor_has(executor, rank) && !executor->workers[rank].device) TRY(make_proxy(executor, options, rank, error));
+    return PS_OK;
+}
+
+/* ------------------------------------------------------------------------- moving */
+
+/* Every stage of a worker, with how many updates it has had. */
+static enum ps_status move_worker(struct executor *executor, struct worker *worker, int peer, int moments, bool gives,
+                                  struct ps_error *error) {
+    for (int i = 0; i < worker->stage_count; i++) {
+        int64_t *updates = &worker->stages[i].update.done;
+        TRY(processes_move(executor->processes, peer, PROXY_TAG, gives, updates, sizeof *updates, error));
+        TRY(move_stage(executor, &worker->stages[i], peer, moments, gives, error));
+    }
+    return PS_OK;
+}
+
+struct travelling {
+    float *weights, *moments;
+    size_t weights_bytes, moments_bytes;
+};
+
+/* What a checkpoint takes of a stage here: of replicas the first, of halves what each of them has. */
+static enum ps_status pack(struct worker_stage *stage, int moments, struct memory_block *memory, struct travelling *out,
+                           struct ps_error *error) {
+    *out = (struct travelling){0};
+    if (stage->replica > 0) return PS_OK;
+    size_t all = travelling_floats(stage, 0, false), both = travelling_floats(stage, moments, false);
+    if (stage->forward) {
+        float *place = out->weights = memory_block_carve(memory, all * sizeof *place);
+        out->weights_bytes = all * sizeof *place;
+        TRY(convert(stage, true, false, stage->weights[0], stage->statistics, &place, error));
+    }
+    if (both > all) {
+        float *place = out->moments = memory_block_carve(memory, (both - all) * sizeof *place);
+        out->moments_bytes = (both - all) * sizeof *place;
+        for (int m = 0; m < moments; m++) TRY(convert(stage, true, false, stage->update.moment[m], NULL, &place, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status take_room(struct executor *executor, int moments, struct ps_error *error) {
+    const struct worker *worker = &executor->workers[executor->processes->rank];
+    size_t bytes = 0;
+    if (executor->travelling.base) return PS_OK;
+    for (int i = 0; i < worker->stage_count; i++) {
+        const struct worker_stage *stage = &worker->stages[i];
+        bytes += memory_align(travelling_floats(stage, moments, false) * sizeof(float)) + 2 * MEMORY_ALIGNMENT;
+    }
+    TRY(memory_block_take(&executor->travelling, bytes, "weights on their way", error));
+    memory_block_touch(&executor->travelling);
+    return PS_OK;
+}
+
+static enum ps_status send_packed(struct executor *executor, const struct worker *worker, const struct travelling *packed,
+                                  struct ps_error *error) {
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct worker_stage *stage = &worker->stages[i];
+        if (stage->replica > 0) continue;
+        int64_t *updates = &stage->update.done;
+        TRY(processes_move(executor->processes, 0, PROXY_TAG, true, updates, sizeof *updates, error));
+        TRY(processes_move(executor->processes, 0, PROXY_TAG, true, packed[i].weights, packed[i].weights_bytes, error));
+        TRY(processes_move(executor->processes, 0, PROXY_TAG, true, packed[i].moments, packed[i].moments_bytes, error));
+    }
+    return PS_OK;
+}
+
+enum ps_status proxies_send(struct executor *executor, const struct worker_options *options, struct ps_error *error) {
+    struct worker *worker = &executor->workers[executor->processes->rank];
+    size_t count = (size_t)worker->stage_count + 1;
+    TRY(take_room(executor, options->moments, error));
+    struct travelling *packed = calloc(count, sizeof *packed);
+    if (!packed) return error_memory(error, "weights on their way", count * sizeof *packed);
+    enum ps_status status = PS_OK;
+    executor->travelling.used = 0;
+    for (int i = 0; i < worker->stage_count && status == PS_OK; i++)
+        status = pack(&worker->stages[i], options->moments, &executor->travelling, &packed[i], error);
+    if (status == PS_OK) status = send_packed(executor, worker, packed, error);
+    free(packed);
+    return status;
+}
+
+enum ps_status proxies_receive(struct executor *executor, struct worker_stage *stage, int rank, void *weights,
+                               size_t weights_bytes, void *moments, size_t moments_bytes, struct ps_error *error) {
+    int64_t *updates = &stage->update.done;
+    if (stage->replica > 0) return PS_OK;
+    TRY(processes_move(executor->processes, rank, PROXY_TAG, false, updates, sizeof *updates, error));
+    if (stage->forward) TRY(processes_move(executor->processes, rank, PROXY_TAG, false, weights, weights_bytes, error));
+    if (stage->slots.forward_only) return PS_OK;
+    return processes_move(executor->processes, rank, PROXY_TAG, false, moments, moments_bytes, error);
+}
+
+enum ps_status proxies_release(struct executor *executor, const struct worker_options *options, struct ps_error *error) {
+    int own = executor->processes->rank;
+    if (executor->processes->count == 1) return PS_OK;
+    if (own > 0) return move_worker(executor, &executor->workers[own], 0, options->moments, false, error);
+    TRY(proxies_make(executor, options, error));
+    for (int rank = 1; rank < executor->worker_count; rank++) {
+        TRY(move_worker(executor, &executor->workers[rank], rank, options->moments, true, error));
+        executor->proxy_bytes += (int64_t)executor->workers[rank].memory.size;
+        memory_block_release(&executor->workers[rank].memory);
+    }
+    return PS_OK;
+}

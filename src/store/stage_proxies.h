@@ -1,0 +1,27 @@
+/*
+ * Proxies: at rank 0, what stands for the workers of other processes when weights are written or read: their stages with
+ * weights, statistics and moments, and nothing to run them with. Whoever reads or writes a checkpoint finds all stages in the
+ * executor, wherever they are trained. They are made on the `reference` device, whose parameters lie in canonical order: what
+ * travels is independent of the layout that each host's kernels like.
+ */
+#ifndef PENSTOCK_STORE_STAGE_PROXIES_H
+#define PENSTOCK_STORE_STAGE_PROXIES_H
+
+#include "exec/executor.h"
+
+/* All processes call these, between segments, with the same options; where the executor is all in one process they do nothing.
+ */
+
+/* Makes the proxies at rank 0, where there are none yet. Only rank 0 need call it. */
+enum ps_status proxies_make(struct executor *executor, const struct worker_options *options, struct ps_error *error);
+/* What a checkpoint takes of the stages of this process, which is not rank 0, goes there; their updates with it. Rank 0 calls
+ * for each of these stages, in their order, proxies_receive: weights with running statistics, and moments, in canonical order,
+ * to where it says; what the proxy has none of is left out. */
+enum ps_status proxies_send(struct executor *executor, const struct worker_options *options, struct ps_error *error);
+enum ps_status proxies_receive(struct executor *executor, struct worker_stage *stage, int rank, void *weights,
+                               size_t weights_bytes, void *moments, size_t moments_bytes, struct ps_error *error);
+/* What the proxies hold, having been loaded, becomes what the workers go on with; the proxies give back their memory, which
+ * nobody asks for again. */
+enum ps_status proxies_release(struct executor *executor, const struct worker_options *options, struct ps_error *error);
+
+#endif

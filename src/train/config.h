@@ -1,0 +1,37 @@
+/*
+ * config.json: all that is needed to repeat a run, and to go on with it where it was interrupted. What decides the numbers
+ * (network, data, batch, steps, segments, optimizer, seed) stays as it is; plan, workers, device and transport may change.
+ */
+#ifndef PENSTOCK_TRAIN_CONFIG_H
+#define PENSTOCK_TRAIN_CONFIG_H
+
+#include <jansson.h>
+
+#include "exec/update_rule.h"
+#include "train/job.h"
+
+/* What a run that goes on is made from. */
+struct resumption {
+    json_t *document; /* its config.json; NULL: the run is new */
+    struct ps_train_options options;
+    char plan_path[4096], profile_path[4096];
+    bool planned_anew;
+    struct ps_plan *plan; /* the plan that was followed, where a new one is made after it */
+};
+
+/* Reads `requested->resume`'s configuration and merges what the requested change into it; `resumption` must stay where it is,
+ * and the strings of its options live as long as it and `requested`. Where there are several `processes` the plan is made anew
+ * unless it is for so many workers. PS_NO_CHECKPOINT: there is no run; PS_BAD_INPUT: its configuration is damaged. */
+enum ps_status resumption_open(const struct ps_train_options *requested, int processes, struct resumption *resumption,
+                               struct ps_error *error);
+/* The configuration as text (free()), NULL when memory ran out, and the same from it in a process that is given the plan. */
+char *resumption_text(const struct resumption *resumption);
+enum ps_status resumption_parse(const char *text, size_t size, const struct ps_train_options *requested,
+                                struct resumption *resumption, struct ps_error *error);
+void resumption_free(struct resumption *resumption);
+
+/* Writes RUN_DIR/config.json; `before` is the run's old one where it goes on, else NULL. */
+enum ps_status config_write(const char *run_dir, const struct job *job, const struct update_rule *rule, int64_t steps,
+                            const struct resumption *before, struct ps_error *error);
+
+#endif

@@ -1,0 +1,258 @@
+/* Preparing a job; see job.h. */
+#include "train/job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "train/job_costs.h"
+#include "train/job_plan.h"
+
+enum { BATCH_MAX = 1 << 24 };
+
+/* --------------------------------------------------------------------- options */
+
+static enum ps_status check_options(const struct ps_train_options *options, struct ps_error *error) {
+    const struct ps_plan_options *plan = &options->plan;
+    const struct {
+        bool given;
+        const char *option;
+    } said_by_plan[] = {
+        {options->model != NULL, "--model"},       {plan->method != NULL, "--method"},
+        {plan->schedule != NULL, "--schedule"},    {plan->weights != NULL, "--weights"},
+        {plan->micro_batch != 0, "--micro-batch"}, {plan->micro_batches != 0, "--micro-batches"},
+        {plan->recompute, "--recompute"},          {plan->paper_prediction, "--paper-prediction"},
+        {plan->replicate, "--replicate"},          {plan->paper_cost, "--paper-cost"},
+    };
+    for (size_t i = 0; options->plan_path && i < sizeof said_by_plan / sizeof *said_by_plan; i++)
+        if (said_by_plan[i].given)
+            return error_set(error, PS_USAGE, "%s: %s cannot be chosen beside a plan, which says it", options->plan_path,
+                             said_by_plan[i].option);
+    if (!options->plan_path && !options->model && !options->profile_path)
+        return error_set(error, PS_USAGE, "nothing to train: give a plan (--plan), or a model (--model) and --workers");
+    if (options->batch < 0 || options->batch > BATCH_MAX)
+        return error_set(error, PS_USAGE, "--batch: %d is not from 1 to %d", options->batch, BATCH_MAX);
+    if (options->steps < 0 || options->epochs < 0 || options->evaluate_every < 0 || options->warmup_steps < 0)
+        return error_set(error, PS_USAGE, "%s: must not be negative",
+                         options->steps < 0          ? "--steps"
+                         : options->epochs < 0       ? "--epochs"
+                         : options->warmup_steps < 0 ? "--warmup"
+                                                     : "--evaluate-every");
+    if (!(options->clip >= 0)) return error_set(error, PS_USAGE, "--clip: %g is not a norm above 0", options->clip);
+    if (options->threads < 0) return error_set(error, PS_USAGE, "--threads: %d is less than 1", options->threads);
+    return PS_OK;
+}
+
+/* ---------------------------------------------------------------------- network */
+
+static enum ps_status check_order(const struct ps_plan *plan, const struct graph *graph, struct ps_error *error) {
+    for (int i = 0; i < plan->order_count; i++)
+        if (strcmp(plan->order[i], graph->layers[i].name) != 0)
+            return error_set(error, PS_USAGE,
+                             "order[%d]: '%s' stands where the network has '%s'; another order cannot be trained", i,
+                             plan->order[i], graph->layers[i].name);
+    return PS_OK;
+}
+
+/* The parameters in all stages of a worker. */
+static int64_t parameters_on(const struct job *job, int worker) {
+    int64_t bytes = 0;
+    for (int s = 0; s < job->plan->stage_count; s++) {
+        const struct plan_stage *stage = &job->plan->stages[s];
+        if (plan_stage_is_on(stage, worker)) bytes += stage_cost(job->costs, stage->first, stage->last).size.parameter_bytes;
+    }
+    return bytes;
+}
+
+/* Is the stage on a worker that has more than its fast memory holds? */
+static bool stage_spills(const struct job *job, const struct plan_stage *stage) {
+    for (int worker = 0; worker < job->plan->workers; worker++)
+        if (plan_stage_is_on(stage, worker) && cost_spills(parameters_on(job, worker), job->costs->fast_memory_bytes))
+            return true;
+    return false;
+}
+
+/* The graph of what the layers cost in the plan's stages. */
+static enum ps_status make_clock_graph(struct job *job, struct ps_error *error) {
+    const struct ps_plan *plan = job->plan;
+    TRY(plan_check(plan, job->costs->layer_count, error));
+    struct layer_place *places = calloc((size_t)job->costs->layer_count, sizeof *places);
+    if (!places) return error_memory(error, "a graph of costs", (size_t)job->costs->layer_count * sizeof *places);
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        struct stage_cost cost = stage_cost(job->costs, stage->first, stage->last);
+        bool spills = job->costs->fast_memory_bytes > 0 && stage_spills(job, stage);
+        bool before = s > 0 && stage[-1].forward[0] != stage->forward[0];
+        bool after = s + 1 < plan->stage_count && stage[1].forward[0] != stage->forward[0];
+        for (int l = stage->first; l <= stage->last; l++) places[l].spilled = spills;
+        places[stage->last].more = stage_core_transfer(&cost, before, after);
+    }
+    enum ps_status status = profile_graph(job->costs, places, &job->clock_graph, error);
+    free(places);
+    return status;
+}
+
+static enum ps_status take_network(struct job *job, struct ps_error *error) {
+    if (job->profile) TRY(profile_table(job->profile, job->plan->micro_batch, &job->costs, error));
+    job->samples = job->device->real ? job->plan->micro_batch : 1;
+    if (!job->device->real) {
+        TRY(make_clock_graph(job, error));
+        job->graph = job->clock_graph;
+    } else {
+        if (job->plan->micro_batch == 0)
+            return error_set(error, PS_USAGE, "micro_batch: the plan does not say how many samples a micro-batch has");
+        job->graph = job->model->graph;
+    }
+    TRY(plan_check(job->plan, job->graph->layer_count, error));
+    job->plan->tied = job_tied(job); /* whatever a plan of other hands says */
+    if (job_plan_batch(job->plan) > BATCH_MAX)
+        return error_set(error, PS_USAGE, "micro_batches: a mini-batch of %lld samples is above the %d that are accepted",
+                         (long long)job_plan_batch(job->plan), BATCH_MAX);
+    job->batch = (int)job_plan_batch(job->plan);
+    if (job->costs && job->costs->layer_count != job->graph->layer_count)
+        return error_set(error, PS_USAGE, "the profile has %d layers where %s has %d", job->costs->layer_count,
+                         job->plan->model, job->graph->layer_count);
+    const struct ps_profile *profile = job->profile;
+    if (job->device->real && profile && (strcmp(profile->device, job->device->name) != 0 || profile->threads != job->threads))
+        log_warn("the profile was measured on %s with %d threads, this run computes on %s with %d: predictions will be off",
+                 profile->device, profile->threads, job->device->name, job->threads);
+    return check_order(job->plan, job->graph, error);
+}
+
+static int64_t align(int64_t bytes) { return (int64_t)memory_align((size_t)bytes); }
+
+/* Profiles from elsewhere need not know of alignment. */
+static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
+    if (!job->costs) return PS_OK;
+    job->sizes = calloc((size_t)job->plan->stage_count, sizeof *job->sizes);
+    if (!job->sizes) return error_memory(error, "sizes of stages", (size_t)job->plan->stage_count * sizeof *job->sizes);
+    for (int s = 0; s < job->plan->stage_count; s++) {
+        struct stage_sizes size = stage_cost(job->costs, job->plan->stages[s].first, job->plan->stages[s].last).size;
+        job->sizes[s] = (struct stage_sizes){
+            .parameter_bytes = align(size.parameter_bytes),
+            .second_gradient_bytes = align(size.second_gradient_bytes),
+            .statistics_bytes = align(size.statistics_bytes),
+            .input_bytes = align(size.input_bytes),
+            .output_bytes = align(size.output_bytes),
+            .stash_bytes = align(size.stash_bytes),
+            .delta_bytes = align(size.delta_bytes),
+            .workspace_bytes = align(size.workspace_bytes),
+        };
+    }
+    return PS_OK;
+}
+
+enum ps_status job_begin(const struct ps_train_options *options, struct job *job, struct ps_error *error) {
+    *job = (struct job){.options = options};
+    TRY(check_options(options, error));
+    TRY(device_find(options->device ? options->device : "cpu", &job->device, error));
+    TRY(transport_find(options->transport, &job->transport, error));
+    job->threads = options->threads > 0 ? options->threads : 1;
+    if (!job->device->real && !options->profile_path)
+        return error_set(error, PS_USAGE, "--device: %s takes as long as a profile says; give one (--profile)",
+                         job->device->name);
+    if (!job->device->real && options->lengths)
+        return error_set(error, PS_USAGE, "--lengths: device %s reads no data", job->device->name);
+    if (job->device->real && !options->data) return error_set(error, PS_USAGE, "--data: what to train on must be said");
+    return PS_OK;
+}
+
+/* Puts the label smoothing that is asked for on the network's loss. */
+static enum ps_status smooth_labels(struct job *job, struct ps_error *error) {
+    double smoothing = job->options->label_smoothing;
+    if (!job->model || isnan(smoothing)) return PS_OK;
+    if (!(smoothing >= 0 && smoothing < 1))
+        return error_set(error, PS_USAGE, "--label-smoothing: %g is not from 0 and below 1", smoothing);
+    for (int l = 0; l < job->lengths.count || l == 0; l++) {
+        struct graph *graph = job_model(job, l)->graph;
+        graph->nodes[graph->node_count - 1].attributes.smoothing = (float)smoothing;
+    }
+    return PS_OK;
+}
+
+/* The network for each shorter length. */
+static enum ps_status open_shorter(struct job *job, struct ps_error *error) {
+    const char *text = job->options->lengths;
+    const int source = model_source(job->model);
+    if (!text) return PS_OK;
+    if (source == 0)
+        return error_set(error, PS_USAGE, "--lengths: %s translates nothing: its samples have no source and target",
+                         job->model->name);
+    TRY(lengths_parse(text, (struct sequence_length){source, job->model->labels}, &job->lengths, error));
+    for (int l = 0; l < job->lengths.count - 1; l++)
+        TRY(model_create_shorter(job->model, job->lengths.at[l].source, &job->shorter[l], error));
+    return PS_OK;
+}
+
+static enum ps_status open_model(struct job *job, struct ps_error *error) {
+    const char *given = job->options->model;
+    if (!job->device->real) return PS_OK;
+    const char *model = given ? given : job->plan ? job->plan->model : job->profile->model;
+    TRY(ps_model_create(model, &job->model, error));
+    TRY(open_shorter(job, error));
+    return smooth_labels(job, error);
+}
+
+enum ps_status job_open(struct job *job, struct ps_error *error) {
+    const struct ps_train_options *options = job->options;
+    if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
+    if (job->profile && job->profile->other_device)
+        return error_set(error, PS_USAGE, "--profile: a run has one type of device; several are for planning and simulating");
+    if (options->plan_path) TRY(job_read_plan(job, error));
+    return open_model(job, error);
+}
+
+enum ps_status job_complete(struct job *job, struct ps_error *error) {
+    TRY(open_model(job, error));
+    TRY(take_network(job, error));
+    return take_sizes(job, error);
+}
+
+/* What an emulated cluster may not ask for here. */
+static enum ps_status check_emulation(const struct job *job, struct ps_error *error) {
+    const struct ps_cluster *cluster = job->cluster;
+    if (!job->options->emulate) return PS_OK;
+    if (!job->transport->own_threads)
+        return error_set(error, PS_USAGE, "--emulate: transport %s runs all workers in one thread; threads and mpi can emulate",
+                         job->transport->name);
+    if (!cluster->overlap || cluster->streaming)
+        return error_set(error, PS_USAGE, "--emulate: transfers run beside computation and begin when it is over");
+    for (int w = 0; w < cluster->workers && job->device->real; w++)
+        if (cluster->devices[w].speed > 1)
+            return error_set(error, PS_USAGE,
+                             "--emulate: worker %d has a speed of %g; a device can be slowed down, to less than 1", w,
+                             cluster->devices[w].speed);
+    for (int s = 0; s < job->plan->stage_count; s++)
+        if (job->plan->stages[s].forward_count > 1)
+            return error_set(error, PS_USAGE, "--emulate: the sum over the %d replicas of stage %d cannot be emulated",
+                             job->plan->stages[s].forward_count, s);
+    if (job_tied(job) && job->plan->stage_count > 1)
+        return error_set(error, PS_USAGE,
+                         "--emulate: the sum over the stages that share a parameter (tied) cannot be emulated");
+    for (int l = 0; l < cluster->link_count && job->transport->processes; l++)
+        if (cluster->links[l].half_duplex || cluster->links[l].medium[0])
+            return error_set(error, PS_USAGE, "--emulate: links[%d] is shared, which only --transport threads can emulate", l);
+    return PS_OK;
+}
+
+enum ps_status job_plan(struct job *job, struct ps_error *error) {
+    if (job->profile) TRY(job_costs_fit(job, job_requested_batch(job), error));
+    if (!job->plan) TRY(job_make_plan(job, error));
+    TRY(check_emulation(job, error));
+    TRY(take_network(job, error));
+    return take_sizes(job, error);
+}
+
+void job_free(struct job *job) {
+    free(job->sizes);
+    if (job->clock_graph) graph_destroy(job->clock_graph);
+    for (int l = 0; l < LENGTHS_MAX; l++) ps_model_destroy(job->shorter[l]);
+    ps_model_destroy(job->model);
+    lengths_free(&job->lengths);
+    ps_cluster_destroy(job->cluster);
+    ps_profile_destroy(job->profile);
+    ps_plan_destroy(job->plan);
+    *job = (struct job){0};
+}

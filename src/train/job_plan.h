@@ -1,0 +1,27 @@
+/*
+ * Where the plan of a job comes from: a file, or the costs of its network, which are measured where nobody gave them. With the
+ * plan the job gets its cluster.
+ */
+#ifndef PENSTOCK_TRAIN_JOB_PLAN_H
+#define PENSTOCK_TRAIN_JOB_PLAN_H
+
+#include "train/job.h"
+
+/* From the file of the options, with what they say of the optimizer. PS_USAGE where they contradict it. */
+enum ps_status job_read_plan(struct job *job, struct ps_error *error);
+/* For the options' requested; measures the network first, unless the job has a profile. */
+enum ps_status job_make_plan(struct job *job, struct ps_error *error);
+
+/* Samples of the plan's mini-batch; where nobody says how large a micro-batch is, it counts as one. */
+int64_t job_plan_batch(const struct ps_plan *plan);
+/* The same of the plan that the job has, or is to have. */
+int64_t job_requested_batch(const struct job *job);
+/* Do the network's first and last layer share a parameter? The job has a model or a profile. */
+bool job_tied(const struct job *job);
+
+/* How a mini-batch is cut: *micro_batches is the wish (0: none) and becomes the number taken, *micro_batch (0: no wish) its
+ * size. `usual` is taken where nothing is wished, or the divisor of `batch` nearest below it that is at least `least`. PS_USAGE
+ * names the divisors near. */
+enum ps_status job_cut_batch(int batch, int usual, int least, int *micro_batches, int *micro_batch, struct ps_error *error);
+
+#endif

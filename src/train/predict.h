@@ -1,0 +1,17 @@
+/* What a run should come to on this machine, by simulation: put beside what it does come to. */
+#ifndef PENSTOCK_TRAIN_PREDICT_H
+#define PENSTOCK_TRAIN_PREDICT_H
+
+#include "exec/program_set.h"
+#include "train/job.h"
+
+/* How many workers compute at the same moment on this machine; 0: all. */
+int predict_at_once(const struct job *job);
+
+/* Samples per second of training over all segments, fill and drain of each included: with as many cores as this machine has
+ * (without limit where the device only waits) and blocks that change hands for nothing, or as the emulated cluster says. NaN
+ * where the job has no profile. */
+enum ps_status predict_throughput(const struct job *job, const struct program_set *set, double *samples_per_s,
+                                  struct ps_error *error);
+
+#endif

@@ -1,0 +1,188 @@
+/* What a finished run says of itself: fields, JSON, and a table with the prediction beside the measurement. */
+#include "train/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/text.h"
+
+enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *error) {
+    struct ps_run *made = calloc(1, sizeof *made);
+    if (made) made->worker = calloc((size_t)workers, sizeof *made->worker);
+    if (!made || !made->worker) {
+        ps_run_destroy(made);
+        return error_memory(error, "a run's figures", (size_t)workers * sizeof *made->worker);
+    }
+    made->info = (struct ps_run_info){.workers = workers,
+                                      .loss = NAN,
+                                      .accuracy = NAN,
+                                      .valid_loss = NAN,
+                                      .valid_accuracy = NAN,
+                                      .perplexity = NAN,
+                                      .valid_perplexity = NAN,
+                                      .valid_bleu = NAN,
+                                      .samples_per_s = NAN,
+                                      .predicted_samples_per_s = NAN,
+                                      .top5 = NAN,
+                                      .valid_top5 = NAN};
+    for (int w = 0; w < workers; w++) made->worker[w].prediction_error = made->worker[w].newest_error = NAN;
+    *run = made;
+    return PS_OK;
+}
+
+enum ps_status run_add_point(struct ps_run *run, const struct ps_run_point *point, struct ps_error *error) {
+    if (run->point_count == run->point_capacity) {
+        int wanted = 2 * run->point_capacity + 16;
+        struct ps_run_point *grown = realloc(run->points, (size_t)wanted * sizeof *grown);
+        if (!grown) return error_memory(error, "a run's figures", (size_t)wanted * sizeof *grown);
+        run->points = grown;
+        run->point_capacity = wanted;
+    }
+    run->points[run->point_count++] = *point;
+    return PS_OK;
+}
+
+int ps_run_point_count(const struct ps_run *run) { return run->point_count; }
+
+struct ps_run_point ps_run_point(const struct ps_run *run, int point) {
+    return run->points[point];
+}
+
+double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metric) {
+    const double of[] = {[PS_METRIC_ACCURACY] = point->valid_accuracy,
+                         [PS_METRIC_BLEU] = point->valid_bleu,
+                         [PS_METRIC_PERPLEXITY] = point->valid_perplexity};
+    return of[metric];
+}
+
+void ps_run_destroy(struct ps_run *run) {
+    if (!run) return;
+    free(run->worker);
+    free(run->points);
+    free(run);
+}
+
+struct ps_run_info ps_run_info(const struct ps_run *run) {
+    return run->info;
+}
+
+struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker) {
+    return run->worker[worker];
+}
+
+static void add_process(json_t *object, const struct ps_run_process *process) {
+    const struct {
+        const char *field;
+        int64_t bytes;
+    } fields[] = {{"checkpoint_bytes", process->checkpoint_bytes}, {"loader_bytes", process->loader_bytes},
+                  {"process_peak_bytes", process->peak_bytes},     {"process_code_bytes", process->code_bytes},
+                  {"process_start_bytes", process->start_bytes},   {"process_others_bytes", process->others_bytes}};
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
+        json_object_set_new(object, fields[f].field, json_integer((json_int_t)fields[f].bytes));
+}
+
+json_t *run_document(const struct ps_run *run) {
+    const struct ps_run_info *info = &run->info;
+    json_t *workers = json_array();
+    for (int w = 0; w < info->workers; w++)
+        json_array_append_new(workers, json_pack("{s:I, s:I, s:f}", "predicted_memory_bytes",
+                                                 (json_int_t)run->worker[w].planned_bytes, "memory_bytes",
+                                                 (json_int_t)run->worker[w].measured_bytes, "busy_s", run->worker[w].busy_s));
+    for (int w = 0; w < info->workers; w++)
+        json_set_finite(json_array_get(workers, (size_t)w), "prediction_error", run->worker[w].prediction_error);
+    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "format", "penstock-summary",
+                             "version", 1, "model", run->model, "schedule", run->schedule, "weights", run->weights, "optimizer",
+                             run->optimizer, "device", run->device, "transport", run->transport, "batch", run->batch,
+                             "micro_batches", run->micro_batches, "step", info->steps, "epoch", info->epochs);
+    if (!root) {
+        json_decref(workers);
+        return NULL;
+    }
+    json_set_finite(root, "loss", info->loss);
+    json_set_finite(root, "accuracy", info->accuracy);
+    json_set_finite(root, "top5", info->top5);
+    json_set_finite(root, "valid_loss", info->valid_loss);
+    json_set_finite(root, "valid_accuracy", info->valid_accuracy);
+    json_set_finite(root, "valid_top5", info->valid_top5);
+    json_set_finite(root, "perplexity", info->perplexity);
+    json_set_finite(root, "valid_perplexity", info->valid_perplexity);
+    json_set_finite(root, "valid_bleu", info->valid_bleu);
+    json_set_finite(root, "lr", run->lr);
+    json_set_finite(root, "samples_per_s", info->samples_per_s);
+    json_set_finite(root, "predicted_samples_per_s", info->predicted_samples_per_s);
+    json_set_finite(root, "elapsed_s", info->wall_s);
+    json_set_finite(root, "checkpoint_stall_s", info->checkpoint_stall_s);
+    add_process(root, &run->worker[0].process);
+    for (int w = 1; w < info->workers; w++)
+        if (run->worker[w].process.peak_bytes > 0) add_process(json_array_get(workers, (size_t)w), &run->worker[w].process);
+    json_object_set_new(root, "workers", workers);
+    return root;
+}
+
+char *ps_run_json(const struct ps_run *run) {
+    json_t *root = run_document(run);
+    return root ? json_text(root) : NULL;
+}
+
+/* A number, or '-' where it is not known. */
+static const char *shown(double number, const char *format, double factor, char out[32]) {
+    if (!isfinite(number)) return "-";
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(out, 32, format, number * factor);
+#pragma GCC diagnostic pop
+    return out;
+}
+
+static void add_learning(const struct ps_run_info *info, struct text *text) {
+    const struct {
+        const char *data;
+        double loss, accuracy, top5, perplexity, bleu;
+    } figures[] = {
+        {"training, last epoch", info->loss, info->accuracy, info->top5, info->perplexity, NAN},
+        {"validation", info->valid_loss, info->valid_accuracy, info->valid_top5, info->valid_perplexity, info->valid_bleu}};
+    bool top5 = isfinite(info->top5), perplexity = isfinite(info->perplexity), bleu = isfinite(info->valid_bleu);
+    char a[32], b[32];
+    struct text rows = {0};
+    text_add(&rows, "\tloss\taccuracy%s%s%s\n", top5 ? "\ttop 5" : "", perplexity ? "\tperplexity" : "", bleu ? "\tBLEU" : "");
+    for (int f = 0; f < 2; f++) {
+        text_add(&rows, "%s\t%s\t%s", figures[f].data, shown(figures[f].loss, "%.4f", 1, a),
+                 shown(figures[f].accuracy, "%.2f%%", 100, b));
+        if (top5) text_add(&rows, "\t%s", shown(figures[f].top5, "%.2f%%", 100, a));
+        if (perplexity) text_add(&rows, "\t%s", shown(figures[f].perplexity, "%.2f", 1, a));
+        if (bleu) text_add(&rows, "\t%s", shown(figures[f].bleu, "%.2f", 1, a));
+        text_add(&rows, "\n");
+    }
+    text_add(text, "\n");
+    text_add_table(text, &rows);
+}
+
+static void add_comparison(const struct ps_run *run, struct text *text) {
+    const struct ps_run_info *info = &run->info;
+    char a[32], b[32];
+    struct text rows = {0};
+    text_add(&rows, "\tpredicted\tmeasured\tbusy\n");
+    text_add(&rows, "samples per second\t%s\t%s\t\n", shown(info->predicted_samples_per_s, "%.1f", 1, a),
+             shown(info->samples_per_s, "%.1f", 1, b));
+    for (int w = 0; w < info->workers; w++) {
+        const struct ps_run_worker *worker = &run->worker[w];
+        text_add(&rows, "memory of worker %d\t%s\t%s\t%.1f s\n", w, text_bytes(worker->planned_bytes, a),
+                 text_bytes(worker->measured_bytes, b), worker->busy_s);
+    }
+    text_add(text, "\n");
+    text_add_table(text, &rows);
+}
+
+char *ps_run_table(const struct ps_run *run) {
+    const struct ps_run_info *info = &run->info;
+    char a[32];
+    struct text text = {0};
+    text_add(&text, "%s: %s, %s, %s on %d %s worker%s\n", run->model, run->schedule, run->weights, run->optimizer,
+             info->workers, run->device, text_plural(info->workers));
+    text_add(&text, "%d step%s of %d sample%s in %s\n", info->steps, text_plural(info->steps), run->batch,
+             text_plural(run->batch), text_seconds(info->wall_s, a));
+    if (isfinite(info->loss)) add_learning(info, &text);
+    add_comparison(run, &text);
+    return text_take(&text);
+}

@@ -1,0 +1,190 @@
+/* The files of a run directory; see run_directory.h. */
+#include "train/run_directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "data/vocabulary.h"
+#include "report/report.h"
+
+#define PATH_SIZE 4096
+
+enum ps_status run_directory_check(const char *path, struct ps_error *error) {
+    static const char *const traces[] = {"config.json", "summary.json"};
+    char place[PATH_SIZE];
+    for (size_t i = 0; path && i < sizeof traces / sizeof *traces; i++) {
+        if (!file_exists(file_join(place, path, traces[i]))) continue;
+        error_set(error, PS_USAGE, "--out: %s holds a run already (%s)", path, traces[i]);
+        error_hint(error, "choose another directory, or remove this one");
+        return PS_USAGE;
+    }
+    return PS_OK;
+}
+
+/* --------------------------------------------------------------------- directory */
+
+static enum ps_status cannot_write_log(const struct run_directory *directory, struct ps_error *error) {
+    return error_set(error, PS_IO, "%s/log.jsonl: cannot write: %s", directory->path, strerror(errno));
+}
+
+static enum ps_status lock(struct run_directory *directory, struct ps_error *error) {
+    int descriptor = open(directory->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return error_set(error, PS_IO, "%s: cannot open: %s", directory->path, strerror(errno));
+    /* Where a file system has no locks there is none. */
+    if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(descriptor);
+        return error_set(error, PS_USAGE, "%s: another process is training in it", directory->path);
+    }
+    directory->lock = descriptor + 1;
+    return PS_OK;
+}
+
+enum ps_status run_directory_open(const char *path, const struct resumption *before, struct run_directory *directory,
+                                  struct ps_error *error) {
+    *directory = (struct run_directory){.path = path};
+    if (!path) return PS_OK;
+    char place[PATH_SIZE];
+    if (before->document) return lock(directory, error);
+    TRY(file_make_directory(path, error));
+    TRY(lock(directory, error));
+    TRY(run_directory_check(path, error));
+    return file_sync_directory(file_join(place, path, ".."), error);
+}
+
+/* Bytes of the lines that are whole and of no later step. */
+static size_t lines_up_to(const char *text, int64_t step) {
+    const char *line = text, *end;
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        json_t *entry = json_loadb(line, (size_t)(end - line), 0, NULL);
+        json_t *number = json_object_get(entry, "step");
+        bool stays = json_is_integer(number) && json_integer_value(number) <= step;
+        json_decref(entry);
+        if (!stays) break;
+    }
+    return (size_t)(line - text);
+}
+
+/* Opens the log of a run that goes on after `step`: what it wrote later comes again. */
+static enum ps_status open_log_again(struct run_directory *directory, const char *path, int64_t step, struct ps_error *error) {
+    char *text;
+    size_t size;
+    if (file_exists(path)) {
+        TRY(file_read(path, SIZE_MAX, &text, &size, error));
+        size_t stays = lines_up_to(text, step);
+        free(text);
+        if (truncate(path, (off_t)stays) != 0) return cannot_write_log(directory, error);
+    }
+    directory->log = fopen(path, "ae");
+    return directory->log ? PS_OK : cannot_write_log(directory, error);
+}
+
+/* Of the first type of device, by which the run can be predicted again; those of others are kept beside it. */
+static enum ps_status write_profiles(const struct job *job, const char *path, struct ps_error *error) {
+    char place[PATH_SIZE], name[96];
+    for (const struct ps_profile *profile = job->profile; profile; profile = profile->other_device) {
+        snprintf(name, sizeof name, "profile-%s.json", profile->device);
+        file_join(place, path, profile == job->profile ? "profile.json" : name);
+        TRY(ps_profile_write(profile, place, error));
+    }
+    return PS_OK;
+}
+
+enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
+                                   int64_t step, struct ps_error *error) {
+    const char *path = directory->path;
+    char place[PATH_SIZE];
+    if (!path) return PS_OK;
+    TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
+    TRY(write_profiles(job, path, error));
+    file_join(place, path, "log.jsonl");
+    if (before->document) return open_log_again(directory, place, step, error);
+    directory->log = fopen(place, "we");
+    return directory->log ? PS_OK : cannot_write_log(directory, error);
+}
+
+/* A list with one number for each worker. */
+static void set_list(json_t *line, const char *field, const struct log_entry *entry, size_t offset) {
+    json_t *list = json_array();
+    for (int w = 0; w < entry->workers; w++) {
+        double number;
+        memcpy(&number, (const char *)&entry->predicted[w] + offset, sizeof number);
+        json_array_append_new(list, isfinite(number) ? json_real(number) : json_null());
+    }
+    json_object_set_new(line, field, list);
+}
+
+enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
+                                         struct ps_error *error) {
+    char place[PATH_SIZE];
+    if (!directory->path || !words[0]) return PS_OK;
+    return vocabulary_write(file_join(place, directory->path, "vocabulary.json"), words, error);
+}
+
+enum ps_status run_directory_log(struct run_directory *directory, const struct log_entry *entry, struct ps_error *error) {
+    if (!directory->log) return PS_OK;
+    json_t *line = json_pack("{s:I, s:I}", "step", (json_int_t)entry->step, "epoch", (json_int_t)entry->epoch);
+    json_set_finite(line, "loss", entry->loss);
+    json_set_finite(line, "accuracy", entry->accuracy);
+    json_set_finite(line, "top5", entry->top5);
+    json_set_finite(line, "perplexity", entry->perplexity);
+    json_set_finite(line, "valid_loss", entry->valid_loss);
+    json_set_finite(line, "valid_accuracy", entry->valid_accuracy);
+    json_set_finite(line, "valid_top5", entry->valid_top5);
+    json_set_finite(line, "valid_perplexity", entry->valid_perplexity);
+    json_set_finite(line, "valid_bleu", entry->valid_bleu);
+    json_set_finite(line, "lr", entry->lr);
+    json_set_finite(line, "samples_per_s", entry->samples_per_s);
+    json_set_finite(line, "elapsed_s", entry->elapsed_s);
+    if (entry->predicted) {
+        set_list(line, "prediction_error", entry, offsetof(struct ps_run_worker, prediction_error));
+        set_list(line, "newest_error", entry, offsetof(struct ps_run_worker, newest_error));
+    }
+    char *text = json_dumps(line, JSON_REAL_PRECISION(9));
+    json_decref(line);
+    if (!text) return error_memory(error, "a log line", 256);
+    bool written = fprintf(directory->log, "%s\n", text) > 0 && fflush(directory->log) == 0;
+    free(text);
+    return written ? PS_OK : cannot_write_log(directory, error);
+}
+
+static enum ps_status write_text(const struct run_directory *directory, const char *name, char *text, struct ps_error *error) {
+    char place[PATH_SIZE];
+    if (!text) return error_memory(error, name, 1 << 20);
+    enum ps_status status = file_write(file_join(place, directory->path, name), text, strlen(text), error);
+    free(text);
+    return status;
+}
+
+enum ps_status run_directory_write_timelines(const struct run_directory *directory, const struct timeline *trace,
+                                             const struct timeline *picture, const char *title, struct ps_error *error) {
+    if (!directory->path) return PS_OK;
+    struct timeline_caption caption = {.title = title};
+    TRY(write_text(directory, "trace.json", report_timeline_trace(trace, &caption), error));
+    return write_text(directory, "timeline.svg", report_timeline_svg(picture, &caption), error);
+}
+
+static enum ps_status sync_log(const struct run_directory *directory, struct ps_error *error) {
+    char path[PATH_SIZE];
+    return file_sync_stream(directory->log, file_join(path, directory->path, "log.jsonl"), error);
+}
+
+enum ps_status run_directory_finish(struct run_directory *directory, const struct ps_run *run, struct ps_error *error) {
+    if (!directory->path) return PS_OK;
+    TRY(sync_log(directory, error));
+    char place[PATH_SIZE];
+    return json_write_file(run_document(run), file_join(place, directory->path, "summary.json"), error);
+}
+
+void run_directory_close(struct run_directory *directory) {
+    if (directory->log) fclose(directory->log);
+    if (directory->lock > 0) close(directory->lock - 1);
+    *directory = (struct run_directory){0};
+}

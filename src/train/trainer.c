@@ -1,0 +1,226 @@
+/*
+ * Training from beginning to end (ps_train): prepare the job, lower its programs, hire the executor, go through the segments
+ * with an evaluation after each, and leave weights and figures behind.
+ *
+ * Rates count training alone: the seconds of all training segments from their start to the last worker's end, filling, draining
+ * and the slower first steps included, evaluation not.
+ */
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "exec/trace.h"
+#include "train/trainer_share.h"
+
+/* What a picture shows of each worker. */
+enum { PICTURE_COMPUTATIONS = 48 };
+
+/* ---------------------------------------------------------------------- segments */
+
+/* Newest weights on the validation data. */
+static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry, struct ps_error *error) {
+    if (trainer->valid.count == 0) return PS_OK;
+    struct executor *executor = trainer->executor;
+    struct segment segment = {.programs = trainer->programs.evaluation};
+    TRY(executor_run(executor, &segment, NULL, NULL, error));
+    TRY(trainer_share_segment(trainer, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    struct stage_result sum = executor_evaluation(executor);
+    if (sum.counted == 0) return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options.valid);
+    entry->valid_loss = sum.loss / (double)sum.counted;
+    entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
+    if (trainer_counts_top5(trainer)) entry->valid_top5 = (double)sum.correct5 / (double)sum.counted;
+    entry->valid_perplexity = model_perplexity(trainer->job.model, entry->valid_loss);
+    if (isfinite(entry->valid_loss)) return PS_OK;
+    return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
+                     isnan(entry->valid_loss) ? "not a number" : "infinite");
+}
+
+static void tell_segment(const struct trainer *trainer, const struct log_entry *entry) {
+    if (!trainer->job.device->real) return;
+    char perplexity[32] = "", bleu[32] = "";
+    if (isfinite(entry->valid_perplexity))
+        snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", entry->valid_perplexity);
+    if (isfinite(entry->valid_bleu)) snprintf(bleu, sizeof bleu, ", BLEU %.2f", entry->valid_bleu);
+    if (isfinite(entry->valid_loss))
+        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; validation loss %.4f, accuracy %.2f%%%s%s; %.1f samples/s",
+                 (long long)entry->epoch, (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->valid_loss,
+                 100 * entry->valid_accuracy, perplexity, bleu, entry->samples_per_s);
+    else
+        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; %.1f samples/s", (long long)entry->epoch,
+                 (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->samples_per_s);
+}
+
+static enum ps_status note_point(struct trainer *trainer, const struct log_entry *entry, struct ps_error *error) {
+    return run_add_point(trainer->run,
+                         &(struct ps_run_point){.step = (int)entry->step,
+                                                .epoch = (int)entry->epoch,
+                                                .loss = entry->loss,
+                                                .accuracy = entry->accuracy,
+                                                .valid_loss = entry->valid_loss,
+                                                .valid_accuracy = entry->valid_accuracy,
+                                                .valid_perplexity = entry->valid_perplexity,
+                                                .valid_bleu = entry->valid_bleu,
+                                                .training_s = trainer->training_s},
+                         error);
+}
+
+/* The log of the end of a segment, with an evaluation where one is due. */
+static enum ps_status note_end(struct trainer *trainer, double samples_per_s, struct ps_error *error) {
+    struct log_entry entry = trainer_epoch_entry(trainer, samples_per_s);
+    bool evaluates = segment_end_evaluates(&trainer->lengths, trainer->step);
+    bool predictions;
+    TRY(trainer_share_predictions(trainer, &predictions, error));
+    if (evaluates) TRY(evaluate(trainer, &entry, error));
+    if (evaluates) TRY(trainer_translate(trainer, &entry.valid_bleu, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    entry.elapsed_s = clock_now() - trainer->started_s;
+    if (predictions) {
+        entry.predicted = trainer->run->worker;
+        entry.workers = trainer->executor->worker_count;
+    }
+    if (evaluates || trainer_line_due(trainer, trainer->step)) TRY(run_directory_log(&trainer->directory, &entry, error));
+    if (evaluates) {
+        trainer->figures = entry;
+        TRY(note_point(trainer, &entry, error));
+        tell_segment(trainer, &entry);
+    }
+    if (trainer->lengths.epoch > 0 && trainer->step % trainer->lengths.epoch == 0) trainer->epoch = (struct step_sum){0};
+    return PS_OK;
+}
+
+static enum ps_status run_segment(struct trainer *trainer, struct ps_error *error) {
+    int length = segment_length(&trainer->lengths, trainer->step);
+    struct segment segment = {
+        .programs = program_set_find(&trainer->programs, length), .training = true, .first_step = trainer->step};
+    trainer->seen = 0;
+    trainer->line = (struct step_sum){0};
+    trainer->line_started_s = clock_now();
+    TRY(executor_run(trainer->executor, &segment, trainer_watch, trainer, error));
+    TRY(trainer_share_segment(trainer, error));
+    double seconds = clock_now() - trainer->executor->segment_started_s;
+    TRY(trainer_watch(trainer, error));
+    trainer->training_s += seconds;
+    trainer->step += length;
+    TRY(note_end(trainer, (double)length * trainer->job.batch / seconds, error));
+    return trainer_checkpoint(trainer, error);
+}
+
+/* ---------------------------------------------------------------------- afterwards */
+
+static enum ps_status write_traces(const struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->options.trace || trainer->executor->recorded_batches == 0) return PS_OK;
+    const struct ps_programs *programs = trainer->programs.entries[0].programs;
+    struct timeline trace = {0}, picture = {0};
+    char title[256];
+    snprintf(title, sizeof title, "%s: %s, %s, %d worker%s, measured", trainer->job.plan->model, trainer->job.plan->schedule,
+             trainer->job.plan->weights, trainer->job.plan->workers, text_plural(trainer->job.plan->workers));
+    enum ps_status status = trace_collect(trainer->executor, programs, trainer->run->worker, TRACE_COMPUTATIONS, &trace, error);
+    if (status == PS_OK)
+        status = trace_collect(trainer->executor, programs, trainer->run->worker, PICTURE_COMPUTATIONS, &picture, error);
+    if (status == PS_OK) status = run_directory_write_timelines(&trainer->directory, &trace, &picture, title, error);
+    timeline_free(&trace);
+    timeline_free(&picture);
+    return status;
+}
+
+static void note_figures(struct trainer *trainer) {
+    struct ps_run_info *info = &trainer->run->info;
+    const struct log_entry *figures = &trainer->figures;
+    info->steps = (int)trainer->step;
+    info->epochs = trainer->lengths.epoch > 0 ? (int)(trainer->step / trainer->lengths.epoch) : 0;
+    info->loss = figures->loss;
+    info->accuracy = figures->accuracy;
+    info->valid_loss = figures->valid_loss;
+    info->valid_accuracy = figures->valid_accuracy;
+    info->top5 = figures->top5;
+    info->valid_top5 = figures->valid_top5;
+    info->perplexity = figures->perplexity;
+    info->valid_perplexity = figures->valid_perplexity;
+    info->valid_bleu = figures->valid_bleu;
+    info->wall_s = clock_now() - trainer->started_s;
+    info->samples_per_s = (double)trainer->step * trainer->job.batch / trainer->training_s;
+    info->checkpoint_stall_s = trainer->writer.stall_s;
+    trainer->run->lr = figures->lr;
+}
+
+static void note_process(struct trainer *trainer) {
+    const struct executor *executor = trainer->executor;
+    const struct worker *first = &executor->workers[executor->first_here];
+    struct process_memory memory = process_memory_read(first->shared.memory.base);
+    struct ps_run_process *process = &trainer->run->worker[first->number].process;
+    *process = (struct ps_run_process){
+        .peak_bytes = memory.peak,
+        .code_bytes = memory.of_code,
+        .start_bytes = trainer->start.now - trainer->start.of_code,
+        .checkpoint_bytes = (int64_t)(trainer->writer.image.memory.size + executor->travelling.size) + executor->proxy_bytes,
+        .others_bytes = memory.others,
+    };
+    for (int number = executor->first_here; number < executor->end_here; number++)
+        for (int kind = 0; kind < WORKER_DATA_KINDS; kind++)
+            process->loader_bytes += loader_bytes(executor->workers[number].images[kind].loader) +
+                                     loader_bytes(executor->workers[number].labels[kind].loader);
+}
+
+static void note_workers(struct trainer *trainer) {
+    for (int number = trainer->executor->first_here; number < trainer->executor->end_here; number++) {
+        const struct worker *worker = &trainer->executor->workers[number];
+        trainer->run->worker[number].measured_bytes = worker_memory_taken(worker);
+        trainer->run->worker[number].busy_s = worker->busy_s;
+    }
+    note_process(trainer);
+}
+
+/* ---------------------------------------------------------------------------- all */
+
+enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
+    TRY(trainer_setup(trainer, error));
+    while (trainer->step < trainer->lengths.steps) {
+        TRY(trainer_check_stop(trainer, false, error));
+        TRY(run_segment(trainer, error));
+    }
+    note_workers(trainer);
+    trainer->run->info.checkpoint_stall_s = trainer->writer.stall_s;
+    TRY(trainer_share_figures(trainer, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    note_figures(trainer);
+    /* Done is done only when it lasts. */
+    if (trainer->directory.path) TRY(checkpoint_writer_wait(&trainer->writer, error));
+    TRY(write_traces(trainer, error));
+    return run_directory_finish(&trainer->directory, trainer->run, error);
+}
+
+enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error) {
+    struct trainer trainer = {.requested = options};
+    struct ps_error trouble = {0};
+    enum ps_status status = trainer_train(&trainer, &trouble);
+    /* What was handed over lasts, whatever ended the run. */
+    if (trainer.writer.started) checkpoint_writer_wait(&trainer.writer, NULL);
+    trainer_explain_loss(&trainer, &trouble);
+    bool is_reporter = !trainer.processes || processes_is_reporter(trainer.processes);
+    status = processes_leave(trainer.processes, status, &trouble);
+    trainer.processes = NULL;
+    if (!is_reporter) trouble.message[0] = trouble.hint[0] = '\0';
+    if (status != PS_OK && error) *error = trouble;
+    if (status == PS_OK) {
+        *run = trainer.run;
+        trainer.run = NULL;
+    }
+    trainer_free(&trainer);
+    return status;
+}
+
+void ps_train_options_init(struct ps_train_options *options) {
+    *options = (struct ps_train_options){
+        .epochs = 1,
+        .lr = NAN,
+        .momentum = NAN,
+        .dampening = NAN,
+        .weight_decay = NAN,
+        .beta1 = NAN,
+        .beta2 = NAN,
+        .eps = NAN,
+        .label_smoothing = NAN,
+    };
+}

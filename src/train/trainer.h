@@ -1,0 +1,98 @@
+/*
+ * The trainer's state, shared by its files: setting up (trainer_setup.c), keeping the log (trainer_log.c), checkpoints, going
+ * on from them and stopping (trainer_checkpoint.c), training (trainer.c).
+ */
+#ifndef PENSTOCK_TRAIN_TRAINER_H
+#define PENSTOCK_TRAIN_TRAINER_H
+
+#include "exec/executor.h"
+#include "exec/process_memory.h"
+#include "exec/program_set.h"
+#include "store/checkpoint_writer.h"
+#include "train/config.h"
+#include "train/job.h"
+#include "train/run.h"
+#include "train/run_directory.h"
+
+/* What a worker remembers for the trace. */
+enum { TRACE_COMPUTATIONS = 1024 };
+
+struct trainer {
+    const struct ps_train_options *requested; /* the caller's */
+    struct ps_train_options options;          /* the same, or those of the run that goes on with what the caller changes */
+    struct resumption resumption;
+    struct checkpoint checkpoint; /* that it goes on from */
+    struct processes *processes;
+    struct job job;
+    struct samples data, valid; /* count 0: none; dataset NULL: none, or no worker here reads it */
+    struct segment_lengths lengths;
+    struct update_rule rule;
+    struct program_set programs;
+    struct executor *executor;
+    struct worker_memory *needed;   /* by worker; at rank 0 of all */
+    struct run_directory directory; /* at rank 0, as is the writer */
+    struct checkpoint_writer writer;
+    struct ps_run *run;
+
+    int64_t step;                 /* done before the segment that runs */
+    int64_t kept_step;            /* of the newest checkpoint, written or in writing */
+    struct log_entry figures;     /* of the last segment that was evaluated */
+    double stopping_s;            /* since when it is to stop; 0: it is not */
+    struct process_memory start;  /* when the kernels were made, before the workers took their memory */
+    double started_s, training_s; /* since when; seconds of training segments that are over */
+    struct step_sum epoch, line;  /* this epoch's; since the last line of the log */
+    double line_started_s;
+    int seen; /* steps of the segment that were added to the sums, or told to rank 0 */
+};
+
+/* All of ps_train, from `requested` (the rest zeroed) to the last file; the executor keeps the trained weights until
+ * trainer_free. */
+enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error);
+/* Its beginning: everything up to the first step. */
+enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error);
+/* What each worker is made with. */
+struct worker_options trainer_worker_options(const struct trainer *trainer);
+/* Frees what there is; a zeroed trainer is fine. A run that is over must have been left with its status before. */
+void trainer_free(struct trainer *trainer);
+
+/* Where the run goes on: its directory locked, its options merged, the checkpoint found. Does nothing for a new run. */
+enum ps_status trainer_resume_open(struct trainer *trainer, struct ps_error *error);
+/* What every part of the run takes over from the checkpoint, once the executor is there. */
+enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *error);
+/* Starts the writer; a new run's first checkpoint is of step 0, and durable when this returns. */
+enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_error *error);
+/* At the end of a segment. */
+enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *error);
+/* PS_STOPPED once the caller wants it and the time is up that a segment has to reach its end; called at any time. */
+enum ps_status trainer_check_stop(struct trainer *trainer, bool segment_runs, struct ps_error *error);
+
+/* Is there to be a line of the log after this step? */
+bool trainer_line_due(const struct trainer *trainer, int64_t step);
+/* Adds the steps that were finished since the last call to the sums, and writes the lines of the log that are due. Called while
+ * the executor works. */
+enum ps_status trainer_watch(void *context, struct ps_error *error);
+/* Is this the process that plans, keeps the log and writes? */
+static inline bool trainer_coordinates(const struct trainer *trainer) { return trainer->processes->rank == 0; }
+
+/* Those of the samples of training, where they are told apart; else NULL. */
+static inline const struct lengths *trainer_sample_lengths(const struct trainer *trainer) {
+    return trainer->job.lengths.count > 0 ? &trainer->job.lengths : NULL;
+}
+
+/* The five best of five classes say nothing. */
+static inline bool trainer_counts_top5(const struct trainer *trainer) {
+    return trainer->job.model && trainer->job.model->classes > 5;
+}
+
+/* Sentences of the validation data that are translated at an evaluation. */
+static inline int64_t trainer_written(const struct trainer *trainer) {
+    int64_t wanted = trainer->options.valid_bleu;
+    return wanted < trainer->valid.count ? wanted : trainer->valid.count;
+}
+/* Translates them through the pipeline, with the newest weights (trainer_translate.c); *bleu is set at rank 0. */
+enum ps_status trainer_translate(struct trainer *trainer, double *bleu, struct ps_error *error);
+
+/* Figures of the epoch so far; the evaluation's are not known yet. */
+struct log_entry trainer_epoch_entry(const struct trainer *trainer, double samples_per_s);
+
+#endif

@@ -1,0 +1,225 @@
+/*
+ * What makes a run last: its checkpoints, going on from one of them, and stopping when the caller wants it.
+ *
+ * A checkpoint is due at the end of each segment. One that nobody asked for (no multiple of --checkpoint-every, no end of an
+ * epoch or of the run) is left out while another is still being written.
+ *
+ * To stop, the segment that runs is given a moment to reach its end, where its checkpoint is written; otherwise it is given up,
+ * and the run goes on from the checkpoint at its beginning when it is resumed. Either way it ends with the same weights as if
+ * it had never stopped: segments stay as they are.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "store/stage_proxies.h"
+#include "train/trainer_share.h"
+
+enum { KEEP_DEFAULT = 2 };
+#define STOP_WITHIN_S 2.0
+
+/* ----------------------------------------------------------------------- checkpoints */
+
+/* What rank 0 loaded goes to its owners. */
+static enum ps_status give_back(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->job.device->real) return PS_OK;
+    struct worker_options worker = trainer_worker_options(trainer);
+    return proxies_release(trainer->executor, &worker, error);
+}
+
+/* The stages of the other processes go to rank 0, which writes them. */
+static enum ps_status send_stages(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->job.device->real) return PS_OK;
+    struct worker_options worker = trainer_worker_options(trainer);
+    return proxies_send(trainer->executor, &worker, error);
+}
+
+static enum ps_status take_state(struct trainer *trainer, struct ps_error *error) {
+    const struct executor *executor = trainer->executor;
+    struct checkpoint_state state = {
+        .seed = trainer->options.seed,
+        .step = trainer->step,
+        .epoch_steps = trainer->lengths.epoch,
+        .samples = trainer->data.count,
+        .epoch = trainer->epoch,
+        .figures = trainer->figures,
+        .training_s = trainer->training_s,
+        .workers = executor->worker_count,
+    };
+    memcpy(state.model, trainer->job.plan->model, sizeof state.model);
+    state.figures.elapsed_s = clock_now() - trainer->started_s;
+    state.busy_s = calloc((size_t)executor->worker_count, sizeof *state.busy_s);
+    if (!state.busy_s) return error_memory(error, "a checkpoint", (size_t)executor->worker_count * sizeof *state.busy_s);
+    for (int number = 0; number < executor->worker_count; number++) state.busy_s[number] = executor->workers[number].busy_s;
+    enum ps_status status = checkpoint_writer_take(&trainer->writer, &state, error);
+    free(state.busy_s);
+    if (status == PS_OK) trainer->kept_step = trainer->step;
+    return status;
+}
+
+/* Rank 0 knows whether one is being written, and all do as it says. */
+static enum ps_status agree(struct trainer *trainer, bool *due, struct ps_error *error) {
+    *due = segment_end_saves(&trainer->lengths, trainer->step);
+    if (*due) return PS_OK;
+    if (trainer_coordinates(trainer)) *due = !checkpoint_writer_busy(&trainer->writer);
+    if (trainer->processes->count == 1) return PS_OK;
+    char word = *due;
+    void *data = &word;
+    size_t size = sizeof word;
+    TRY(processes_broadcast(trainer->processes, &data, &size, error));
+    *due = *(char *)data != 0;
+    if (!trainer_coordinates(trainer)) free(data);
+    return PS_OK;
+}
+
+enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *error) {
+    bool due;
+    if (!trainer->options.out) return PS_OK;
+    TRY(agree(trainer, &due, error));
+    if (!due) return PS_OK;
+    return trainer_coordinates(trainer) ? take_state(trainer, error) : send_stages(trainer, error);
+}
+
+enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->options.out) return PS_OK;
+    bool begins = trainer->requested->resume == NULL;
+    if (!trainer_coordinates(trainer)) return begins ? send_stages(trainer, error) : PS_OK;
+    struct worker_options worker = trainer_worker_options(trainer);
+    if (trainer->job.device->real) TRY(proxies_make(trainer->executor, &worker, error));
+    int keep = trainer->options.keep_checkpoints;
+    struct checkpoint_writer_options options = {
+        .run_dir = trainer->directory.path,
+        .log = trainer->directory.log,
+        .executor = trainer->executor,
+        .plan = trainer->job.plan,
+        .keep = keep > 0 ? keep : KEEP_DEFAULT,
+    };
+    TRY(checkpoint_writer_start(&options, &trainer->writer, error));
+    trainer->kept_step = trainer->step;
+    if (begins) TRY(take_state(trainer, error));
+    TRY(checkpoint_writer_wait(&trainer->writer, error));
+    trainer->writer.stall_s = 0; /* what comes before the first step is no part of training */
+    return PS_OK;
+}
+
+/* -------------------------------------------------------------------------- going on */
+
+static enum ps_status find_checkpoint(struct trainer *trainer, struct ps_error *error) {
+    TRY(resumption_open(trainer->requested, trainer->processes->count, &trainer->resumption, error));
+    TRY(run_directory_open(trainer->requested->resume, &trainer->resumption, &trainer->directory, error));
+    return checkpoint_find(trainer->requested->resume, &trainer->checkpoint, error);
+}
+
+/* Rank 0 may not run where it did. */
+static enum ps_status hint_host(const struct processes *processes, enum ps_status status, struct ps_error *error) {
+    if (status == PS_NO_CHECKPOINT && processes->count > 1 && error)
+        error_hint(error, "rank 0, on %s, reads and writes run directories; start it where this one is, or share it",
+                   processes->info[0].host);
+    return status;
+}
+
+enum ps_status trainer_resume_open(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->requested->resume) return PS_OK;
+    if (trainer_coordinates(trainer)) TRY(hint_host(trainer->processes, find_checkpoint(trainer, error), error));
+    if (trainer->processes->count > 1) {
+        char *own = trainer_coordinates(trainer) ? resumption_text(&trainer->resumption) : NULL;
+        void *text = own;
+        size_t size = own ? strlen(own) : 0;
+        enum ps_status status = processes_broadcast(trainer->processes, &text, &size, error);
+        if (status == PS_OK && !trainer_coordinates(trainer))
+            status = resumption_parse(text, size, trainer->requested, &trainer->resumption, error);
+        free(text);
+        TRY(status);
+    }
+    trainer->options = trainer->resumption.options;
+    return PS_OK;
+}
+
+/* Is the checkpoint of this run? Files in a run's directory may have been put there by hand. */
+static enum ps_status check_same(const struct trainer *trainer, struct ps_error *error) {
+    const struct checkpoint_state *state = &trainer->checkpoint.state;
+    const char *where = trainer->checkpoint.directory;
+    if (strcmp(state->model, trainer->job.plan->model) != 0)
+        return error_set(error, PS_USAGE, "%s: is of %s, the plan of %s", where, state->model, trainer->job.plan->model);
+    if (state->epoch_steps != trainer->lengths.epoch)
+        return error_set(error, PS_USAGE, "--data: has %lld mini-batches where the run had %lld",
+                         (long long)trainer->lengths.epoch, (long long)state->epoch_steps);
+    if (state->samples > 0 && state->samples != trainer->data.count)
+        return error_set(error, PS_USAGE, "--data: has %lld samples where the run had %lld", (long long)trainer->data.count,
+                         (long long)state->samples);
+    if (state->seed != trainer->options.seed || state->step > trainer->lengths.steps)
+        return error_set(error, PS_BAD_INPUT, "%s: is of another run: seed %llu, step %lld", where,
+                         (unsigned long long)state->seed, (long long)state->step);
+    return PS_OK;
+}
+
+/* What rank 0 alone goes on with. */
+static void take_figures(struct trainer *trainer) {
+    const struct checkpoint_state *state = &trainer->checkpoint.state;
+    trainer->epoch = state->epoch;
+    trainer->figures = state->figures;
+    trainer->training_s = state->training_s;
+    /* How long who was busy means nothing under another number of workers. */
+    for (int number = 0; state->workers == trainer->executor->worker_count && number < state->workers; number++)
+        if (executor_has(trainer->executor, number)) trainer->executor->workers[number].busy_s = state->busy_s[number];
+    log_info("going on from %s, step %lld of %lld", trainer->checkpoint.directory, (long long)state->step,
+             (long long)trainer->lengths.steps);
+}
+
+/* Rank 0 reads the checkpoint, for the others into their proxies. */
+static enum ps_status load(struct trainer *trainer, struct ps_error *error) {
+    TRY(check_same(trainer, error));
+    struct worker_options worker = trainer_worker_options(trainer);
+    if (trainer->job.device->real) TRY(proxies_make(trainer->executor, &worker, error));
+    TRY(checkpoint_load(&trainer->checkpoint, trainer->executor, trainer->job.plan, trainer->job.graph, error));
+    memory_trim(); /* of its files, before the next one's image is taken */
+    take_figures(trainer);
+    return PS_OK;
+}
+
+enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *error) {
+    trainer->figures = (struct log_entry){.loss = NAN,
+                                          .accuracy = NAN,
+                                          .valid_loss = NAN,
+                                          .valid_accuracy = NAN,
+                                          .top5 = NAN,
+                                          .valid_top5 = NAN,
+                                          .perplexity = NAN,
+                                          .valid_perplexity = NAN,
+                                          .valid_bleu = NAN,
+                                          .samples_per_s = NAN};
+    if (!trainer->requested->resume) return PS_OK;
+    int64_t step = trainer->checkpoint.state.step;
+    void *data = &step;
+    size_t size = sizeof step;
+    if (trainer_coordinates(trainer)) TRY(load(trainer, error));
+    TRY(processes_broadcast(trainer->processes, &data, &size, error));
+    memcpy(&trainer->step, data, sizeof trainer->step);
+    if (!trainer_coordinates(trainer)) free(data);
+    return give_back(trainer, error);
+}
+
+/* -------------------------------------------------------------------------- stopping */
+
+/* What a run that stops leaves: the last checkpoint, durable. */
+static enum ps_status stopped(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->writer.started)
+        return error_set(error, PS_STOPPED, "stopped by a signal %s",
+                         trainer->options.out ? "before the first step" : "without a run directory (--out): nothing is kept");
+    TRY(checkpoint_writer_wait(&trainer->writer, error));
+    error_set(error, PS_STOPPED, "stopped by a signal; %s keeps the checkpoint of step %lld of %lld", trainer->directory.path,
+              (long long)trainer->kept_step, (long long)trainer->lengths.steps);
+    error_hint(error, "go on with penstock train --resume %s", trainer->directory.path);
+    return PS_STOPPED;
+}
+
+enum ps_status trainer_check_stop(struct trainer *trainer, bool segment_runs, struct ps_error *error) {
+    const volatile int *stop = trainer->requested->stop;
+    /* A launcher tells all processes; rank 0 ends them. */
+    if (!stop || !*stop || !trainer_coordinates(trainer)) return PS_OK;
+    if (trainer->stopping_s == 0) trainer->stopping_s = clock_now();
+    bool moment = segment_runs && trainer->writer.started && clock_now() - trainer->stopping_s < STOP_WITHIN_S;
+    return moment ? PS_OK : stopped(trainer, error);
+}

@@ -1,0 +1,91 @@
+/* Keeping the log: sums over finished steps, lines of log.jsonl, progress. All of it in the trainer's thread. */
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "train/trainer_share.h"
+
+enum { LINES_PER_EPOCH = 20 };
+
+static int64_t epoch_of(const struct trainer *trainer, int64_t step) {
+    return trainer->lengths.epoch > 0 && step > 0 ? (step - 1) / trainer->lengths.epoch + 1 : 1;
+}
+
+static void add_record(struct step_sum *sum, const struct step_record *record) {
+    sum->loss += record->loss;
+    sum->correct += record->correct;
+    sum->correct5 += record->correct5;
+    sum->counted += record->counted;
+    sum->steps++;
+}
+
+/* Figures of the steps summed up, the last of them `step`; those that no device computed stay unknown. */
+static struct log_entry make_entry(const struct trainer *trainer, const struct step_sum *sum, int64_t step,
+                                   double samples_per_s, double now) {
+    double labels = (double)sum->counted;
+    bool known = trainer->job.device->real && sum->counted > 0;
+    double loss = known ? sum->loss / labels : NAN;
+    return (struct log_entry){
+        .step = step,
+        .epoch = epoch_of(trainer, step),
+        .loss = loss,
+        .accuracy = known ? (double)sum->correct / labels : NAN,
+        .top5 = known && trainer_counts_top5(trainer) ? (double)sum->correct5 / labels : NAN,
+        .perplexity = model_perplexity(trainer->job.model, loss),
+        .valid_loss = NAN,
+        .valid_accuracy = NAN,
+        .valid_top5 = NAN,
+        .valid_perplexity = NAN,
+        .valid_bleu = NAN,
+        .lr = learning_rate_at(&trainer->rule.rate, step - 1),
+        .samples_per_s = samples_per_s,
+        .elapsed_s = now - trainer->started_s,
+    };
+}
+
+struct log_entry trainer_epoch_entry(const struct trainer *trainer, double samples_per_s) {
+    return make_entry(trainer, &trainer->epoch, trainer->step, samples_per_s, clock_now());
+}
+
+static int64_t line_interval(const struct trainer *trainer) {
+    int64_t span = trainer->lengths.epoch > 0 && trainer->lengths.epoch < trainer->lengths.steps ? trainer->lengths.epoch
+                                                                                                 : trainer->lengths.steps;
+    return span > LINES_PER_EPOCH ? span / LINES_PER_EPOCH : 1;
+}
+
+bool trainer_line_due(const struct trainer *trainer, int64_t step) { return step % line_interval(trainer) == 0; }
+
+static enum ps_status write_line(struct trainer *trainer, int64_t step, double now, struct ps_error *error) {
+    double seconds = now - trainer->line_started_s;
+    double rate = seconds > 0 ? (double)trainer->line.steps * trainer->job.batch / seconds : NAN;
+    struct log_entry entry = make_entry(trainer, &trainer->line, step, rate, now);
+    trainer->line = (struct step_sum){0};
+    trainer->line_started_s = now;
+    log_debug("step %lld: loss %.4f, accuracy %.2f%%, %.1f samples/s", (long long)step, entry.loss, 100 * entry.accuracy, rate);
+    return run_directory_log(&trainer->directory, &entry, error);
+}
+
+enum ps_status trainer_watch(void *context, struct ps_error *error) {
+    struct trainer *trainer = context;
+    const struct executor *executor = trainer->executor;
+    TRY(trainer_share_records(trainer, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    int done = executor_steps_done(executor);
+    int length = executor->segment.programs->batches;
+    for (; trainer->seen < done; trainer->seen++) {
+        const struct step_record record = executor_step(executor, trainer->seen);
+        add_record(&trainer->epoch, &record);
+        add_record(&trainer->line, &record);
+        int64_t step = trainer->step + trainer->seen + 1;
+        /* The line of a segment's last step carries the evaluation and is written after it. */
+        if (trainer_line_due(trainer, step) && trainer->seen + 1 < length)
+            TRY(write_line(trainer, step, record.done_at, error));
+    }
+    double samples = (double)trainer->epoch.steps * trainer->job.batch;
+    if (trainer->job.device->real && samples > 0)
+        log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "loss %.4f, accuracy %.2f%%",
+                     trainer->epoch.loss / samples, 100 * (double)trainer->epoch.correct / samples);
+    else
+        log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "%s", "");
+    return done < length ? trainer_check_stop(trainer, true, error) : PS_OK;
+}

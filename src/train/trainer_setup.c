@@ -1,0 +1,386 @@
+/* Setting up: from options to an executor that waits for its first segment. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "data/pairs.h"
+#include "data/vocabulary.h"
+#include "train/predict.h"
+#include "train/survey.h"
+#include "train/trainer_share.h"
+
+enum { BATCHES_AHEAD = 4 };
+/* So long nobody goes on, computes or reads until a worker counts as stalled. */
+#define PATIENCE_S 10.0
+
+/* --------------------------------------------------------------------- preparing */
+
+static void trainer_close_data(struct trainer *trainer) {
+    samples_close(&trainer->valid);
+    samples_close(&trainer->data);
+}
+
+static enum ps_status open_data(struct trainer *trainer, struct ps_error *error) {
+    const struct ps_train_options *options = &trainer->options;
+    if (!trainer->job.device->real || trainer->data.dataset) return PS_OK;
+    struct dataset_shape wanted = dataset_shape_of(trainer->job.model);
+    TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
+    memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
+    if (options->valid) TRY(samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error));
+    if (options->valid_bleu == 0 || (options->valid && dataset_has_pairs(trainer->valid.dataset))) return PS_OK;
+    return error_set(error, PS_USAGE, "--valid-bleu: %s%s", options->valid ? options->valid : "needs --valid with",
+                     options->valid ? " are no pairs of sentences" : " pairs of sentences");
+}
+
+/* Workers of the first and the last stage read; in other processes nothing is opened. Those that do must find what rank 0 has
+ * found. */
+static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error) {
+    const struct ps_plan *plan = trainer->job.plan;
+    int rank = trainer->processes->rank;
+    bool reads =
+        plan_stage_forwards_on(&plan->stages[0], rank) || plan_stage_forwards_on(&plan->stages[plan->stage_count - 1], rank);
+    if (trainer->processes->count == 1 || !trainer->job.device->real) return PS_OK;
+    int64_t samples = trainer->data.count, valid = trainer->valid.count;
+    if (reads)
+        TRY(open_data(trainer, error));
+    else if (!trainer_coordinates(trainer)) /* who writes the run's directory needs the words */
+        trainer_close_data(trainer);
+    if (trainer->data.count != samples && reads)
+        return error_set(error, PS_BAD_INPUT, "--data: %s has %lld samples on %s, but %lld on %s", trainer->options.data,
+                         (long long)trainer->data.count, trainer->processes->info[rank].host, (long long)samples,
+                         trainer->processes->info[0].host);
+    trainer->data.count = samples;
+    trainer->valid.count = valid;
+    return PS_OK;
+}
+
+static enum ps_status count_steps(struct trainer *trainer, struct ps_error *error) {
+    const struct ps_train_options *options = &trainer->options;
+    struct segment_lengths *lengths = &trainer->lengths;
+    *lengths = (struct segment_lengths){.evaluate_every = options->evaluate_every,
+                                        .checkpoint_every = options->checkpoint_every,
+                                        .micro_batches = trainer->job.plan->micro_batches};
+    if (trainer->job.device->real) {
+        lengths->epoch = trainer->data.count / trainer->job.batch;
+        if (lengths->epoch == 0)
+            return error_set(error, PS_USAGE, "--data: %s has %lld sample%s, fewer than a mini-batch of %d", options->data,
+                             (long long)trainer->data.count, text_plural(trainer->data.count), trainer->job.batch);
+    } else if (options->steps == 0) {
+        return error_set(error, PS_USAGE, "--steps: device %s reads no data, so steps and not epochs must be given",
+                         trainer->job.device->name);
+    }
+    if (options->steps == 0 && options->epochs == 0)
+        return error_set(error, PS_USAGE, "--epochs: how long to train must be said, in epochs or steps");
+    lengths->steps = options->steps > 0 ? options->steps : options->epochs * lengths->epoch;
+    if (lengths->steps > INT32_MAX)
+        return error_set(error, PS_USAGE, "--epochs: %lld steps are more than a run can have", (long long)lengths->steps);
+    return PS_OK;
+}
+
+static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *error) {
+    const struct ps_train_options *options = &trainer->options;
+    const struct ps_plan *plan = trainer->job.plan;
+    struct update_request requested = {
+        .optimizer = plan->optimizer,
+        .settings = {.lr = options->lr,
+                     .momentum = options->momentum,
+                     .dampening = options->dampening,
+                     .weight_decay = options->weight_decay,
+                     .beta1 = options->beta1,
+                     .beta2 = options->beta2,
+                     .eps = options->eps},
+    };
+    TRY(update_rule_choose(&requested, plan->weights, plan->paper_prediction, &trainer->rule, error));
+    trainer->rule.clip = options->clip;
+    TRY(decay_exclusion_parse(options->decay_exclude, &trainer->rule.without_decay, error));
+    TRY(learning_rate_parse(options->lr_schedule, trainer->rule.settings.lr, options->warmup_steps, trainer->lengths.steps,
+                            trainer->lengths.epoch, &trainer->rule.rate, error));
+    trainer->rule.rate.by_epoch = options->lr_per_epoch;
+    if (options->lr_per_epoch && trainer->lengths.epoch == 0)
+        return error_set(error, PS_USAGE, "--lr-per-epoch: this run has no epochs");
+    return PS_OK;
+}
+
+static enum ps_status lower_programs(struct trainer *trainer, struct ps_error *error) {
+    const struct job *job = &trainer->job;
+    int64_t evaluation = (trainer->valid.count + job->samples - 1) / job->samples;
+    int64_t decoding = (trainer_written(trainer) + job->samples - 1) / job->samples;
+    return program_set_create(job->plan, &trainer->lengths, evaluation, decoding, &trainer->programs, error);
+}
+
+/* ------------------------------------------------------------------------- executor */
+
+struct worker_options trainer_worker_options(const struct trainer *trainer) {
+    const struct job *job = &trainer->job;
+    struct worker_options options = {
+        .device = job->device,
+        .threads = job->threads,
+        .graph = job->graph,
+        .plan = job->plan,
+        .samples = job->samples,
+        /* A device that only waits touches no block, and takes what the profile says in memory as in time. */
+        .sizes = job->device->real ? NULL : job->sizes,
+        .slots = trainer->programs.slots,
+        .programs = trainer->programs.entries[0].programs,
+        .moments = trainer->rule.moments,
+        .without_decay = trainer->rule.without_decay,
+        .record = trainer->options.trace ? TRACE_COMPUTATIONS : 0,
+        .emulated = trainer->options.emulate ? job->cluster : NULL,
+        .cluster = trainer->options.emulate ? NULL : job->cluster,
+    };
+    for (int l = 0; l < job->lengths.count - 1; l++) options.shorter[l] = job->shorter[l]->graph;
+    return options;
+}
+
+/* What a worker was promised to take: from the profile's sizes where there is one, else from the stages themselves. */
+static int64_t planned_bytes(const struct trainer *trainer, int number) {
+    const struct job *job = &trainer->job;
+    struct worker_memory total = {0};
+    const struct ps_programs *programs = trainer->programs.entries[0].programs;
+    for (int p = 0; job->sizes && p < programs->instance_count; p++) {
+        if (programs->instances[p].worker != number) continue;
+        struct worker_memory memory =
+            stage_memory(&job->sizes[programs->instances[p].stage], &trainer->programs.slots[p], trainer->rule.moments);
+        worker_memory_add(&total, &memory);
+    }
+    if (!job->sizes) total = trainer->needed[number];
+    return worker_memory_total(&total);
+}
+
+/* A table of what each worker needs, as the message's hint. */
+static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
+    struct text rows = {0};
+    char t[7][32];
+    text_add(&rows, "worker\tweights\tgradients\toptimizer\tstash\tbuffers\tworkspace\tin all\tlimit\n");
+    for (int number = 0; number < trainer->executor->worker_count; number++) {
+        struct worker_memory m = trainer->needed[number];
+        int64_t limit = trainer->job.cluster->devices[number].memory_bytes;
+        char total[32], limit_text[32];
+        text_add(&rows, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number, text_bytes(m.weights, t[0]),
+                 text_bytes(m.gradients, t[1]), text_bytes(m.optimizer, t[2]), text_bytes(m.stash, t[3]),
+                 text_bytes(m.buffers, t[4]), text_bytes(m.workspace, t[5]), text_bytes(worker_memory_total(&m), total),
+                 limit > 0 ? text_bytes(limit, limit_text) : "-");
+    }
+    char *table = text_take_table(&rows);
+    if (table) error_hint(error, "%s", table);
+    free(table);
+}
+
+static enum ps_status check_memory(const struct trainer *trainer, struct ps_error *error) {
+    for (int number = 0; number < trainer->executor->worker_count; number++) {
+        int64_t needed = worker_memory_total(&trainer->needed[number]),
+                limit = trainer->job.cluster->devices[number].memory_bytes;
+        if (limit == 0 || needed <= limit) continue;
+        char needed_text[32], limit_text[32];
+        error_set(error, PS_NO_PLAN, "worker %d needs %s (%lld bytes), more than its limit of %s", number,
+                  text_bytes(needed, needed_text), (long long)needed, text_bytes(limit, limit_text));
+        hint_memory(trainer, error);
+        return PS_NO_PLAN;
+    }
+    return PS_OK;
+}
+
+/* Replicas share the data as they share the micro-batches. */
+static enum ps_status give_loader(const struct trainer *trainer, const struct samples *samples, const struct instance *instance,
+                                  int kind, bool images, struct ps_error *error) {
+    const struct dataset_shape *shape = &samples->dataset->shape;
+    bool training = kind == WORKER_DATA_TRAIN, whole = !training || !trainer->programs.entries[0].programs->flush;
+    struct worker *worker = &trainer->executor->workers[instance->worker];
+    struct worker_data *data = images ? &worker->images[kind] : &worker->labels[kind];
+    struct loader_options options = {
+        .samples = samples,
+        .batch = training ? trainer->job.batch : trainer->job.samples,
+        .images = images,
+        .labels = !images,
+        .shuffle = training,
+        .seed = trainer->options.seed,
+        .lengths = training ? trainer_sample_lengths(trainer) : NULL,
+        .stride = whole ? instance->replicas : 1,
+        .chunk = trainer->job.samples,
+        .replica = instance->replica,
+        .replicas = whole ? 1 : instance->replicas,
+        .ahead = BATCHES_AHEAD,
+        .serial = !trainer->job.transport->own_threads,
+    };
+    data->first = whole ? instance->replica : 0;
+    data->image_floats = (size_t)(shape->channels * shape->height * shape->width);
+    return loader_create(&options, &data->loader, error);
+}
+
+/* Images for the first stage's workers, labels for the last stage's, of a split one also for the backward's. */
+static enum ps_status give_data(struct trainer *trainer, struct ps_error *error) {
+    const struct ps_programs *programs = trainer->programs.entries[0].programs;
+    for (int p = 0; p < programs->instance_count; p++) {
+        const struct instance *instance = &programs->instances[p];
+        if (!executor_has(trainer->executor, instance->worker)) continue;
+        for (int images = 0; images < 2; images++) {
+            if (instance->stage != (images ? 0 : programs->stages - 1) || (images && !instance->forward)) continue;
+            TRY(give_loader(trainer, &trainer->data, instance, WORKER_DATA_TRAIN, images, error));
+            if (trainer->valid.dataset && instance->forward)
+                TRY(give_loader(trainer, &trainer->valid, instance, WORKER_DATA_VALID, images, error));
+        }
+    }
+    return PS_OK;
+}
+
+static enum ps_status start_executor(struct trainer *trainer, struct ps_error *error) {
+    struct worker_options worker = trainer_worker_options(trainer);
+    struct executor_options options = {
+        .worker = &worker,
+        .transport = trainer->job.transport,
+        .processes = trainer->processes,
+        .rule = &trainer->rule,
+        .seed = trainer->options.seed,
+        .lengths = trainer_sample_lengths(trainer),
+        .batch = trainer->job.batch,
+        .step_capacity = program_set_longest(&trainer->programs),
+        /* Where something only waits as long as it is told, waiting is no sign. */
+        .patience_s = trainer->job.device->real && !trainer->options.emulate ? PATIENCE_S : 0,
+    };
+    TRY(executor_create(&options, &trainer->executor, error));
+    TRY(trainer_share_needs(trainer, check_memory, error));
+    memory_trim(); /* of what planning and reading left */
+    trainer->start = process_memory_read(NULL);
+    TRY(executor_start(trainer->executor, &worker, error));
+    return trainer->job.device->real ? give_data(trainer, error) : PS_OK;
+}
+
+/* ---------------------------------------------------------------------------- all */
+
+static enum ps_status make_run(struct trainer *trainer, struct ps_error *error) {
+    const struct job *job = &trainer->job;
+    TRY(run_create(job->plan->workers, &trainer->run, error));
+    struct ps_run *run = trainer->run;
+    memcpy(run->model, job->plan->model, sizeof run->model);
+    memcpy(run->schedule, job->plan->schedule, sizeof run->schedule);
+    memcpy(run->weights, job->plan->weights, sizeof run->weights);
+    memcpy(run->optimizer, job->plan->optimizer, sizeof run->optimizer);
+    snprintf(run->device, sizeof run->device, "%s", job->device->name);
+    snprintf(run->transport, sizeof run->transport, "%s", job->transport->name);
+    run->batch = job->batch;
+    run->micro_batches = job->plan->micro_batches;
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    for (int number = 0; number < job->plan->workers; number++)
+        run->worker[number].planned_bytes = planned_bytes(trainer, number);
+    return predict_throughput(job, &trainer->programs, &run->info.predicted_samples_per_s, error);
+}
+
+static enum ps_status check_requested(const struct ps_train_options *requested, struct ps_error *error) {
+    const char *out = requested->resume ? requested->resume : requested->out;
+    if (requested->trace && !out) return error_set(error, PS_USAGE, "--trace: needs a run directory (--out) to write to");
+    if (requested->checkpoint_every < 0 || requested->keep_checkpoints < 0)
+        return error_set(error, PS_USAGE, "%s: must not be negative",
+                         requested->checkpoint_every < 0 ? "--checkpoint-every" : "--keep-checkpoints");
+    if (requested->checkpoint_every > 0 && !out)
+        return error_set(error, PS_USAGE, "--checkpoint-every: needs a run directory (--out) to write to");
+    return PS_OK;
+}
+
+/* The coordinator's part: everything that must be known before the others have something to do. */
+static enum ps_status plan_run(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer->resumption.document) TRY(run_directory_check(trainer->options.out, error));
+    TRY(job_open(&trainer->job, error));
+    TRY(open_data(trainer, error));
+    if (trainer->job.lengths.count > 0)
+        TRY(lengths_measure(&trainer->job.lengths, &trainer->data, trainer->options.data, error));
+    TRY(trainer_check_stop(trainer, false, error));
+    TRY(job_plan(&trainer->job, error));
+    int workers = trainer->job.plan->workers, processes = trainer->processes->count;
+    if (!trainer->job.transport->processes || workers == processes) return PS_OK;
+    return error_set(error, PS_USAGE, "--workers: %d workers need as many processes, and there are %d", workers, processes);
+}
+
+/* Where the run is to be planned for several hosts of which nobody says what they are like, that is found out. */
+static bool surveys(const struct trainer *trainer) {
+    const struct ps_train_options *options = &trainer->options;
+    bool described = options->cluster_path || options->cluster.bandwidth_bytes_per_s > 0 || options->cluster.latency_s > 0;
+    /* A run that goes on has a plan, or is planned for what it was. */
+    if (trainer->requested->resume) return false;
+    return !described && !options->plan_path && trainer->job.device->real && !survey_one_host(trainer->processes);
+}
+
+/* Brings the processes together and the job to all of them. */
+static enum ps_status make_job(struct trainer *trainer, struct ps_error *error) {
+    const struct transport_class *transport;
+    TRY(check_requested(trainer->requested, error));
+    TRY(transport_find(trainer->requested->transport, &transport, error));
+    /* What is wrong with the requested of a new run is said before the others are waited for. */
+    if (!trainer->requested->resume) TRY(job_begin(trainer->requested, &trainer->job, error));
+    TRY(processes_join(transport->processes, &trainer->processes, error));
+    trainer->options = *trainer->requested;
+    TRY(trainer_resume_open(trainer, error));
+    TRY(job_begin(&trainer->options, &trainer->job, error));
+    trainer->job.processes = trainer->processes;
+    if (surveys(trainer)) {
+        TRY(survey_machines(trainer->processes, trainer->job.device->name, trainer->job.threads, &trainer->job.cluster, error));
+    }
+    if (trainer_coordinates(trainer)) TRY(plan_run(trainer, error));
+    return trainer_share_job(trainer, error);
+}
+
+/* The programs, and the workers that will run them. */
+static enum ps_status make_executor(struct trainer *trainer, struct ps_error *error) {
+    TRY(keep_data(trainer, error));
+    TRY(count_steps(trainer, error));
+    TRY(choose_rule(trainer, error));
+    TRY(lower_programs(trainer, error));
+    return start_executor(trainer, error);
+}
+
+/* A run that goes on reads the words that it was trained with, or none of its weights would fit them. */
+static enum ps_status check_words(const struct trainer *trainer, const struct vocabulary *const words[2],
+                                  struct ps_error *error) {
+    char path[4096];
+    struct vocabulary *before[2] = {NULL, NULL};
+    file_join(path, trainer->directory.path, "vocabulary.json");
+    if (!trainer->resumption.document || !file_exists(path)) return PS_OK;
+    TRY(vocabulary_read(path, before, error));
+    bool same = vocabulary_equal(words[0], before[0]) && vocabulary_equal(words[1], before[1]);
+    for (int v = 0; v < 2; v++) vocabulary_destroy(before[v]);
+    if (same) return PS_OK;
+    return error_set(error, PS_USAGE, "--data: %s has other words than the run was trained with, which are in %s",
+                     trainer->options.data, path);
+}
+
+static enum ps_status start_directory(struct trainer *trainer, struct ps_error *error) {
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    if (!trainer->resumption.document)
+        TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
+    TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->resumption, trainer->step, error));
+    const struct dataset *data = trainer->data.dataset;
+    if (!data || !trainer->directory.path) return PS_OK;
+    TRY(check_words(trainer, data->shape.words, error));
+    return run_directory_write_words(&trainer->directory, data->shape.words, error);
+}
+
+enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
+    TRY(make_job(trainer, error));
+    TRY(make_executor(trainer, error));
+    TRY(make_run(trainer, error));
+    TRY(trainer_check_stop(trainer, false, error));
+    TRY(trainer_resume_take(trainer, error));
+    TRY(start_directory(trainer, error));
+    trainer->started_s = clock_now() - trainer->figures.elapsed_s;
+    TRY(trainer_checkpoints_start(trainer, error));
+    if (!trainer->directory.path) return PS_OK;
+    return config_write(trainer->directory.path, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
+                        error);
+}
+
+void trainer_free(struct trainer *trainer) {
+    checkpoint_writer_free(&trainer->writer);
+    processes_leave(trainer->processes, PS_OK, NULL);
+    run_directory_close(&trainer->directory);
+    ps_run_destroy(trainer->run);
+    /* A thread that could not be ended may go on, and what it works with must stay. */
+    if (trainer->executor && trainer->executor->abandoned) return;
+    executor_destroy(trainer->executor);
+    program_set_free(&trainer->programs);
+    trainer_close_data(trainer);
+    free(trainer->needed);
+    job_free(&trainer->job);
+    checkpoint_free(&trainer->checkpoint);
+    resumption_free(&trainer->resumption);
+}

@@ -1,0 +1,323 @@
+/* Handing out and gathering; see trainer_share.h. Documents travel as the text of their files. */
+#include "train/trainer_share.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "train/joint_profile.h"
+
+/* ------------------------------------------------------------------------ the job */
+
+static void set_text(json_t *object, const char *field, char *text) {
+    if (text) json_object_set_new(object, field, json_string(text));
+    free(text);
+}
+
+/* What the others need to know, as one text. */
+static char *write_handout(const struct trainer *trainer) {
+    const struct job *job = &trainer->job;
+    json_t *root = json_pack("{s:I, s:I, s:i}", "samples", (json_int_t)trainer->data.count, "valid",
+                             (json_int_t)trainer->valid.count, "batch", job->batch);
+    set_text(root, "plan", ps_plan_json(job->plan));
+    if (job->profile) set_text(root, "profile", ps_profile_json(job->profile));
+    set_text(root, "cluster", ps_cluster_json(job->cluster));
+    return json_text(root);
+}
+
+static enum ps_status read_instance(const struct json_place *root, const char *field, bool required, const char **text,
+                                    struct ps_error *error) {
+    *text = NULL;
+    return json_get_string(root, field, required, text, error);
+}
+
+static enum ps_status read_handout(struct trainer *trainer, const struct json_place *root, struct ps_error *error) {
+    struct job *job = &trainer->job;
+    const char *plan, *profile, *cluster;
+    TRY(json_get_integer(root, "samples", true, 0, INT64_MAX, &trainer->data.count, error));
+    TRY(json_get_integer(root, "valid", true, 0, INT64_MAX, &trainer->valid.count, error));
+    TRY(read_instance(root, "plan", true, &plan, error));
+    TRY(read_instance(root, "profile", false, &profile, error));
+    TRY(read_instance(root, "cluster", true, &cluster, error));
+    TRY(plan_parse(plan, strlen(plan), &job->plan, error));
+    TRY(cluster_parse(cluster, strlen(cluster), &job->cluster, error));
+    return profile ? profile_parse(profile, strlen(profile), &job->profile, error) : PS_OK;
+}
+
+/* *planned: it was the plan, and not a request to measure. */
+static enum ps_status take_in(struct trainer *trainer, const char *text, size_t size, bool *planned, struct ps_error *error) {
+    static const char source[] = "what rank 0 hands out";
+    json_t *document;
+    TRY(json_parse(text, size, source, NULL, &document, error));
+    struct json_place root = json_root(document, source);
+    *planned = !joint_profile_requested(&root);
+    enum ps_status status =
+        *planned ? read_handout(trainer, &root, error) : joint_profile_answer(trainer->processes, &root, error);
+    json_decref(document);
+    return status;
+}
+
+/* Which length each sample has, as rank 0 has found in the data. */
+static enum ps_status share_lengths(struct trainer *trainer, struct ps_error *error) {
+    struct lengths *lengths = &trainer->job.lengths;
+    void *of = lengths->of;
+    size_t size = (size_t)lengths->samples;
+    if (lengths->count == 0) return PS_OK;
+    TRY(processes_broadcast(trainer->processes, &of, &size, error));
+    lengths->of = of;
+    lengths->samples = (int64_t)size;
+    return PS_OK;
+}
+
+static enum ps_status take_job(struct trainer *trainer, struct ps_error *error) {
+    for (bool planned = false; !planned;) {
+        void *text;
+        size_t size;
+        TRY(processes_broadcast(trainer->processes, &text, &size, error));
+        enum ps_status status = take_in(trainer, text, size, &planned, error);
+        free(text);
+        TRY(status);
+    }
+    TRY(job_complete(&trainer->job, error));
+    return share_lengths(trainer, error);
+}
+
+enum ps_status trainer_share_job(struct trainer *trainer, struct ps_error *error) {
+    struct processes *processes = trainer->processes;
+    if (processes->count == 1) return PS_OK;
+    if (processes->rank > 0) return take_job(trainer, error);
+    void *text = write_handout(trainer);
+    if (!text) return error_memory(error, "the plan for the others", 1 << 20);
+    size_t size = strlen(text);
+    enum ps_status status = processes_broadcast(processes, &text, &size, error);
+    free(text);
+    TRY(status);
+    return share_lengths(trainer, error);
+}
+
+/* ------------------------------------------------------------------------- memory */
+
+enum ps_status trainer_share_needs(struct trainer *trainer, enum ps_status (*agree)(const struct trainer *, struct ps_error *),
+                                   struct ps_error *error) {
+    struct processes *processes = trainer->processes;
+    struct worker_memory own;
+    struct executor *executor = trainer->executor;
+    char go = 1;
+    void *word = &go;
+    size_t size = sizeof go;
+    trainer->needed = calloc((size_t)executor->worker_count, sizeof *trainer->needed);
+    if (!trainer->needed) return error_memory(error, "figures", (size_t)executor->worker_count * sizeof *trainer->needed);
+    for (int number = executor->first_here; number < executor->end_here; number++)
+        trainer->needed[number] = worker_memory_needed(&executor->workers[number], trainer->rule.moments);
+    if (processes->count == 1) return agree(trainer, error);
+    own = trainer->needed[processes->rank];
+    TRY(processes_gather(processes, &own, sizeof own, trainer->needed, error));
+    if (processes->rank == 0) TRY(agree(trainer, error));
+    TRY(processes_broadcast(processes, &word, &size, error));
+    if (processes->rank > 0) free(word);
+    return PS_OK;
+}
+
+/* -------------------------------------------------------------------------- losses */
+
+/* Which of the segment's steps follow. */
+struct record_head {
+    int32_t first, count;
+};
+
+/* What the replica of the last stage that a worker holds sees; NULL: it holds none. */
+static struct replica_record *record_of(const struct trainer *trainer, int worker) {
+    const struct ps_programs *programs = trainer->executor->segment.programs;
+    int instance = programs_instance(programs, worker, programs->stages - 1);
+    return instance == NO_INSTANCE ? NULL : &trainer->executor->records[programs->instances[instance].replica];
+}
+
+static enum ps_status tell_records(struct trainer *trainer, struct ps_error *error) {
+    const struct replica_record *record = record_of(trainer, trainer->processes->rank);
+    if (!record) return PS_OK;
+    int done = atomic_load_explicit(&record->steps_done, memory_order_acquire);
+    struct record_head head = {trainer->seen, done - trainer->seen};
+    if (head.count == 0) return PS_OK;
+    size_t size = sizeof head + (size_t)head.count * sizeof *record->steps;
+    char *data = malloc(size);
+    if (!data) return error_memory(error, "losses for rank 0", size);
+    memcpy(data, &head, sizeof head);
+    memcpy(data + sizeof head, record->steps + head.first, (size_t)head.count * sizeof *record->steps);
+    enum ps_status status = processes_tell(trainer->processes, data, size, error);
+    free(data);
+    trainer->seen = done;
+    return status;
+}
+
+/* Times of another host's clock mean nothing here. */
+static void hear_records(struct trainer *trainer) {
+    struct processes *processes = trainer->processes;
+    struct executor *executor = trainer->executor;
+    struct record_head head;
+    void *data;
+    size_t size;
+    int rank;
+    while (processes_hear(processes, &rank, &data, &size)) {
+        bool same_clock = processes->info[rank].machine == processes->info[0].machine;
+        memcpy(&head, data, sizeof head);
+        struct replica_record *record = record_of(trainer, rank);
+        size_t expected = sizeof head + (size_t)head.count * sizeof *record->steps;
+        if (record && size == expected && head.first + head.count <= executor->step_capacity) {
+            memcpy(record->steps + head.first, (char *)data + sizeof head, (size_t)head.count * sizeof *record->steps);
+            for (int i = head.first; i < head.first + head.count && !same_clock; i++) record->steps[i].done_at = clock_now();
+            atomic_store_explicit(&record->steps_done, head.first + head.count, memory_order_release);
+        }
+        free(data);
+    }
+}
+
+enum ps_status trainer_share_records(struct trainer *trainer, struct ps_error *error) {
+    if (trainer->processes->count == 1) return PS_OK;
+    if (trainer->processes->rank > 0) return trainer->executor->segment.training ? tell_records(trainer, error) : PS_OK;
+    hear_records(trainer);
+    return PS_OK;
+}
+
+enum ps_status trainer_share_segment(struct trainer *trainer, struct ps_error *error) {
+    struct processes *processes = trainer->processes;
+    struct executor *executor = trainer->executor;
+    if (processes->count == 1) return PS_OK;
+    TRY(trainer_share_records(trainer, error));
+    struct stage_result *all = calloc((size_t)processes->count, sizeof *all);
+    if (!all) return error_memory(error, "figures", (size_t)processes->count * sizeof *all);
+    const struct replica_record *own = record_of(trainer, processes->rank);
+    struct stage_result seen = own ? own->evaluation : (struct stage_result){0};
+    enum ps_status status = processes_gather(processes, &seen, sizeof seen, all, error);
+    if (status == PS_OK && processes->rank == 0) {
+        for (int worker = 0; worker < executor->worker_count; worker++) {
+            struct replica_record *record = record_of(trainer, worker);
+            if (record) record->evaluation = all[worker];
+        }
+        hear_records(trainer);
+    }
+    free(all);
+    return status;
+}
+
+/* ---------------------------------------------------------------- prediction errors */
+
+/* What was seen of a worker's predictions since this was asked last. */
+struct seen_predictions {
+    double predicted_off, newest_off, size;
+};
+
+static struct seen_predictions take_predictions(struct worker *worker) {
+    struct seen_predictions seen = {0};
+    for (int i = 0; i < worker->stage_count; i++) {
+        struct prediction_watch *watch = &worker->stages[i].update.watch;
+        seen.predicted_off += watch->predicted_off;
+        seen.newest_off += watch->newest_off;
+        seen.size += watch->size;
+        watch->predicted_off = watch->newest_off = watch->size = 0;
+    }
+    return seen;
+}
+
+static void note_predictions(struct trainer *trainer, const struct seen_predictions *seen, bool *any) {
+    *any = false;
+    for (int number = 0; number < trainer->executor->worker_count; number++) {
+        struct ps_run_worker *figures = &trainer->run->worker[number];
+        bool some = seen[number].size > 0;
+        figures->prediction_error = some ? sqrt(seen[number].predicted_off / seen[number].size) : NAN;
+        figures->newest_error = some ? sqrt(seen[number].newest_off / seen[number].size) : NAN;
+        *any = *any || some;
+    }
+}
+
+enum ps_status trainer_share_predictions(struct trainer *trainer, bool *any, struct ps_error *error) {
+    struct executor *executor = trainer->executor;
+    struct processes *processes = trainer->processes;
+    struct seen_predictions *seen = calloc((size_t)executor->worker_count, sizeof *seen);
+    enum ps_status status = PS_OK;
+    if (!seen) return error_memory(error, "figures", (size_t)executor->worker_count * sizeof *seen);
+    for (int number = executor->first_here; number < executor->end_here; number++)
+        seen[number] = take_predictions(&executor->workers[number]);
+    if (processes->count > 1) {
+        struct seen_predictions own = seen[processes->rank];
+        status = processes_gather(processes, &own, sizeof own, seen, error);
+    }
+    if (status == PS_OK) note_predictions(trainer, seen, any);
+    free(seen);
+    return status;
+}
+
+/* ------------------------------------------------------------------------- figures */
+
+/* What one worker was, for the summary; its remembered computations follow. */
+struct figures {
+    struct ps_run_worker worker;
+    double segment_started_s;
+    int64_t events; /* since the segment began */
+};
+
+static enum ps_status give_figures(const struct trainer *trainer, struct ps_error *error) {
+    const struct worker *worker = &trainer->executor->workers[trainer->processes->rank];
+    const struct recorder *recorder = &worker->recorder;
+    struct figures figures = {.worker = trainer->run->worker[worker->number],
+                              .segment_started_s = trainer->executor->segment_started_s,
+                              .events = recorder->count};
+    size_t ring = (size_t)recorder->capacity * sizeof *recorder->events, size = sizeof figures + ring;
+    char *data = malloc(size);
+    if (!data) return error_memory(error, "figures for rank 0", size);
+    memcpy(data, &figures, sizeof figures);
+    if (ring > 0) memcpy(data + sizeof figures, recorder->events, ring);
+    void *given = data;
+    enum ps_status status = processes_hand_in(trainer->processes, 0, &given, &size, error);
+    free(data);
+    return status;
+}
+
+/* The other worker's computations as if they had been seen here. Clocks of one host are the same; of two hosts, segments are
+ * taken to have begun together. */
+static enum ps_status take_events(struct trainer *trainer, int rank, const struct figures *figures, const char *ring,
+                                  size_t size, struct ps_error *error) {
+    struct recorder *recorder = &trainer->executor->workers[rank].recorder;
+    if (size == 0) return PS_OK;
+    recorder->events = malloc(size);
+    if (!recorder->events) return error_memory(error, "a trace", size);
+    memcpy(recorder->events, ring, size);
+    recorder->capacity = (int)(size / sizeof *recorder->events);
+    recorder->count = figures->events;
+    bool same_clock = trainer->processes->info[rank].machine == trainer->processes->info[0].machine;
+    double later_s = same_clock ? figures->segment_started_s - trainer->executor->segment_started_s : 0;
+    for (int i = 0; i < recorder->capacity; i++) {
+        recorder->events[i].start_s += later_s;
+        recorder->events[i].end_s += later_s;
+    }
+    return PS_OK;
+}
+
+/* Of stages that run elsewhere, as the profile says. */
+static void fill_in_sizes(struct trainer *trainer) {
+    const struct ps_plan *plan = trainer->job.plan;
+    for (int s = 0; s < plan->stage_count && trainer->job.sizes; s++)
+        if (trainer->executor->sizes[s].parameter_bytes == 0) trainer->executor->sizes[s] = trainer->job.sizes[s];
+}
+
+enum ps_status trainer_share_figures(struct trainer *trainer, struct ps_error *error) {
+    struct processes *processes = trainer->processes;
+    if (processes->rank > 0) return give_figures(trainer, error);
+    fill_in_sizes(trainer);
+    for (int rank = 1; rank < processes->count; rank++) {
+        struct figures figures;
+        void *data = NULL;
+        size_t size = 0;
+        TRY(processes_hand_in(processes, rank, &data, &size, error));
+        memcpy(&figures, data, sizeof figures);
+        trainer->run->worker[rank].measured_bytes = figures.worker.measured_bytes;
+        trainer->run->worker[rank].busy_s = figures.worker.busy_s;
+        trainer->run->worker[rank].process = figures.worker.process;
+        enum ps_status status =
+            take_events(trainer, rank, &figures, (char *)data + sizeof figures, size - sizeof figures, error);
+        free(data);
+        TRY(status);
+    }
+    return PS_OK;
+}
