@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -13,6 +14,30 @@
 #include <unistd.h>
 
 #include "base/error.h"
+
+/* `pointer` is the address of a pointer of any type, so what it points to is read and written as bytes. */
+enum ps_status memory_new_bytes(void *pointer, size_t count, size_t size, const char *what, struct ps_error *error) {
+    bool possible = count <= SIZE_MAX / 2 / size;
+    void *made = possible ? calloc(count > 0 ? count : 1, size) : NULL;
+    memcpy(pointer, &made, sizeof made);
+    return made ? PS_OK : error_memory(error, what, possible ? count * size : SIZE_MAX);
+}
+
+enum ps_status memory_grow_bytes(void *pointer, size_t *capacity, size_t needed, size_t size, const char *what,
+                                 struct ps_error *error) {
+    enum { LEAST = 16 };
+    if (needed <= *capacity) return PS_OK;
+    if (needed > SIZE_MAX / 2 / size) return error_memory(error, what, SIZE_MAX);
+    size_t count = needed > 2 * *capacity ? needed : 2 * *capacity;
+    if (count < LEAST) count = LEAST;
+    void *old;
+    memcpy(&old, pointer, sizeof old);
+    void *larger = realloc(old, count * size);
+    if (!larger) return error_memory(error, what, count * size);
+    memcpy(pointer, &larger, sizeof larger);
+    *capacity = count;
+    return PS_OK;
+}
 
 enum ps_status memory_block_take(struct memory_block *block, size_t size, const char *what, struct ps_error *error) {
     if (size > SIZE_MAX - MEMORY_ALIGNMENT) return error_memory(error, what, size);

@@ -1,8 +1,24 @@
-/* Blocks of memory: one aligned allocation that is handed out piece by piece. */
+/*
+ * Memory: single allocations that report being refused, and blocks, which are one aligned allocation that is handed out piece
+ * by piece. Several allocations with one life are an arena (base/arena.h).
+ */
 #ifndef PENSTOCK_BASE_MEMORY_H
 #define PENSTOCK_BASE_MEMORY_H
 
 #include <penstock.h>
+
+/* Sets *pointer to room for `count` elements (0 is fine), zeroed; free() frees it. PS_FAILED, with *pointer NULL: "out of
+ * memory: WHAT needs SIZE". */
+#define memory_new(pointer, count, what, error)                                                                                \
+    memory_new_bytes((pointer), (size_t)(count), sizeof **(pointer), (what), (error))
+enum ps_status memory_new_bytes(void *pointer, size_t count, size_t size, const char *what, struct ps_error *error);
+
+/* Makes room for `needed` elements in the array *pointer, which has room for *capacity (a size_t): at least twice as many as
+ * before where that is not enough. New elements are not zeroed. PS_FAILED as above leaves both as they are. */
+#define memory_grow(pointer, capacity, needed, what, error)                                                                    \
+    memory_grow_bytes((pointer), (capacity), (size_t)(needed), sizeof **(pointer), (what), (error))
+enum ps_status memory_grow_bytes(void *pointer, size_t *capacity, size_t needed, size_t size, const char *what,
+                                 struct ps_error *error);
 
 #define MEMORY_ALIGNMENT 64
 

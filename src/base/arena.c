@@ -1,0 +1,64 @@
+/* Chunks from calloc, each twice as large as the one before up to a limit; what is larger has a chunk to itself. */
+#include "base/arena.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_LEAST = 1 << 10, CHUNK_MOST = 1 << 20 };
+
+struct arena_chunk {
+    struct arena_chunk *older;
+    size_t size, used;
+    max_align_t bytes[];
+};
+
+static size_t aligned(size_t bytes) {
+    return (bytes + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) * _Alignof(max_align_t);
+}
+
+/* A chunk with room for `bytes`, in front of the others. */
+static bool grow(struct arena *arena, size_t bytes) {
+    const struct arena_chunk *newest = arena->newest;
+    size_t size = newest ? 2 * newest->size : CHUNK_LEAST;
+    if (size > CHUNK_MOST) size = CHUNK_MOST;
+    if (size < bytes) size = bytes;
+    struct arena_chunk *chunk = calloc(1, sizeof *chunk + size);
+    if (!chunk) return false;
+    *chunk = (struct arena_chunk){.older = arena->newest, .size = size};
+    arena->newest = chunk;
+    return true;
+}
+
+void *arena_take(struct arena *arena, size_t count, size_t size) {
+    if (arena->refused > 0) return NULL;
+    bool possible = size == 0 || count <= (SIZE_MAX / 2) / size;
+    size_t bytes = possible ? aligned(count * size) : SIZE_MAX;
+    const struct arena_chunk *newest = arena->newest;
+    if (!possible || ((!newest || bytes > newest->size - newest->used) && !grow(arena, bytes))) {
+        arena->refused = bytes;
+        return NULL;
+    }
+    struct arena_chunk *chunk = arena->newest;
+    void *piece = (char *)chunk->bytes + chunk->used;
+    chunk->used += bytes;
+    return piece;
+}
+
+void *arena_copy(struct arena *arena, const void *from, size_t count, size_t size) {
+    void *piece = arena_take(arena, count, size);
+    if (piece && count > 0) memcpy(piece, from, count * size);
+    return piece;
+}
+
+enum ps_status arena_check(const struct arena *arena, const char *what, struct ps_error *error) {
+    return arena->refused == 0 ? PS_OK : error_memory(error, what, arena->refused);
+}
+
+void arena_release(struct arena *arena) {
+    for (struct arena_chunk *chunk = arena->newest, *older; chunk; chunk = older) {
+        older = chunk->older;
+        free(chunk);
+    }
+    *arena = (struct arena){0};
+}
