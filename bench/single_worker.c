@@ -38,7 +38,7 @@ static double train(struct worker *w, int64_t number, double seconds[PARTS]) {
                                   .moment = {w->momentum},
                                   .lr = rule->defaults.lr,
                                   .step = number};
-    w->device->class->update(w->device, rule, &rule->defaults, &call, false, 0);
+    w->device->type->update(w->device, rule, &rule->defaults, &call, false, 0);
     double done = clock_now();
     seconds[0] = forward - begin, seconds[1] = backward - forward, seconds[2] = done - backward;
     return result.loss / (double)w->label_count;
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
     struct device *device;
     check(ps_model_create(spec, &model, &error), &error);
     check(device_open("cpu", &(struct device_options){.threads = threads}, &device, &error), &error);
-    device->class->attach(device);
+    device->type->attach(device);
     if (argc > 5 && strcmp(argv[5], "layers") == 0) measure_layers(device, model, samples, steps);
     struct worker w = start(device, model, 0, model->graph->layer_count - 1, samples);
     double medians[PARTS + 1];

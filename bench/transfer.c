@@ -115,7 +115,7 @@ static void *run(void *argument) {
     const struct turn *turn = argument;
     struct bench *bench = turn->bench;
     struct device *device = bench->workers[turn->number].device;
-    device->class->attach(device);
+    device->type->attach(device);
     for (int round = -WARMUP; round < bench->rounds; round++) {
         double computed_s[2], whole_s[2];
         for (int i = 0; i < 2; i++) {

@@ -152,10 +152,10 @@ static inline float *take_copy(struct bench *bench, const float *from, int64_t c
 }
 
 static inline void set_up(struct bench *bench, struct device *device, const struct problem *p) {
-    const struct kernel_class *class = device->class->kernels[p->node->id];
+    const struct kernel_class *class = device->type->kernels[p->node->id];
     memset(bench, 0, sizeof *bench);
     assert_ok(class->create(device, p->graph, p->node, p->samples, p->relu_follows, &bench->kernel, &test_error));
-    assert_ptr_equal(bench->kernel->class, class);
+    assert_ptr_equal(bench->kernel->type, class);
     assert_int_equal(bench->kernel->samples, p->samples);
     struct kernel_call *call = &bench->call;
     for (int i = 0; i < p->node->input_count; i++) call->input[i] = take_copy(bench, p->input[i], p->inputs[i]);
@@ -171,8 +171,8 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
         }
         assert_true(bytes >= p->parameters[i] * 4);
         float *own = take(bench, bytes);
-        if (class->import != NULL)
-            assert_ok(class->import(bench->kernel, i, p->parameter[i], own, &test_error));
+        if (class->from_canonical != NULL)
+            assert_ok(class->from_canonical(bench->kernel, i, p->parameter[i], own, &test_error));
         else
             memcpy(own, p->parameter[i], (size_t)bytes);
         call->weights[i] = own;
@@ -189,12 +189,12 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
 }
 
 static inline void tear_down(struct bench *bench) {
-    bench->kernel->class->destroy(bench->kernel);
+    bench->kernel->type->destroy(bench->kernel);
     for (int i = 0; i < bench->block_count; i++) free(bench->blocks[i]);
 }
 
 static inline void run_forward(struct bench *bench, const struct problem *p, struct answer *answer) {
-    assert_ok(bench->kernel->class->forward(bench->kernel, &bench->call, &test_error));
+    assert_ok(bench->kernel->type->forward(bench->kernel, &bench->call, &test_error));
     answer->output = copy_floats(bench->call.output, p->output);
     for (int64_t i = 0; i < p->output && p->relu_follows; i++) {
         if (bench->kernel->fuses_relu)
@@ -217,7 +217,7 @@ static inline void hide_unread(struct bench *bench, unsigned flags) {
 }
 
 static inline void run_backward(struct bench *bench, const struct problem *p, struct answer *answer) {
-    const struct kernel_class *class = bench->kernel->class;
+    const struct kernel_class *class = bench->kernel->type;
     unsigned flags = operator_get(p->node->id)->flags;
     struct kernel_call *call = &bench->call;
     hide_unread(bench, flags);
@@ -240,8 +240,8 @@ static inline void run_backward(struct bench *bench, const struct problem *p, st
     for (int i = 0; i < p->node->parameter_count; i++) {
         if (p->statistic[i]) continue;
         answer->gradient[i] = new_floats(p->parameters[i]);
-        if (class->export != NULL) {
-            assert_ok(class->export(bench->kernel, i, bench->gradient[i], answer->gradient[i], &test_error));
+        if (class->to_canonical != NULL) {
+            assert_ok(class->to_canonical(bench->kernel, i, bench->gradient[i], answer->gradient[i], &test_error));
         } else {
             memcpy(answer->gradient[i], bench->gradient[i], (size_t)p->parameters[i] * 4);
         }

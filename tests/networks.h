@@ -221,7 +221,7 @@ static inline void check_run(struct device *device, const struct ps_model *model
                                       .moment = {moment[0], moment[1]},
                                       .lr = settings.lr,
                                       .step = (int64_t)number + 1};
-        device->class->update(device, rule, &settings, &call, false, 0);
+        device->type->update(device, rule, &settings, &call, false, 0);
     }
     check_movement(chain, start, json_object_get(run, "moved"));
     chain_destroy(chain);

@@ -125,7 +125,7 @@ static void check_padding(struct chain *chain, const char *network) {
 static struct outcome run(const char *device_name, int threads, const struct network *network) {
     struct device *device = NULL;
     assert_ok(device_open(device_name, &(struct device_options){.threads = threads}, &device, &test_error));
-    if (device->class->attach != NULL) device->class->attach(device);
+    if (device->type->attach != NULL) device->type->attach(device);
     struct graph *graph = make_graph(network);
     struct chain *chain = chain_create(device, graph, network->samples, 1, NULL, 0);
     for (int64_t i = 0; i < chain->sizes[0].input_bytes / 4; i++) {
@@ -219,7 +219,7 @@ static void test_large_mean(void **state) {
     const struct node *node = &b.graph->nodes[1];
     enum { SAMPLES = 8, COUNT = SAMPLES * 40 * 40 * 3 };
     struct kernel *kernel;
-    const struct kernel_class *class = device->class->kernels[OPERATOR_BATCH_NORM];
+    const struct kernel_class *class = device->type->kernels[OPERATOR_BATCH_NORM];
     assert_ok(class->create(device, b.graph, node, SAMPLES, false, &kernel, &test_error));
     struct memory_block memory;
     assert_ok(memory_block_take(&memory,

@@ -35,7 +35,7 @@ static void apply(struct device *device, const struct optimizer *rule, struct up
                                       .ahead = {0.03, 0.99}};
         bool predict_only = step == 3;
         if (device != NULL)
-            device->class->update(device, rule, &settings, &call, predict_only, 0);
+            device->type->update(device, rule, &settings, &call, predict_only, 0);
         else
             (predict_only ? rule->predict : rule->update)(&settings, &call);
     }
@@ -72,7 +72,7 @@ static void test_device_table(void **state) {
     for (int i = 0; device_table[i] != NULL; i++) {
         assert_true(strlen(device_table[i]->summary) > 10);
         device = chain_device(device_table[i]->name);
-        assert_ptr_equal(device->class, device_table[i]);
+        assert_ptr_equal(device->type, device_table[i]);
         assert_int_equal(device->threads, 1);
         device_close(device);
     }

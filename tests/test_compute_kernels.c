@@ -44,7 +44,7 @@ static void compare(const char *name, uint64_t number, const struct problem *p, 
 static void compare_case(struct device *device, struct device *reference, const struct test_case *which, uint64_t first,
                          uint64_t repeats) {
     char name[96];
-    snprintf(name, sizeof name, "%s on %s", which->name, device->class->name);
+    snprintf(name, sizeof name, "%s on %s", which->name, device->type->name);
     for (uint64_t number = first; number < first + repeats; number++) {
         struct problem p = make_problem(which, number);
         for (int training = 1; training >= 0; training--) {
@@ -64,7 +64,7 @@ static void test_devices_agree(void **state) {
     (void)state;
     struct device *reference = chain_device("reference");
     for (int i = 0; device_table[i] != NULL; i++) {
-        if (!device_table[i]->real || device_table[i] == reference->class) continue;
+        if (!device_table[i]->real || device_table[i] == reference->type) continue;
         struct device *device = chain_device(device_table[i]->name);
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) compare_case(device, reference, &cases[c], c * 100, REPEATS);
         device_close(device);
@@ -125,11 +125,11 @@ static void test_unwanted_gradients(void **state) {
                 hide_unread(&bench, operator_get(p.node->id)->flags);
                 bench.call.output_gradient = take_copy(&bench, p.output_gradient, p.output);
                 bench.call.input_gradient[last] = take(&bench, p.inputs[last] * 4);
-                const struct kernel_class *class = bench.kernel->class;
+                const struct kernel_class *class = bench.kernel->type;
                 if (class->backward_shared != NULL) {
                     assert_ok(class->backward_shared(bench.kernel, &bench.call, &test_error));
                 }
-                assert_ok(bench.kernel->class->backward_input(bench.kernel, &bench.call, &test_error));
+                assert_ok(bench.kernel->type->backward_input(bench.kernel, &bench.call, &test_error));
                 assert_memory_equal(bench.call.input_gradient[last], all.input_gradient[last], (size_t)p.inputs[last] * 4);
             }
             tear_down(&bench);

@@ -168,7 +168,7 @@ static void check_run(struct device *device, json_t *golden, json_t *run) {
                                       .moment = {moments[0], moments[1]},
                                       .lr = settings.lr,
                                       .step = step};
-        device->class->update(device, rule, &settings, &call, false, 0);
+        device->type->update(device, rule, &settings, &call, false, 0);
     }
     check_weights(&p, run, before);
     free_problem(&p);

@@ -36,7 +36,7 @@ static void assert_same_bits(struct chain *whole, struct chain *cut, const char 
         for (int64_t i = 0; i < count; i++) {
             assert_true(isfinite(wanted[i]));
             if (memcmp(&wanted[i], &got[i], sizeof *got) == 0) continue;
-            fail_msg("%s on %s: %s[%lld] is %.9g, without cuts %.9g", what, whole->device->class->name,
+            fail_msg("%s on %s: %s[%lld] is %.9g, without cuts %.9g", what, whole->device->type->name,
                      graph->parameters[p].name, (long long)i, (double)got[i], (double)wanted[i]);
         }
         free(wanted);

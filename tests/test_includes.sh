@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks that every header compiles alone, and that files include only what ARCHITECTURE.md allows their module.
+# Checks that every header compiles alone, those that a device's sources include as C++ too (CUDA's compilers take nothing else),
+# and that files include only what ARCHITECTURE.md allows their module.
 # Usage: test_includes.sh SOURCE_DIRECTORY COMPILER [COMPILER FLAG...]
 set -u
 
@@ -51,6 +52,15 @@ done
 for header in include/penstock.h $(find src tests -name '*.h' | sort); do
     output=$("$compiler" -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -Iinclude -Isrc -Itests "$@" -fsyntax-only -x c \
         -include "$header" /dev/null 2>&1) || complain "$header does not compile alone: $output"
+done
+
+plus=
+for name in c++ g++ clang++; do
+    [ -n "$plus" ] || plus=$(command -v "$name")
+done
+for header in ${plus:+include/penstock.h $(find src/base src/graph src/compute -maxdepth 1 -name '*.h' | sort)}; do
+    output=$("$plus" -std=c++17 -D_GNU_SOURCE -Wall -Wextra -Werror -Iinclude -Isrc "$@" -fsyntax-only -x c++ \
+        -include "$header" /dev/null 2>&1) || complain "$header does not compile as C++: $output"
 done
 
 [ "$failures" -eq 0 ]

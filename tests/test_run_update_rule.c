@@ -89,7 +89,7 @@ static void assert_near(double got, double wanted) {
 /* Rates 0.1 for the first three updates, 0.01 after: the sum is that of exactly the updates to come. */
 static void test_look_ahead(void **state) {
     (void)state;
-    struct device device = {.class = &noting};
+    struct device device = {.type = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
     struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 1, .step = 1, .round = 1};
     struct update_rule rule = choose("adamw", "pipeoptim", false);
@@ -115,7 +115,7 @@ static void test_look_ahead(void **state) {
 /* A stage with three replicas: an update takes three mini-batches, and has the rate of the first of them. */
 static void test_rounds(void **state) {
     (void)state;
-    struct device device = {.class = &noting};
+    struct device device = {.type = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
     struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .round = 3};
     struct update_rule rule = choose("adamw", "pipeoptim", false);
@@ -132,7 +132,7 @@ static void test_rounds(void **state) {
 
 static void test_paper(void **state) {
     (void)state;
-    struct device device = {.class = &noting};
+    struct device device = {.type = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
     struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1]}, .done = 2, .step = 2, .round = 1};
     struct update_rule rule = choose("adamw", "pipeoptim", true);
@@ -145,7 +145,7 @@ static void test_paper(void **state) {
 /* XPipe beside sgdm: Adam's moments see the gradient before the weights change, and make the prediction after. */
 static void test_adam_beside(void **state) {
     (void)state;
-    struct device device = {.class = &noting};
+    struct device device = {.type = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[3][COUNT];
     struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1], moment[2]}, .round = 1};
     struct update_rule rule = choose("sgdm", "xpipe", false);
@@ -170,7 +170,7 @@ static void test_adam_beside(void **state) {
 /* Stretches of parameters go to the device one by one, those without decay with none. */
 static void test_decay_exclusion(void **state) {
     (void)state;
-    struct device device = {.class = &noting};
+    struct device device = {.type = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
     struct update_span spans[] = {{5, true}, {3, false}};
     struct update_state stage = {
@@ -204,7 +204,7 @@ static const struct device_class counting = {.name = "counting", .real = true, .
 /* A gradient that is too long is shortened to the norm; with half of the parameters, to the root of half of it. */
 static void test_clipping(void **state) {
     (void)state;
-    struct device device = {.class = &counting};
+    struct device device = {.type = &counting};
     float weights[COUNT] = {0}, gradient[COUNT] = {3, 0, 0, 0, 0, 0, 0, 4}, moment[COUNT] = {0};
     struct update_state stage = {.count = COUNT, .moment = {moment}, .round = 1, .share = 1};
     struct update_rule rule = choose("sgdm", "sync", false);

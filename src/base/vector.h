@@ -17,14 +17,14 @@
 #define VECTOR_CLONES
 #endif
 
-/* y[i] += x[i] */
-void vector_add(size_t count, float *restrict y, const float *restrict x);
+/* y[i] += x[i]; here and below they do not overlap */
+void vector_add(size_t count, float *y, const float *x);
 /* y[i] *= factor */
 void vector_scale(size_t count, float *y, float factor);
 /* Sum of x[i] * x[i], in double: sixteen sums by turns, which are added at the end in their order. */
 double vector_squares(size_t count, const float *x);
 /* y[i] += factor * x[i] */
-void vector_axpy(size_t count, float *restrict y, float factor, const float *restrict x);
+void vector_axpy(size_t count, float *y, float factor, const float *x);
 /* Sums of x[i], of x[i] y[i], of (x[i] - centre)^2: in sixteen lanes whatever the machine has, so the same bits everywhere. */
 float vector_sum(size_t count, const float *x);
 float vector_dot(size_t count, const float *x, const float *y);

@@ -45,7 +45,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     struct clock_kernel *made = calloc(1, sizeof *made);
     if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
     made->kernel = (struct kernel){
-        .class = device->class->kernels[node->id], .samples = samples, .inner_bytes = node->attributes.inner_bytes};
+        .type = device->type->kernels[node->id], .samples = samples, .inner_bytes = node->attributes.inner_bytes};
     made->device = (struct clock_device *)device;
     made->attributes = &node->attributes;
     for (int p = 0; p < node->parameter_count; p++) {

@@ -37,7 +37,7 @@ struct device_class {
 
 /* Devices extend this as their first member. */
 struct device {
-    const struct device_class *class;
+    const struct device_class *type;
     int threads;
 };
 

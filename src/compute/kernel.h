@@ -44,7 +44,7 @@ struct kernel_call {
 };
 
 struct kernel {
-    const struct kernel_class *class;
+    const struct kernel_class *type;
     int samples;                                   /* N */
     int64_t parameter_bytes[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout, padding included; 4 x elements for statistics */
     int64_t inner_bytes;
@@ -66,8 +66,10 @@ struct kernel_class {
      * leaves in the workspace is there for both. NULL: there is nothing to share. */
     enum ps_status (*backward_shared)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
     /* Between canonical (PyTorch) order and the kernel's layout; padding becomes zeros. NULL: they are the same. */
-    enum ps_status (*import)(struct kernel *kernel, int parameter, const float *canonical, float *own, struct ps_error *error);
-    enum ps_status (*export)(struct kernel *kernel, int parameter, const float *own, float *canonical, struct ps_error *error);
+    enum ps_status (*from_canonical)(struct kernel *kernel, int parameter, const float *canonical, float *own,
+                                     struct ps_error *error);
+    enum ps_status (*to_canonical)(struct kernel *kernel, int parameter, const float *own, float *canonical,
+                                   struct ps_error *error);
 };
 
 #endif

@@ -14,7 +14,7 @@ static enum ps_status check_request(const struct device *device, const struct gr
         return error_set(error, PS_USAGE, "micro-batch of %d samples: from 1 to %d are accepted", samples, 1 << 20);
     }
     const struct node *end = &graph->nodes[graph->node_count - 1];
-    if (last == graph->layer_count - 1 && device->class->real && !(operator_get(end->id)->flags & OPERATOR_LOSS)) {
+    if (last == graph->layer_count - 1 && device->type->real && !(operator_get(end->id)->flags & OPERATOR_LOSS)) {
         return error_set(error, PS_USAGE, "the network ends in node '%s' (%s): only a loss can end it", end->name,
                          operator_get(end->id)->name);
     }
@@ -23,14 +23,14 @@ static enum ps_status check_request(const struct device *device, const struct gr
 
 static enum ps_status create_kernels(struct stage *stage, struct ps_error *error) {
     const struct graph *graph = stage->graph;
-    const struct device_class *class = stage->device->class;
+    const struct device_class *type = stage->device->type;
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         node->node = &graph->nodes[stage->node_first + i];
         if (operator_get(node->node->id)->flags & OPERATOR_VIEW) continue;
-        const struct kernel_class *kernels = class->kernels[node->node->id];
+        const struct kernel_class *kernels = type->kernels[node->node->id];
         if (kernels == NULL) {
-            return error_set(error, PS_USAGE, "device %s cannot compute node '%s' (%s)", class->name, node->node->name,
+            return error_set(error, PS_USAGE, "device %s cannot compute node '%s' (%s)", type->name, node->node->name,
                              operator_get(node->node->id)->name);
         }
         const struct node *next = i + 1 < stage->node_count ? node->node + 1 : NULL;
@@ -92,7 +92,7 @@ void stage_destroy(struct stage *stage) {
     if (stage == NULL) return;
     for (int i = 0; i < stage->node_count && stage->nodes != NULL; i++) {
         struct kernel *kernel = stage->nodes[i].kernel;
-        if (kernel != NULL) kernel->class->destroy(kernel);
+        if (kernel != NULL) kernel->type->destroy(kernel);
     }
     free(stage->nodes);
     free(stage->forward.actions);

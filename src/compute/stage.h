@@ -116,7 +116,7 @@ enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weigh
 int stage_parameter_count(const struct stage *stage);
 const struct parameter *stage_parameter(const struct stage *stage, int parameter);
 /* Of which kind of node it is, and where it begins in the weights (in floats; a statistic: -1). */
-const struct operator* stage_parameter_operator(const struct stage *stage, int parameter);
+const struct operator_type *stage_parameter_operator(const struct stage *stage, int parameter);
 int64_t stage_parameter_offset(const struct stage *stage, int parameter);
 /* The parameter that the network's first and last layer share (graph_tie): where its gradient lies, in floats, as the first
  * layer's and as the last layer's (-1: the stage does not have that layer); count 0: neither. The weights lie in the same place

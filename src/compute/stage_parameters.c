@@ -32,7 +32,7 @@ const struct parameter *stage_parameter(const struct stage *stage, int parameter
     return parameter_of(stage, node, parameter);
 }
 
-const struct operator* stage_parameter_operator(const struct stage *stage, int parameter) {
+const struct operator_type *stage_parameter_operator(const struct stage *stage, int parameter) {
     return operator_get(find_node(stage, &parameter)->node->id);
 }
 
@@ -67,8 +67,8 @@ enum ps_status stage_export(struct stage *stage, int parameter, const float *wei
     const char *block = (const char *)(what->statistic ? statistics : weights);
     const void *own = block + (what->statistic ? node->statistics : node->weights)[parameter].offset;
     struct kernel *kernel = node->kernel;
-    if (!what->statistic && kernel->class->export != NULL)
-        return kernel->class->export(kernel, parameter, own, canonical, error);
+    if (!what->statistic && kernel->type->to_canonical != NULL)
+        return kernel->type->to_canonical(kernel, parameter, own, canonical, error);
     memcpy(canonical, own, canonical_bytes(what));
     return PS_OK;
 }
@@ -80,8 +80,8 @@ enum ps_status stage_import(struct stage *stage, int parameter, const float *can
     char *block = (char *)(what->statistic ? statistics : weights);
     void *own = block + (what->statistic ? node->statistics : node->weights)[parameter].offset;
     struct kernel *kernel = node->kernel;
-    if (!what->statistic && kernel->class->import != NULL)
-        return kernel->class->import(kernel, parameter, canonical, own, error);
+    if (!what->statistic && kernel->type->from_canonical != NULL)
+        return kernel->type->from_canonical(kernel, parameter, canonical, own, error);
     memcpy(own, canonical, canonical_bytes(what));
     return PS_OK;
 }
@@ -108,7 +108,7 @@ static void fill_initial(const struct parameter *parameter, uint64_t seed, float
 }
 
 enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weights, float *statistics, struct ps_error *error) {
-    if (!stage->device->class->real) return PS_OK;
+    if (!stage->device->type->real) return PS_OK;
     size_t largest = 0;
     int count = stage_parameter_count(stage);
     for (int p = 0; p < count; p++) {

@@ -56,7 +56,7 @@ static void push_move(struct planner *planner, struct action_list *list, action_
                       struct buffer from, struct buffer to) {
     struct stage *stage = planner->stage;
     int64_t bytes = stage->samples * graph_value_bytes(stage->graph, root);
-    if (!stage->device->class->real) return;
+    if (!stage->device->type->real) return;
     push(planner, list, (struct action){.run = run, .half = half, .from = from, .to = to, .bytes = bytes});
 }
 
@@ -171,7 +171,7 @@ static void plan_weights(struct planner *planner, struct stage_node *node) {
     plan_backward(planner, action_backward_weight, node, STAGE_WEIGHTS);
     if (node->delta.block != BUFFER_NONE)
         push_move(planner, list, action_copy, STAGE_KEEP, node->node->root, node->output_gradient, node->delta);
-    if (node->kernel->class->backward_shared != NULL) {
+    if (node->kernel->type->backward_shared != NULL) {
         later.run = action_backward_shared;
         push(planner, list, later);
     }
@@ -183,7 +183,7 @@ static void plan_weights(struct planner *planner, struct stage_node *node) {
 static int64_t plan_node_backward(struct planner *planner, int index, int64_t scratch) {
     struct stage *stage = planner->stage;
     struct stage_node *node = &stage->nodes[index - stage->node_first];
-    const struct kernel_class *kernels = node->kernel->class;
+    const struct kernel_class *kernels = node->kernel->type;
     int64_t weights_end = scratch, inputs_end = scratch;
     for (int p = 0; p < node->node->parameter_count; p++) {
         if (node->weights[p].block == BUFFER_NONE) continue;
@@ -191,7 +191,7 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
     }
     bool in_place = node->node->root != index, temporary[GRAPH_INPUTS_MAX] = {false};
     node->output_gradient = planner->gradients[node->node->root].buffer;
-    bool wanted = allocate_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->class->real;
+    bool wanted = allocate_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->type->real;
     enum stage_half input_half = index > planner->first_weighted ? STAGE_BOTH : STAGE_INPUT;
     bool has_weight = kernels->backward_weight != NULL, has_input = kernels->backward_input != NULL && wanted;
     if (kernels->backward_shared != NULL && (has_weight || has_input))

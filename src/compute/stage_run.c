@@ -55,7 +55,7 @@ enum ps_status action_forward(const struct stage_run *run, const struct action *
     struct kernel_call call = prepare(run, node);
     for (int i = 0; i < node->node->input_count; i++) call.input[i] = at(run, node->input[i]);
     call.output = at(run, node->output);
-    return node->kernel->class->forward(node->kernel, &call, error);
+    return node->kernel->type->forward(node->kernel, &call, error);
 }
 
 /* What a backward may read is what its operator says that it reads: the rest may be gone. */
@@ -71,7 +71,7 @@ static struct kernel_call prepare_backward(const struct stage_run *run, const st
 
 enum ps_status action_backward_shared(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     struct kernel_call call = prepare_backward(run, action);
-    return action->node->kernel->class->backward_shared(action->node->kernel, &call, error);
+    return action->node->kernel->type->backward_shared(action->node->kernel, &call, error);
 }
 
 enum ps_status action_backward_input(const struct stage_run *run, const struct action *action, struct ps_error *error) {
@@ -79,7 +79,7 @@ enum ps_status action_backward_input(const struct stage_run *run, const struct a
     struct kernel_call call = prepare_backward(run, action);
     for (int i = 0; i < node->node->input_count; i++) call.input_gradient[i] = at(run, node->input_gradient[i]);
     call.apart = run->half == STAGE_INPUT_APART;
-    return node->kernel->class->backward_input(node->kernel, &call, error);
+    return node->kernel->type->backward_input(node->kernel, &call, error);
 }
 
 enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
@@ -91,8 +91,8 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
     }
-    TRY(node->kernel->class->backward_weight(node->kernel, &call, error));
-    for (int p = 0; p < node->node->parameter_count && add && run->stage->device->class->real; p++) {
+    TRY(node->kernel->type->backward_weight(node->kernel, &call, error));
+    for (int p = 0; p < node->node->parameter_count && add && run->stage->device->type->real; p++) {
         if (call.gradients[p] == NULL) continue;
         size_t count = (size_t)node->kernel->parameter_bytes[p] / sizeof(float);
         vector_add(count, at(run, node->gradients[p]), call.gradients[p]);
@@ -153,7 +153,7 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
 static enum ps_status check_labels(const struct stage_run *run, int64_t *counted, struct ps_error *error) {
     const struct stage *stage = run->stage;
     const struct node *end = stage->nodes[stage->node_count - 1].node;
-    if (!stage->device->class->real || !(operator_get(end->id)->flags & OPERATOR_LOSS)) return PS_OK;
+    if (!stage->device->type->real || !(operator_get(end->id)->flags & OPERATOR_LOSS)) return PS_OK;
     int64_t each = graph_labels(stage->graph), classes = end->shape.dim[0];
     for (int64_t n = 0; n < counted_samples(run) * each; n++) {
         int32_t label = run->step->labels[n];

@@ -92,7 +92,7 @@ static enum ps_status open_device(struct evaluator *evaluator, struct ps_error *
     const char *name = evaluator->options->device ? evaluator->options->device : "cpu";
     struct device_options options = {.threads = evaluator->options->threads > 0 ? evaluator->options->threads : 1};
     TRY(device_open(name, &options, &evaluator->device, error));
-    const struct device_class *class = evaluator->device->class;
+    const struct device_class *class = evaluator->device->type;
     if (!class->real) return error_set(error, PS_USAGE, "--device: %s computes no numbers", name);
     if (class->attach) class->attach(evaluator->device);
     return PS_OK;
@@ -131,7 +131,7 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
     struct stage_result result = {0};
     TRY(stage_forward(evaluator->network.stage, &evaluator->network.blocks, &step, &result, error));
-    if (evaluator->device->class->finish) evaluator->device->class->finish(evaluator->device);
+    if (evaluator->device->type->finish) evaluator->device->type->finish(evaluator->device);
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
     sum->correct += result.correct;

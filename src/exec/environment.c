@@ -68,23 +68,23 @@ static struct stage_step step_of(struct executor *executor, const struct worker_
 /* Tells a device that keeps its own time from when on the instruction could have run: when its blocks were there. */
 static void note_arrivals(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                           const struct instruction *instruction) {
-    if (!worker->device->class->not_before) return;
+    if (!worker->device->type->not_before) return;
     for (int kind = BLOCK_STASH; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
         double time = executor->transport_class->settled_at(executor->transport, stage->instance, (enum block_kind)kind, slot);
-        worker->device->class->not_before(worker->device, time);
+        worker->device->type->not_before(worker->device, time);
     }
     if (programs_split(executor->segment.programs, instruction->stage) && instruction_handed_slot(instruction) != NO_SLOT)
-        worker->device->class->not_before(
+        worker->device->type->not_before(
             worker->device, executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHTS,
                                                                   instruction_handed_slot(instruction)));
 }
 
 /* The same of an update's gradients, where they were added up over instances. */
 static void note_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage) {
-    if (!worker->device->class->not_before || !programs_sums(executor->segment.programs, stage->number)) return;
-    worker->device->class->not_before(
+    if (!worker->device->type->not_before || !programs_sums(executor->segment.programs, stage->number)) return;
+    worker->device->type->not_before(
         worker->device, executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0));
 }
 
@@ -109,12 +109,12 @@ static void remember_sum(struct executor *executor, struct worker *worker, const
 
 /* Now, by the time that the worker's device keeps. */
 static double device_now(const struct worker *worker) {
-    return worker->device->class->done_at ? worker->device->class->done_at(worker->device) : clock_now();
+    return worker->device->type->done_at ? worker->device->type->done_at(worker->device) : clock_now();
 }
 
 /* Waits for the device. One that only waits leaves the time to the transfers, as one that computes by itself would. */
 static void finish(struct executor *executor, struct worker *worker) {
-    const struct device_class *device = worker->device->class;
+    const struct device_class *device = worker->device->type;
     bool moves = executor->transport_class->progress && device->done_at;
     while (moves && clock_now() < device->done_at(worker->device) - TRANSFERS_S) {
         clock_sleep(TRANSFERS_S);
@@ -219,10 +219,10 @@ static enum ps_status run_backward(struct executor *executor, int number, const 
 static void note_own_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                          const struct transport_share *share, double came_s) {
     const struct transport_class *class = executor->transport_class;
-    if (!worker->device->class->not_before || share->takes_s == 0) return;
+    if (!worker->device->type->not_before || share->takes_s == 0) return;
     if (!class->settled(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0)) return;
     double settled_s = class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0);
-    if (settled_s <= came_s + share->takes_s) worker->device->class->not_before(worker->device, settled_s);
+    if (settled_s <= came_s + share->takes_s) worker->device->type->not_before(worker->device, settled_s);
 }
 
 /* How many blocks of the stage's size a sum works through: in each pass those of all of its instances. */

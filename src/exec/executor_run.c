@@ -180,7 +180,7 @@ static enum slice run_slice(struct executor *executor, int number) {
 static void run_from_queue(struct executor *executor) {
     for (int number; (number = run_queue_take(executor->turns)) >= 0;) {
         struct device *device = executor->workers[number].device;
-        if (device->class->attach) device->class->attach(device);
+        if (device->type->attach) device->type->attach(device);
         run_queue_give(executor->turns, number, run_slice(executor, number));
     }
 }
@@ -189,7 +189,7 @@ void *executor_thread_main(void *argument) {
     const struct executor_thread *member = argument;
     struct executor *executor = member->executor;
     struct device *device = executor->workers[member->number].device;
-    if (device->class->attach) device->class->attach(device);
+    if (device->type->attach) device->type->attach(device);
     int64_t done = 0;
     pthread_mutex_lock(&executor->lock);
     for (;;) {
@@ -299,7 +299,7 @@ enum ps_status executor_run(struct executor *executor, const struct segment *seg
     executor->segment_started_s = clock_now();
     for (int number = executor->first_here; number < executor->end_here; number++) {
         struct device *device = executor->workers[number].device;
-        if (device->class->not_before) device->class->not_before(device, executor->segment_started_s);
+        if (device->type->not_before) device->type->not_before(device, executor->segment_started_s);
     }
     if (executor->turns) run_queue_start(executor->turns, executor->first_here, executor->end_here);
     if (executor->transport_class->own_threads) {

@@ -144,7 +144,7 @@ static void run_rule(const struct update_state *state, struct device *device, co
         const struct update_span *span = &state->spans[i];
         call.count = span->count;
         call.ahead.decay_product = span->decays ? whole->ahead.decay_product : 1;
-        device->class->update(device, rule, span->decays ? settings : &still, &call, predict_only, i == 0 ? seconds : 0);
+        device->type->update(device, rule, span->decays ? settings : &still, &call, predict_only, i == 0 ? seconds : 0);
         call.weights += span->count;
         if (call.updated) call.updated += span->count;
         if (call.gradient) call.gradient += span->count;
@@ -152,13 +152,13 @@ static void run_rule(const struct update_state *state, struct device *device, co
         for (int m = 0; m < OPTIMIZER_MOMENTS_MAX; m++)
             if (call.moment[m]) call.moment[m] += span->count;
     }
-    if (state->span_count == 0) device->class->update(device, rule, settings, &call, predict_only, seconds);
+    if (state->span_count == 0) device->type->update(device, rule, settings, &call, predict_only, seconds);
 }
 
 /* The gradient of the parameter that the stage uses at both its ends: the first layer's plus the last's. */
 static void add_up_tied(const struct device *device, const struct update_state *state, float *gradient) {
     const struct stage_tie *tie = &state->tie;
-    if (!device->class->real || tie->count == 0 || tie->owner < 0 || tie->use < 0) return;
+    if (!device->type->real || tie->count == 0 || tie->owner < 0 || tie->use < 0) return;
     vector_add((size_t)tie->count, gradient + tie->owner, gradient + tie->use);
 }
 
@@ -188,7 +188,7 @@ static void shorten(float *gradient, const struct stretch *stretches, int count,
  * shortened alike. */
 static void clip(const struct update_rule *rule, const struct device *device, const struct update_state *state,
                  float *gradient) {
-    if (rule->clip == 0 || !device->class->real) return;
+    if (rule->clip == 0 || !device->type->real) return;
     const struct stretches stretches = find_stretches(state);
     const struct stretch *rest = stretches.rest, *tied = &stretches.tied;
     double squares =
@@ -221,7 +221,7 @@ static void predict(const struct update_rule *rule, struct device *device, const
 void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
                          const float *weights, float *predicted, int ahead) {
     /* No update ahead: the weights themselves, to the bit. */
-    if (ahead == 0 && device->class->real)
+    if (ahead == 0 && device->type->real)
         memcpy(predicted, weights, state->count * sizeof *predicted);
     else
         predict(rule, device, state, weights, predicted, ahead, state->times.predict_s);
@@ -256,6 +256,6 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
     const struct stage_update_times *times = &state->times;
     double seconds = predicted ? times->update_predict_s : updated != weights ? times->update_aside_s : times->update_s;
     run_rule(state, device, rule->optimizer, &rule->settings, &call, false, seconds);
-    if (copies && device->class->real) memcpy(predicted, updated, state->count * sizeof *predicted);
+    if (copies && device->type->real) memcpy(predicted, updated, state->count * sizeof *predicted);
     if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);
 }

@@ -48,7 +48,7 @@ static bool elements_fit(const struct shape *shape) {
 
 static enum ps_status add_parameters(struct graph *graph, struct node *node, const struct shape *inputs,
                                      struct ps_error *error) {
-    const struct operator* op = operator_get(node->id);
+    const struct operator_type *op = operator_get(node->id);
     node->parameter_first = graph->parameter_count;
     if (op->parameters == NULL) return PS_OK;
     struct parameter parameters[GRAPH_PARAMETERS_MAX] = {0};
@@ -74,7 +74,7 @@ static enum ps_status add_parameters(struct graph *graph, struct node *node, con
 
 /* Fills a node whose id, name, attributes and inputs are known. */
 static enum ps_status complete_node(struct graph *graph, struct node *node, struct ps_error *error) {
-    const struct operator* op = operator_get(node->id);
+    const struct operator_type *op = operator_get(node->id);
     if (node->input_count < op->inputs_min || node->input_count > op->inputs_max) {
         return error_set(error, PS_USAGE, "%d inputs: from %d to %d are accepted", node->input_count, op->inputs_min,
                          op->inputs_max);
@@ -197,7 +197,7 @@ static enum ps_status check_names(const struct graph *graph, struct ps_error *er
 static enum ps_status check_uses(const struct graph *graph, const int *consumers, struct ps_error *error) {
     for (int i = 0; i < graph->node_count - 1; i++) {
         const struct node *node = &graph->nodes[i];
-        const struct operator* op = operator_get(node->id);
+        const struct operator_type *op = operator_get(node->id);
         if (op->flags & OPERATOR_LOSS) {
             return error_set(error, PS_USAGE, "node '%s' (%s): a loss must be the last node", node->name, op->name);
         }
@@ -217,7 +217,7 @@ static enum ps_status find_layers(struct graph *graph, struct ps_error *error) {
     graph->nodes[0].layer = -1;
     for (int i = 1; i < graph->node_count; i++) {
         struct node *node = &graph->nodes[i];
-        const struct operator* op = operator_get(node->id);
+        const struct operator_type *op = operator_get(node->id);
         bool starts = (op->flags & OPERATOR_STARTS_LAYER) != 0 || node->inputs[0] != i - 1 || i == 1;
         if (starts) {
             graph->layers[graph->layer_count++] = (struct layer){.node_first = i, .name = node->name, .kind = op->name};

@@ -99,12 +99,12 @@ enum operator_flags {
     OPERATOR_MOVES = 256,      /* output elements are input elements: made of data alone, they are data, without gradient */
 };
 
-struct operator{
+struct operator_type {
     const char *name;
     unsigned flags;
     int inputs_min, inputs_max;
     /* Output shape; completes attributes (0 strides become kernels or 1, and so on). Errors name what does not fit. */
-    enum ps_status (*infer)(struct attributes * attributes, const struct shape *inputs, int input_count, struct shape *output,
+    enum ps_status (*infer)(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
                             struct ps_error *error);
     /* Parameters and statistics with PyTorch's default initial values; names without the node's name. NULL: none. */
     int (*parameters)(const struct attributes *attributes, const struct shape *inputs,
@@ -113,7 +113,7 @@ struct operator{
     double (*flops)(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
 };
 
-const struct operator* operator_get(enum operator_id id);
+const struct operator_type *operator_get(enum operator_id id);
 
 /* What window `index` of a pooling covers along one side (of `size` elements) of its image: elements [first, end), of which a
  * mean divides by `counted` (the product of both sides'). */

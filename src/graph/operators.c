@@ -3,17 +3,17 @@
 
 #include <math.h>
 
-#define OPERATOR(NAME, name) extern const struct operator operator_##name;
+#define OPERATOR(NAME, name) extern const struct operator_type operator_##name;
 #include "graph/operators.def"
 #undef OPERATOR
 
-static const struct operator* const operators[OPERATOR_COUNT] = {
+static const struct operator_type *const operators[OPERATOR_COUNT] = {
 #define OPERATOR(NAME, name) [OPERATOR_##NAME] = &operator_##name,
 #include "graph/operators.def"
 #undef OPERATOR
 };
 
-const struct operator* operator_get(enum operator_id id) {
+const struct operator_type *operator_get(enum operator_id id) {
     assert(id >= 0 && id < OPERATOR_COUNT);
     return operators[id];
 }

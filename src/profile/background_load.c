@@ -39,7 +39,7 @@ static void report_ready(struct background_load *background_load) {
 static enum ps_status work(struct member *member) {
     struct bench *bench = &member->bench;
     struct ps_error *error = &member->error;
-    if (bench->device->class->attach) bench->device->class->attach(bench->device);
+    if (bench->device->type->attach) bench->device->type->attach(bench->device);
     TRY(bench_open(bench, error));
     TRY(bench_round(bench, 0, -1, error));
     report_ready(member->background_load);
@@ -63,7 +63,7 @@ static enum ps_status start_member(struct background_load *background_load, cons
     const struct device *device = like->device;
     *member = (struct member){.background_load = background_load, .number = background_load->count, .bench = *like};
     member->bench.repeats = 1;
-    TRY(device_open(device->class->name, &(struct device_options){.threads = device->threads}, &member->bench.device, error));
+    TRY(device_open(device->type->name, &(struct device_options){.threads = device->threads}, &member->bench.device, error));
     int code = pthread_create(&member->thread, NULL, thread_main, member);
     if (code) {
         device_close(member->bench.device);

@@ -114,7 +114,7 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
 
 /* Now, with all that was begun on the device done. */
 static double now(const struct bench *bench) {
-    if (bench->device->class->finish) bench->device->class->finish(bench->device);
+    if (bench->device->type->finish) bench->device->type->finish(bench->device);
     return clock_now();
 }
 
@@ -191,7 +191,7 @@ static void run_update(struct bench *bench, int64_t step, enum timing timing, in
                                   .predicted = timing == TIME_UPDATE || timing == TIME_UPDATE_ASIDE ? NULL : bench->predicted,
                                   .step = step};
     double start = clock_now();
-    bench->device->class->update(bench->device, bench->rule, &bench->rule->defaults, &call, timing == TIME_PREDICT, 0);
+    bench->device->type->update(bench->device, bench->rule, &bench->rule->defaults, &call, timing == TIME_PREDICT, 0);
     keep_by_bytes(bench, now(bench) - start, timing, slot);
 }
 

@@ -272,11 +272,11 @@ static void name_layers(const struct graph *graph, struct cost_table *table) {
 static enum ps_status open_device(const char *name, int threads, struct device **out, struct ps_error *error) {
     struct device *device;
     TRY(device_open(name, &(struct device_options){.threads = threads}, &device, error));
-    if (!device->class->real) {
+    if (!device->type->real) {
         device_close(device);
         return error_set(error, PS_USAGE, "device '%s' computes nothing that could be measured", name);
     }
-    if (device->class->attach) device->class->attach(device);
+    if (device->type->attach) device->type->attach(device);
     *out = device;
     return PS_OK;
 }

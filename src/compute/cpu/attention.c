@@ -85,7 +85,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     if (attention == NULL) return error_memory(error, "a kernel", sizeof *attention);
     struct shape inputs[GRAPH_INPUTS_MAX];
     for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
-    attention->plain = (struct plain_kernel){.kernel = {.class = device->class->kernels[node->id], .samples = samples},
+    attention->plain = (struct plain_kernel){.kernel = {.type = device->type->kernels[node->id], .samples = samples},
                                              .device = device,
                                              .graph = graph,
                                              .node = node};

@@ -135,7 +135,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
     struct convolution *c = calloc(1, sizeof *c);
     if (c == NULL) return error_memory(error, "a kernel", sizeof *c);
-    c->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples, .fuses_relu = relu_follows};
+    c->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples, .fuses_relu = relu_follows};
     c->device = (struct cpu_device *)device;
     c->node = node;
     struct draft draft;
@@ -181,16 +181,16 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     return primitive_run(&c->weight_reorder, c->device, both, scratchpad, error);
 }
 
-static enum ps_status import_parameter(struct kernel *kernel, int parameter, const float *canonical, float *own,
-                                       struct ps_error *error) {
+static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
+                                     struct ps_error *error) {
     struct convolution *c = (struct convolution *)kernel;
     if (parameter == 0) return layout_convert(c->device, &c->canonical, canonical, &c->own, own, error);
     memcpy(own, canonical, (size_t)kernel->parameter_bytes[parameter]);
     return PS_OK;
 }
 
-static enum ps_status export_parameter(struct kernel *kernel, int parameter, const float *own, float *canonical,
-                                       struct ps_error *error) {
+static enum ps_status to_canonical(struct kernel *kernel, int parameter, const float *own, float *canonical,
+                                   struct ps_error *error) {
     struct convolution *c = (struct convolution *)kernel;
     if (parameter == 0) return layout_convert(c->device, &c->own, own, &c->canonical, canonical, error);
     memcpy(canonical, own, (size_t)kernel->parameter_bytes[parameter]);
@@ -203,6 +203,6 @@ const struct kernel_class cpu_convolution = {
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
-    .import = import_parameter,
-    .export = export_parameter,
+    .from_canonical = from_canonical,
+    .to_canonical = to_canonical,
 };

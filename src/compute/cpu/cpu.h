@@ -2,8 +2,8 @@
  * The cpu device: oneDNN for what multiplies (convolution, linear, pooling), own loops for what only moves memory.
  *
  * Activations are plain N, H, W, C. Weights live in the layout that oneDNN's kernels like (blocked, padded with zeros); an
- * optimizer is elementwise and does not care, and files get them in canonical order through import and export. The numbers
- * depend on the shapes, the number of threads and the kind of CPU, never on timing.
+ * optimizer is elementwise and does not care, and files get them in canonical order through from_canonical and to_canonical.
+ * The numbers depend on the shapes, the number of threads and the kind of CPU, never on timing.
  */
 #ifndef PENSTOCK_COMPUTE_CPU_CPU_H
 #define PENSTOCK_COMPUTE_CPU_CPU_H

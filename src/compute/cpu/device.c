@@ -15,7 +15,7 @@ enum ps_status plain_create(struct device *device, const struct graph *graph, co
     (void)relu_follows;
     struct plain_kernel *made = calloc(1, sizeof *made);
     if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
-    made->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples};
+    made->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples};
     made->device = device;
     made->graph = graph;
     made->node = node;

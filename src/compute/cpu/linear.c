@@ -5,7 +5,7 @@
  * The layout of the weights is that of draft_layout_weights, and both backward parts are made for it; weights that are an
  * embedding's, too, lie in rows as they do there, so that the two can be added up. Where x was flattened from an image, memory
  * holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are those of
- * the memory's order, and import and export change the order.
+ * the memory's order, and from_canonical and to_canonical change it.
  *
  * oneDNN's plain product orders a part of the weights anew for itself, of all features at once, in memory that nobody gave it:
  * 4 MiB for 4,000 of them, 15 MiB at most, on each thread, which no plan counts. With many features the forward therefore takes
@@ -95,7 +95,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
     struct linear *linear = calloc(1, sizeof *linear);
     if (linear == NULL) return error_memory(error, "a kernel", sizeof *linear);
-    linear->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples, .fuses_relu = relu_follows};
+    linear->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples, .fuses_relu = relu_follows};
     linear->device = (struct cpu_device *)device;
     linear->node = node;
     linear->input_shape = graph->nodes[node->inputs[0]].shape;
@@ -210,8 +210,8 @@ static void copy_bias(const struct linear *linear, const float *from, float *to)
     for (int64_t i = 0; i < linear->node->shape.dim[0]; i++) to[i] = from[i];
 }
 
-static enum ps_status import_parameter(struct kernel *kernel, int parameter, const float *canonical, float *own,
-                                       struct ps_error *error) {
+static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
+                                     struct ps_error *error) {
     struct linear *linear = (struct linear *)kernel;
     if (parameter != 0) {
         copy_bias(linear, canonical, own);
@@ -228,8 +228,8 @@ static enum ps_status import_parameter(struct kernel *kernel, int parameter, con
     return status;
 }
 
-static enum ps_status export_parameter(struct kernel *kernel, int parameter, const float *own, float *canonical,
-                                       struct ps_error *error) {
+static enum ps_status to_canonical(struct kernel *kernel, int parameter, const float *own, float *canonical,
+                                   struct ps_error *error) {
     struct linear *linear = (struct linear *)kernel;
     if (parameter != 0) {
         copy_bias(linear, own, canonical);
@@ -245,6 +245,6 @@ const struct kernel_class cpu_linear = {
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
-    .import = import_parameter,
-    .export = export_parameter,
+    .from_canonical = from_canonical,
+    .to_canonical = to_canonical,
 };

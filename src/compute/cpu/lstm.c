@@ -118,7 +118,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     if (lstm == NULL) return error_memory(error, "a kernel", sizeof *lstm);
     const struct shape *input = &graph->nodes[node->inputs[0]].shape;
     lstm->kernel =
-        (struct kernel){.class = device->class->kernels[node->id], .samples = samples, .state_floats = 2 * node->shape.dim[0]};
+        (struct kernel){.type = device->type->kernels[node->id], .samples = samples, .state_floats = 2 * node->shape.dim[0]};
     lstm->device = (struct cpu_device *)device;
     lstm->node = node;
     lstm->features = input->dim[0], lstm->steps = input->dim[1], lstm->hidden = node->shape.dim[0];
@@ -398,8 +398,8 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 
 /* -------------------------------------------------------------- parameters */
 
-static enum ps_status import_parameter(struct kernel *kernel, int parameter, const float *canonical, float *own,
-                                       struct ps_error *error) {
+static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
+                                     struct ps_error *error) {
     struct lstm *lstm = (struct lstm *)kernel;
     if (parameter < 2) {
         return layout_convert(lstm->device, &lstm->plain[parameter], canonical, &lstm->own[parameter], own, error);
@@ -408,8 +408,8 @@ static enum ps_status import_parameter(struct kernel *kernel, int parameter, con
     return PS_OK;
 }
 
-static enum ps_status export_parameter(struct kernel *kernel, int parameter, const float *own, float *canonical,
-                                       struct ps_error *error) {
+static enum ps_status to_canonical(struct kernel *kernel, int parameter, const float *own, float *canonical,
+                                   struct ps_error *error) {
     struct lstm *lstm = (struct lstm *)kernel;
     if (parameter < 2) {
         return layout_convert(lstm->device, &lstm->own[parameter], own, &lstm->plain[parameter], canonical, error);
@@ -425,6 +425,6 @@ const struct kernel_class cpu_lstm = {
     .backward_shared = backward_shared,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
-    .import = import_parameter,
-    .export = export_parameter,
+    .from_canonical = from_canonical,
+    .to_canonical = to_canonical,
 };

@@ -62,7 +62,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     (void)relu_follows;
     struct pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL) return error_memory(error, "a kernel", sizeof *pool);
-    pool->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples};
+    pool->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples};
     pool->device = (struct cpu_device *)device;
     dnnl_alg_kind_t algorithm = node->id == OPERATOR_MAX_POOL    ? dnnl_pooling_max
                                 : node->attributes.count_padding ? dnnl_pooling_avg_include_padding

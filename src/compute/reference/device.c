@@ -12,7 +12,7 @@ enum ps_status reference_create(struct device *device, const struct graph *graph
     (void)relu_follows;
     struct reference_kernel *made = calloc(1, sizeof *made);
     if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
-    made->kernel = (struct kernel){.class = device->class->kernels[node->id], .samples = samples};
+    made->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples};
     made->attributes = &node->attributes;
     made->output = node->shape;
     made->input_count = node->input_count;

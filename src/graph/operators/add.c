@@ -19,7 +19,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     return PS_OK;
 }
 
-const struct operator operator_add = {
+const struct operator_type operator_add = {
     .name = "add",
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 2,

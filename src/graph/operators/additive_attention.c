@@ -49,7 +49,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return pairs * (14.0 * (double)inputs->dim[0] + 2.0 * (double)output->dim[0]);
 }
 
-const struct operator operator_additive_attention = {
+const struct operator_type operator_additive_attention = {
     .name = "additive_attention",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 3,

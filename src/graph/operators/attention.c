@@ -53,7 +53,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 4.0 * (double)output->dim[0] * (double)output->dim[1] * (double)output->dim[1] + 5.0 * scores;
 }
 
-const struct operator operator_attention = {
+const struct operator_type operator_attention = {
     .name = "attention",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_RANDOM,
     .inputs_min = 1,

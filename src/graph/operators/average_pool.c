@@ -6,7 +6,7 @@
  */
 #include "graph/operators.h"
 
-const struct operator operator_average_pool = {
+const struct operator_type operator_average_pool = {
     .name = "average_pool",
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,

@@ -38,7 +38,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 7.0 * (double)shape_elements(output); /* mean 1, variance 3, normalisation and scale 3 */
 }
 
-const struct operator operator_batch_norm = {
+const struct operator_type operator_batch_norm = {
     .name = "batch_norm",
     .flags = OPERATOR_USES_INPUT,
     .inputs_min = 1,

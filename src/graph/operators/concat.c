@@ -23,7 +23,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     return PS_OK;
 }
 
-const struct operator operator_concat = {
+const struct operator_type operator_concat = {
     .name = "concat",
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,

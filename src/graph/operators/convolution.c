@@ -40,7 +40,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 2.0 * (double)shape_elements(output) * (double)fan_in(attributes, inputs);
 }
 
-const struct operator operator_convolution = {
+const struct operator_type operator_convolution = {
     .name = "convolution",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,

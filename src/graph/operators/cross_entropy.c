@@ -23,7 +23,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 5.0 * (double)shape_elements(output); /* largest, difference, exponential, sum, division */
 }
 
-const struct operator operator_cross_entropy = {
+const struct operator_type operator_cross_entropy = {
     .name = "cross_entropy",
     .flags = OPERATOR_USES_OUTPUT | OPERATOR_LOSS,
     .inputs_min = 1,

@@ -15,7 +15,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     return PS_OK;
 }
 
-const struct operator operator_dropout = {
+const struct operator_type operator_dropout = {
     .name = "dropout",
     .flags = OPERATOR_IN_PLACE | OPERATOR_KEEPS_ZEROS | OPERATOR_RANDOM,
     .inputs_min = 1,

@@ -35,7 +35,7 @@ static int parameters(const struct attributes *attributes, const struct shape *i
     return 1;
 }
 
-const struct operator operator_embedding = {
+const struct operator_type operator_embedding = {
     .name = "embedding",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,

@@ -15,7 +15,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     return PS_OK;
 }
 
-const struct operator operator_flatten = {
+const struct operator_type operator_flatten = {
     .name = "flatten",
     .flags = OPERATOR_VIEW,
     .inputs_min = 1,

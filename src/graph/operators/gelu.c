@@ -16,7 +16,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 14.0 * (double)shape_elements(output); /* an exponential of about 8, and what is around it */
 }
 
-const struct operator operator_gelu = {
+const struct operator_type operator_gelu = {
     .name = "gelu",
     .flags = OPERATOR_USES_INPUT,
     .inputs_min = 1,

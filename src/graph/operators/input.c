@@ -21,4 +21,4 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     return PS_OK;
 }
 
-const struct operator operator_input = {.name = "input", .infer = infer, .flops = no_flops};
+const struct operator_type operator_input = {.name = "input", .infer = infer, .flops = no_flops};

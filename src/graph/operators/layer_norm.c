@@ -33,7 +33,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 7.0 * (double)shape_elements(output); /* mean 1, variance 3, normalisation and scale 3 */
 }
 
-const struct operator operator_layer_norm = {
+const struct operator_type operator_layer_norm = {
     .name = "layer_norm",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,

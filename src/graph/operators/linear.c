@@ -32,7 +32,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 2.0 * (double)inputs->dim[0] * (double)shape_elements(output);
 }
 
-const struct operator operator_linear = {
+const struct operator_type operator_linear = {
     .name = "linear",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,

@@ -31,7 +31,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return (double)shape_elements(output) * (attributes->window + 5.0); /* squares, their sum, scale, power, product */
 }
 
-const struct operator operator_local_response_norm = {
+const struct operator_type operator_local_response_norm = {
     .name = "local_response_norm",
     .flags = OPERATOR_USES_INPUT,
     .inputs_min = 1,

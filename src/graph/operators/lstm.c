@@ -39,7 +39,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 8.0 * (double)shape_elements(output) * (double)(inputs->dim[0] + attributes->channels);
 }
 
-const struct operator operator_lstm = {
+const struct operator_type operator_lstm = {
     .name = "lstm",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT,
     .inputs_min = 1,

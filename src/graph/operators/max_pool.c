@@ -5,7 +5,7 @@
  */
 #include "graph/operators.h"
 
-const struct operator operator_max_pool = {
+const struct operator_type operator_max_pool = {
     .name = "max_pool",
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,

@@ -29,7 +29,7 @@ static int parameters(const struct attributes *attributes, const struct shape *i
     return attributes->parameter_bytes > 0 ? 1 : 0;
 }
 
-const struct operator operator_opaque = {
+const struct operator_type operator_opaque = {
     .name = "opaque",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 0,

@@ -23,7 +23,7 @@ static int parameters(const struct attributes *attributes, const struct shape *i
     return 1;
 }
 
-const struct operator operator_position_embedding = {
+const struct operator_type operator_position_embedding = {
     .name = "position_embedding",
     .flags = OPERATOR_IN_PLACE,
     .inputs_min = 1,

@@ -8,7 +8,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     return PS_OK;
 }
 
-const struct operator operator_relu = {
+const struct operator_type operator_relu = {
     .name = "relu",
     .flags = OPERATOR_IN_PLACE | OPERATOR_USES_OUTPUT | OPERATOR_KEEPS_ZEROS,
     .inputs_min = 1,

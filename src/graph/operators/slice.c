@@ -17,7 +17,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     return PS_OK;
 }
 
-const struct operator operator_slice = {
+const struct operator_type operator_slice = {
     .name = "slice",
     .flags = OPERATOR_MOVES,
     .inputs_min = 1,
