@@ -96,7 +96,7 @@ describe() { # WORKERS
         for (w = 0; w < p; w++) printf "%s{\"name\": \"host%d\"}", w ? ", " : "", w
         printf "], \"links\": ["
         for (w = 0; w < p; w++)
-            printf "%s{\"from\": %d, \"to\": \"*\", \"bandwidth_bytes_per_s\": %s, \"latency_s\": %s, \"medium\": \"cable%d\"}",
+            printf "%s{\"from\": %d, \"to\": \"*\", \"bandwidth_bytes_per_s\": %s, \"latency_s\": %s, \"shared_link\": \"cable%d\"}",
                 w ? ", " : "", w, b, l, w
         print "]}"
     }' >"$work/described.json"

@@ -265,15 +265,15 @@ static void test_clock(void **state) {
     struct graph *graph = graph_create();
     struct attributes data = {.value_bytes = 64};
     int node = graph_add(graph, OPERATOR_INPUT, "data", &data, NULL, 0, &test_error);
-    struct attributes layer = {.forward_s = 1e-3,
-                               .backward_input_s = 2e-3,
-                               .backward_weight_s = 4e-3,
-                               .accumulate_s = 1e-3,
-                               .apart_input_s = 32e-3,
-                               .apart_s = 16e-3,
-                               .update_s = 8e-3,
-                               .update_predict_s = 9e-3,
-                               .predict_s = 3e-3,
+    struct attributes layer = {.time = {.forward_s = 1e-3,
+                                        .backward_input_s = 2e-3,
+                                        .backward_weight_s = 4e-3,
+                                        .accumulate_s = 1e-3,
+                                        .split_input_s = 32e-3,
+                                        .split_s = 16e-3,
+                                        .update_s = 8e-3,
+                                        .update_predict_s = 9e-3,
+                                        .predict_s = 3e-3},
                                .value_bytes = 128,
                                .parameter_bytes = 256,
                                .inner_bytes = 640};
@@ -288,9 +288,9 @@ static void test_clock(void **state) {
     assert_int_equal(sizes.parameter_bytes, 2 * 256);
     assert_int_equal(sizes.input_bytes, 64);
     assert_int_equal(sizes.output_bytes, 128);
-    assert_float_equal(stage_update_times(stage).update_s, 16e-3, 1e-9);
-    assert_float_equal(stage_update_times(stage).update_predict_s, 18e-3, 1e-9);
-    assert_float_equal(stage_update_times(stage).predict_s, 6e-3, 1e-9);
+    assert_float_equal(stage_times(stage).time.update_s, 16e-3, 1e-9);
+    assert_float_equal(stage_times(stage).time.update_predict_s, 18e-3, 1e-9);
+    assert_float_equal(stage_times(stage).time.predict_s, 6e-3, 1e-9);
 
     /* No memory is touched, nothing blocks before the end, and the end is not before its time. */
     struct stage_blocks nowhere = {0};
@@ -299,7 +299,7 @@ static void test_clock(void **state) {
     assert_ok(stage_initialize(stage, 1, NULL, NULL, &test_error));
     assert_ok(stage_forward(stage, &nowhere, &step, NULL, &test_error));
     assert_ok(stage_backward(stage, &nowhere, &step, STAGE_BOTH, &test_error));
-    device->type->update(device, NULL, NULL, NULL, false, stage_update_times(stage).update_s);
+    device->type->update(device, NULL, NULL, NULL, false, stage_times(stage).time.update_s);
     device->type->finish(device);
     double spent = clock_now() - before;
     assert_true(spent >= 2 * 8e-3 + 16e-3);

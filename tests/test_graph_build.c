@@ -205,7 +205,7 @@ static void test_opaque_chain(void **state) {
     char name[16] = "layer0";
     for (int l = 0; l < 4; l++) {
         name[5] = (char)('0' + l);
-        struct attributes layer = {.forward_s = 1e-3, .value_bytes = l < 3 ? 100 + l : 0, .parameter_bytes = 7 * l};
+        struct attributes layer = {.time.forward_s = 1e-3, .value_bytes = l < 3 ? 100 + l : 0, .parameter_bytes = 7 * l};
         node = graph_add(graph, OPERATOR_OPAQUE, name, &layer, &node, 1, &test_error);
     }
     assert_ok(graph_finish(graph, &test_error));
@@ -278,7 +278,7 @@ static int huge_weights(struct builder *b, int data) {
     return build_linear(b, build_linear(b, build_flatten(b, data, "flatten"), "fc", 2000000), "wrong", 2000000);
 }
 static int negative_time(struct builder *b, int data) {
-    struct attributes attributes = {.forward_s = -1};
+    struct attributes attributes = {.time.forward_s = -1};
     return graph_add(b->graph, OPERATOR_OPAQUE, "wrong", &attributes, &data, 1, b->error);
 }
 static int smoothing(struct builder *b, int data) {

@@ -168,9 +168,9 @@ for name in $everywhere $once $all; do
 done
 cat >cables.json <<'END'
 { "format": "penstock-cluster", "version": 1, "devices": [ {"name": "a"}, {"name": "b"}, {"name": "c"} ], "links": [
-  {"from": "a", "to": "*", "bandwidth_bytes_per_s": 1e9, "medium": "cable a"},
-  {"from": "b", "to": "*", "bandwidth_bytes_per_s": 1e9, "medium": "cable b"},
-  {"from": "c", "to": "*", "bandwidth_bytes_per_s": 1e9, "medium": "cable c"} ] }
+  {"from": "a", "to": "*", "bandwidth_bytes_per_s": 1e9, "shared_link": "cable a"},
+  {"from": "b", "to": "*", "bandwidth_bytes_per_s": 1e9, "shared_link": "cable b"},
+  {"from": "c", "to": "*", "bandwidth_bytes_per_s": 1e9, "shared_link": "cable c"} ] }
 END
 
 begins "the same over MPI"

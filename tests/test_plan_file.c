@@ -186,12 +186,13 @@ static void cluster(void **state) {
     (void)state;
     struct ps_cluster *cluster;
     assert_ok(read_cluster(
-        CLUSTER("{\"name\": \"big\", \"type\": \"gpu\", \"speed\": 2.5, \"memory_bytes\": 1000},"
-                "{\"name\": \"small\"}, {\"name\": \"far\"}",
-                "{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 100, \"latency_s\": 1},"
-                "{\"from\": 0, \"to\": \"far\", \"bandwidth_bytes_per_s\": 10},"
-                "{\"from\": \"far\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 50, \"duplex\": \"half\", \"medium\": \"bus\"}",
-                ", \"overlap\": false, \"cores\": 2"),
+        CLUSTER(
+            "{\"name\": \"big\", \"type\": \"gpu\", \"speed\": 2.5, \"memory_bytes\": 1000},"
+            "{\"name\": \"small\"}, {\"name\": \"far\"}",
+            "{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 100, \"latency_s\": 1},"
+            "{\"from\": 0, \"to\": \"far\", \"bandwidth_bytes_per_s\": 10},"
+            "{\"from\": \"far\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 50, \"duplex\": \"half\", \"shared_link\": \"bus\"}",
+            ", \"overlap\": false, \"cores\": 2"),
         &cluster));
     assert_int_equal(ps_cluster_workers(cluster), 3);
     assert_true(cluster->devices[0].speed == 2.5 && cluster->devices[1].speed == 1);
@@ -199,7 +200,7 @@ static void cluster(void **state) {
     assert_int_equal(cluster->devices[1].memory_bytes, 0);
     assert_false(cluster->overlap || cluster->streaming);
     assert_true(cluster_link_between(cluster, 2, 1)->half_duplex && !cluster_link_between(cluster, 1, 2)->half_duplex);
-    assert_string_equal(cluster_link_between(cluster, 2, 1)->medium, "bus");
+    assert_string_equal(cluster_link_between(cluster, 2, 1)->shared_link, "bus");
     assert_null(cluster_link_between(cluster, 2, 2));
     assert_int_equal(cluster->cores, 2);
     assert_true(cluster_transfer_s(cluster, 0, 1, 200) == 3);
@@ -207,6 +208,13 @@ static void cluster(void **state) {
     assert_true(cluster_transfer_s(cluster, 2, 0, 200) == 4);
     assert_true(cluster_transfer_s(cluster, 1, 1, 200) == 0);
     assert_true(cluster_transfer_s(cluster, 0, 1, 0) == 0);
+    ps_cluster_destroy(cluster);
+
+    /* As earlier versions wrote it. */
+    assert_ok(read_cluster(CLUSTER("{\"name\": \"a\"}, {\"name\": \"b\"}",
+                                   "{\"from\": 0, \"to\": 1, \"bandwidth_bytes_per_s\": 10, \"medium\": \"bus\"}", ""),
+                           &cluster));
+    assert_string_equal(cluster_link_between(cluster, 0, 1)->shared_link, "bus");
     ps_cluster_destroy(cluster);
 
     struct ps_cluster_options options = {.workers = 3, .memory_bytes = 7, .bandwidth_bytes_per_s = 100, .no_overlap = true};

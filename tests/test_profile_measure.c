@@ -122,7 +122,7 @@ static void clock_graph(void **state) {
     assert_int_equal(graph_cut_bytes(graph, 2), 192);
     for (int l = 0; l < 3; l++) {
         const struct attributes *attributes = &graph->nodes[graph->layers[l].node_first].attributes;
-        assert_true(attributes->forward_s == 0.1 * (l + 1) && attributes->update_s == 0.4);
+        assert_true(attributes->time.forward_s == 0.1 * (l + 1) && attributes->time.update_s == 0.4);
         assert_int_equal(attributes->inner_bytes, l == 0 ? 64 : 576);
     }
     graph_destroy(graph);
@@ -130,7 +130,7 @@ static void clock_graph(void **state) {
     const struct layer_place places[3] = {[1] = {.more = {.forward_s = 0.5, .backward_s = 0.25}}};
     assert_ok(profile_graph(table, places, &graph, &test_error));
     const struct attributes *attributes = &graph->nodes[graph->layers[1].node_first].attributes;
-    assert_true(attributes->forward_s == 0.1 * 2 + 0.5 && attributes->backward_input_s == 0.2 + 0.25);
+    assert_true(attributes->time.forward_s == 0.1 * 2 + 0.5 && attributes->time.backward_input_s == 0.2 + 0.25);
     graph_destroy(graph);
     ps_profile_destroy(profile);
 }

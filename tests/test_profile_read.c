@@ -206,6 +206,38 @@ static void json_small(void **state) {
     ps_profile_destroy(profile);
 }
 
+static void count_line(void *context, enum ps_log_level level, const char *text) {
+    assert_int_equal(level, PS_LOG_WARN);
+    assert_non_null(strstr(text, "is called '"));
+    ++*(int *)context;
+}
+
+/* Files of earlier versions are read with one warning each, and written with today's names. */
+static void json_old_names(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    int warnings = 0;
+    ps_log_to(&(struct ps_log_sink){.context = &warnings, .level = PS_LOG_WARN, .line = count_line});
+    assert_ok(read_text("p.json",
+                        HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER
+                             ", \"apart_input_s\": 2, \"apart_s\": 3, \"update_aside_s\": 4, \"hand_over_s\": 5, "
+                             "\"apart_s_spread\": 6, \"apart_input_s_spill\": 7}]}]}",
+                        &profile));
+    ps_log_to(NULL);
+    assert_int_equal(warnings, 1);
+    const struct layer_cost *layer = &profile->tables[0].layers[0];
+    assert_true(layer->time.split_input_s == 2 && layer->time.split_s == 3 && layer->time.update_out_of_place_s == 4);
+    assert_true(layer->core_transfer_s == 5 && layer->spread.split_s == 6 && layer->spill.split_input_s == 7);
+    char *text = ps_profile_json(profile);
+    assert_non_null(strstr(text, "\"split_s\": 3.0"));
+    assert_null(strstr(text, "apart"));
+    free(text);
+    ps_profile_destroy(profile);
+    assert_status(
+        read_text("p.json", HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"apart_s\": 1, \"split_s\": 1}]}]}", &profile),
+        PS_BAD_INPUT, "field 'apart_s' is an old name of 'split_s'");
+}
+
 static void json_broken(void **state) {
     (void)state;
     static const struct {
@@ -404,9 +436,10 @@ static void chains(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain),           cmocka_unit_test(csv),          cmocka_unit_test(csv_broken),
-        cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small),   cmocka_unit_test(json_broken),
-        cmocka_unit_test(graph),           cmocka_unit_test(graph_broken), cmocka_unit_test(chains),
+        cmocka_unit_test(chain),           cmocka_unit_test(csv),        cmocka_unit_test(csv_broken),
+        cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small), cmocka_unit_test(json_old_names),
+        cmocka_unit_test(json_broken),     cmocka_unit_test(graph),      cmocka_unit_test(graph_broken),
+        cmocka_unit_test(chains),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -54,7 +54,7 @@ static const struct transport_class class = {.name = "test", .own_threads = true
 static struct ps_cluster *cluster_with_cable(void) {
     static const char text[] = "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": "
                                "\"b\"}], \"links\": [{\"from\": "
-                               "\"a\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1e9, \"medium\": \"cable\"}]}";
+                               "\"a\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1e9, \"shared_link\": \"cable\"}]}";
     char directory[4096], path[4200];
     struct ps_cluster *cluster;
     test_directory_make(directory);

@@ -1,6 +1,6 @@
 /*
  * What instructions cost in the simulator, down to what a profile need not say: gradients that are added up, halves of a
- * backward that run apart, predictions that were measured. One worker's makespan is then a sum.
+ * backward that run separately, predictions that were measured. One worker's makespan is then a sum.
  */
 #include <math.h>
 #include <string.h>
@@ -13,11 +13,11 @@ static const struct layer_times measured = {.forward_s = 1,
                                             .backward_weight_s = 0.75,
                                             .update_s = 0.25,
                                             .accumulate_s = 0.125,
-                                            .apart_input_s = 0.015625,
-                                            .apart_s = 0.0625,
+                                            .split_input_s = 0.015625,
+                                            .split_s = 0.0625,
                                             .update_predict_s = 0.375,
                                             .predict_s = 0.03125,
-                                            .update_aside_s = 0.4375};
+                                            .update_out_of_place_s = 0.4375};
 
 /* Takes all three. */
 static struct ps_simulation_info simulated(struct ps_plan *plan, struct ps_profile *profile, struct ps_cluster *cluster,
@@ -62,7 +62,7 @@ static void test_gradients_are_added(void **state) {
         double batch_s = m * (t->forward_s + backward_s) + (m - 1) * t->accumulate_s + t->update_s;
         assert_seconds(simulate(t, "gpipe", "sync", 1, m, 3).makespan_s, 3 * batch_s);
         assert_seconds(simulate(t, "1f1b", "sync", 1, m, 3).makespan_s, 3 * batch_s);
-        assert_seconds(simulate(t, "zb-h1", "sync", 1, m, 3).makespan_s, 3 * (batch_s + m * (t->apart_input_s + t->apart_s)));
+        assert_seconds(simulate(t, "zb-h1", "sync", 1, m, 3).makespan_s, 3 * (batch_s + m * (t->split_input_s + t->split_s)));
     }
 }
 
@@ -80,11 +80,11 @@ static void test_predictions(void **state) {
     assumed.update_predict_s = assumed.predict_s = 0;
     double work_s = measured.forward_s + measured.backward_input_s + measured.backward_weight_s;
     assert_seconds(steady_s(&measured, "pipeoptim"), work_s + measured.update_predict_s);
-    assert_seconds(steady_s(&assumed, "pipeoptim"), work_s + PROFILE_UPDATE_PREDICT_COST * measured.update_s);
+    assert_seconds(steady_s(&assumed, "pipeoptim"), work_s + LAYER_UPDATE_PREDICT_COST * measured.update_s);
     assert_seconds(steady_s(&measured, "latest"), work_s + measured.update_s);
     /* The first worker keeps old versions, so that its updates write into other blocks. */
-    assert_seconds(steady_s(&measured, "stash"), work_s + measured.update_aside_s);
-    assumed.update_aside_s = 0;
+    assert_seconds(steady_s(&measured, "stash"), work_s + measured.update_out_of_place_s);
+    assumed.update_out_of_place_s = 0;
     assert_seconds(steady_s(&assumed, "stash"), work_s + measured.update_s);
 }
 

@@ -112,7 +112,7 @@ static void assert_same_simulation(const struct ps_programs *programs, const str
             (struct stage_cost){.time = {.forward_s = 1 + random_below(key, 8 * (uint64_t)s, 4),
                                          .backward_input_s = 1 + random_below(key, 8 * (uint64_t)s + 1, 4),
                                          .update_s = 0.25,
-                                         .update_aside_s = 0.75,
+                                         .update_out_of_place_s = 0.75,
                                          .update_predict_s = 0.5},
                                 .size = {.parameter_bytes = 640, .input_bytes = 64, .output_bytes = 64, .stash_bytes = 32}};
     struct ps_cluster_options options = {

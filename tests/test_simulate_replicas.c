@@ -84,7 +84,7 @@ static void test_one_stage(void **state) {
     }
 }
 
-/* Two replicas whose directions share a link take turns in each step; replicas on one medium all do. */
+/* Two replicas whose directions share a link take turns in each step; replicas on one shared link all do. */
 static void test_shared_links(void **state) {
     (void)state;
     struct scene scene;
@@ -96,7 +96,7 @@ static void test_shared_links(void **state) {
     scene_free(&scene);
     replicas = 4;
     scene_make(&scene, "gpipe", &replicas, 1, 4, (struct ps_cluster_options){.bandwidth_bytes_per_s = WEIGHT_BYTES});
-    strcpy(scene.cluster->links[0].medium, "bus");
+    strcpy(scene.cluster->links[0].shared_link, "bus");
     assert_true(scene_run(&scene, 1) == 3 + 2 * 3 * 4 * 0.25 + 0.25);
     scene_free(&scene);
 }

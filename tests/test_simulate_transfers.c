@@ -234,7 +234,7 @@ static void test_stages_share_a_link(void **state) {
     pipeline_free(&pipeline);
 }
 
-/* Activation and gradient of one pair at the same time: apart on a full-duplex link, in turns on a half-duplex one. */
+/* Activation and gradient of one pair at the same time: side by side on a full-duplex link, in turns on a half-duplex one. */
 static void test_half_duplex(void **state) {
     (void)state;
     struct pipeline pipeline;
@@ -256,8 +256,8 @@ static void test_half_duplex(void **state) {
     pipeline_free(&pipeline);
 }
 
-/* Two neighbouring pairs on one medium: the second activation and the one sent on at the same time take turns. */
-static void test_shared_medium(void **state) {
+/* Two neighbouring pairs on one shared link: the second activation and the one sent on at the same time take turns. */
+static void test_shared_link(void **state) {
     (void)state;
     struct pipeline pipeline;
     pipeline_make(&pipeline, "gpipe", 3, 3, 0.5);
@@ -269,7 +269,7 @@ static void test_shared_medium(void **state) {
     pipeline_run(&pipeline);
     assert_transfer(&pipeline, 0, false, 2, 3, 3.75);
     assert_transfer(&pipeline, 1, false, 0, 2.75, 3.5);
-    strcpy(pipeline.cluster->links[0].medium, "bus");
+    strcpy(pipeline.cluster->links[0].shared_link, "bus");
     pipeline_run(&pipeline);
     assert_transfer(&pipeline, 1, false, 0, 2.75, 3.5);
     assert_transfer(&pipeline, 0, false, 2, 3.5, 4.25);
@@ -373,7 +373,7 @@ int main(void) {
         cmocka_unit_test(test_directions_do_not_disturb_each_other),
         cmocka_unit_test(test_stages_share_a_link),
         cmocka_unit_test(test_half_duplex),
-        cmocka_unit_test(test_shared_medium),
+        cmocka_unit_test(test_shared_link),
         cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_cores),
         cmocka_unit_test(test_core_queue),

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 
 static const char *kind_of(const json_t *value) {
@@ -67,6 +68,56 @@ static enum ps_status check_format(json_t *root, const char *path, const char *f
     return PS_OK;
 }
 
+/* Fields that earlier versions wrote by other names, which are still read; also with "_spread" or "_spill" behind them. */
+static const struct {
+    const char *old, *name;
+} renamed_fields[] = {
+    {"apart_input_s", "split_input_s"}, {"apart_s", "split_s"},    {"update_aside_s", "update_out_of_place_s"},
+    {"hand_over_s", "core_transfer_s"}, {"medium", "shared_link"},
+};
+
+/* Today's name of a field into `name`; false: it has not been renamed. */
+static bool todays_name(const char *key, char name[64]) {
+    for (size_t f = 0; f < sizeof renamed_fields / sizeof renamed_fields[0]; f++) {
+        size_t length = strlen(renamed_fields[f].old);
+        const char *rest = key + length;
+        if (strncmp(key, renamed_fields[f].old, length) != 0) continue;
+        if (*rest != '\0' && strcmp(rest, "_spread") != 0 && strcmp(rest, "_spill") != 0) continue;
+        snprintf(name, 64, "%s%s", renamed_fields[f].name, rest);
+        return true;
+    }
+    return false;
+}
+
+/* Renames all such fields below `value`; `old` becomes the name that one of them had. */
+static enum ps_status rename_fields(json_t *value, const char *path, char old[64], struct ps_error *error) {
+    const char *key;
+    void *next;
+    size_t index;
+    json_t *item;
+    char name[64];
+    json_array_foreach(value, index, item) TRY(rename_fields(item, path, old, error));
+    json_object_foreach_safe(value, next, key, item) {
+        TRY(rename_fields(item, path, old, error));
+        if (!todays_name(key, name)) continue;
+        if (json_object_get(value, name) != NULL)
+            return error_set(error, PS_BAD_INPUT, "%s: field '%s' is an old name of '%s', which stands beside it", path, key,
+                             name);
+        snprintf(old, 64, "%s", key);
+        json_object_set(value, name, item);
+        json_object_del(value, old);
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_old_names(json_t *root, const char *path, struct ps_error *error) {
+    char old[64] = "", name[64];
+    TRY(rename_fields(root, path, old, error));
+    if (old[0] != '\0' && todays_name(old, name))
+        log_warn("%s: written by an earlier version: '%s' is called '%s' now; the old names are read as well", path, old, name);
+    return PS_OK;
+}
+
 enum ps_status json_parse(const char *text, size_t size, const char *name, const char *format, json_t **root,
                           struct ps_error *error) {
     json_error_t trouble;
@@ -76,6 +127,7 @@ enum ps_status json_parse(const char *text, size_t size, const char *name, const
     }
     if (format != NULL) {
         enum ps_status status = check_format(document, name, format, error);
+        if (status == PS_OK) status = read_old_names(document, name, error);
         if (status != PS_OK) {
             json_decref(document);
             return status;

@@ -31,7 +31,7 @@ struct transport_options {
     bool shared_backed; /* every page of it is there */
     /* Whose links are emulated, and then `sizes` is needed; NULL: transfers take what they take. */
     const struct ps_cluster *emulated;
-    /* As it is, where somebody has described it: over links that share a medium blocks go one after the other. NULL: nobody
+    /* As it is, where somebody has described it: over a shared link blocks go one after the other. NULL: nobody
      * has. */
     const struct ps_cluster *cluster;
 };

@@ -61,23 +61,22 @@ static void destroy(struct kernel *kernel) { free(kernel); }
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)call, (void)error;
     struct clock_kernel *k = (struct clock_kernel *)kernel;
-    spend(k->device, k->attributes->forward_s);
+    spend(k->device, k->attributes->time.forward_s);
     return PS_OK;
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct clock_kernel *k = (struct clock_kernel *)kernel;
-    spend(k->device, k->attributes->backward_input_s + (call->apart ? k->attributes->apart_input_s : 0));
+    spend(k->device, k->attributes->time.backward_input_s + (call->apart ? k->attributes->time.split_input_s : 0));
     return PS_OK;
 }
 
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct clock_kernel *k = (struct clock_kernel *)kernel;
-    const struct attributes *attributes = k->attributes;
-    spend(k->device, attributes->backward_weight_s + (call->apart ? attributes->apart_s : 0) +
-                         (call->adds ? attributes->accumulate_s : 0));
+    const struct layer_times *time = &k->attributes->time;
+    spend(k->device, time->backward_weight_s + (call->apart ? time->split_s : 0) + (call->adds ? time->accumulate_s : 0));
     return PS_OK;
 }
 

@@ -104,14 +104,11 @@ struct stage_sizes stage_sizes(const struct stage *stage) {
     return stage->sizes;
 }
 
-struct stage_update_times stage_update_times(const struct stage *stage) {
-    struct stage_update_times times = {0};
+struct stage_times stage_times(const struct stage *stage) {
+    struct stage_times times = {0};
     for (int i = 0; i < stage->node_count; i++) {
         const struct attributes *attributes = &stage->nodes[i].node->attributes;
-        times.update_s += attributes->update_s;
-        times.update_predict_s += attributes->update_predict_s;
-        times.predict_s += attributes->predict_s;
-        times.update_aside_s += attributes->update_aside_s;
+        layer_times_add(&times.time, &attributes->time);
         times.sum_s += attributes->sum_s;
     }
     return times;

@@ -67,10 +67,11 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
 void stage_destroy(struct stage *stage);
 struct stage_sizes stage_sizes(const struct stage *stage);
 /* Of a clock device; 0 otherwise. */
-struct stage_update_times {
-    double update_s, update_predict_s, predict_s, update_aside_s, sum_s;
+struct stage_times {
+    struct layer_times time;
+    double sum_s;
 };
-struct stage_update_times stage_update_times(const struct stage *stage);
+struct stage_times stage_times(const struct stage *stage);
 
 /* Of what crosses the cut after `layer`, what a stage that ends there copies into its output block: the rest is made there. */
 int64_t stage_copied_bytes(const struct graph *graph, int samples, int layer);

@@ -224,7 +224,7 @@ void update_rule_predict(const struct update_rule *rule, struct device *device, 
     if (ahead == 0 && device->type->real)
         memcpy(predicted, weights, state->count * sizeof *predicted);
     else
-        predict(rule, device, state, weights, predicted, ahead, state->times.predict_s);
+        predict(rule, device, state, weights, predicted, ahead, state->times.time.predict_s);
 }
 
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
@@ -253,8 +253,8 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
         call.predicted = predicted;
         call.ahead = look_ahead(rule, state, ahead);
     }
-    const struct stage_update_times *times = &state->times;
-    double seconds = predicted ? times->update_predict_s : updated != weights ? times->update_aside_s : times->update_s;
+    const struct layer_times *time = &state->times.time;
+    double seconds = predicted ? time->update_predict_s : updated != weights ? time->update_out_of_place_s : time->update_s;
     run_rule(state, device, rule->optimizer, &rule->settings, &call, false, seconds);
     if (copies && device->type->real) memcpy(predicted, updated, state->count * sizeof *predicted);
     if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);

@@ -41,11 +41,11 @@ struct update_span {
 struct update_state {
     size_t count; /* floats in each block */
     float *moment[UPDATE_MOMENTS_MAX];
-    int64_t done;                    /* updates since training began */
-    int64_t step;                    /* mini-batches trained before the next update: its learning rate is that of this step */
-    int round;                       /* mini-batches that an update takes together */
-    struct stage_update_times times; /* on a clock device */
-    struct update_span *spans;       /* from the first float on, owned; NULL: all decay */
+    int64_t done;              /* updates since training began */
+    int64_t step;              /* mini-batches trained before the next update: its learning rate is that of this step */
+    int round;                 /* mini-batches that an update takes together */
+    struct stage_times times;  /* on a clock device */
+    struct update_span *spans; /* from the first float on, owned; NULL: all decay */
     int span_count;
     double share; /* of the network's parameters that the stage has: its part of the squared norm that is allowed; 0: all */
     double tied_share;    /* the same of `tie`, which counts by itself: copies of it on two stages must stay the same */

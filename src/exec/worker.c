@@ -105,7 +105,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
     stage->slots = options->slots[instance];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
-    stage->update.times = stage_update_times(stage->stage);
+    stage->update.times = stage_times(stage->stage);
     stage->update.tie = stage_tied(stage->stage);
     count_shares(options->graph, plan->first, plan->last, &stage->update);
     worker->stage_count++;

@@ -12,6 +12,7 @@
 #define PENSTOCK_GRAPH_OPERATOR_H
 
 #include "base/error.h"
+#include "graph/layer_times.h"
 
 enum operator_id {
 #define OPERATOR(NAME, name) OPERATOR_##NAME,
@@ -58,8 +59,8 @@ struct attributes {
     int window;               /* local_response_norm: channels that are added up */
     float alpha, beta, shift; /* local_response_norm: PyTorch's alpha, beta, k */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
-    double forward_s, backward_input_s, backward_weight_s, accumulate_s, apart_input_s, apart_s;
-    double update_s, update_predict_s, predict_s, update_aside_s, sum_s;
+    struct layer_times time;
+    double sum_s;
     int64_t value_bytes, parameter_bytes, inner_bytes;
 };
 

@@ -4,12 +4,12 @@
  *     { "format": "penstock-cluster", "version": 1,
  *       "devices": [ { "name": "big", "type": "cpu", "speed": 1.0, "memory_bytes": 8589934592 }, ... ],
  *       "links": [ { "from": "*", "to": "*", "bandwidth_bytes_per_s": 1.25e9, "latency_s": 5e-5 },
- *                  { "from": "big", "to": 1, "bandwidth_bytes_per_s": 1.2e10, "duplex": "half", "medium": "bus" } ],
+ *                  { "from": "big", "to": 1, "bandwidth_bytes_per_s": 1.2e10, "duplex": "half", "shared_link": "bus" } ],
  *       "overlap": true, "streaming": false }
  *
  * Device w is worker w. A link's end is a device's name, a worker's number, or "*" for any; of several links that match a pair
  * the last counts, so exceptions follow the rule. A link goes one way, and has its bandwidth to itself: full duplex. With
- * "duplex": "half" on either direction the two take turns; all pairs whose links name the same "medium" take turns, too.
+ * "duplex": "half" on either direction the two take turns; all pairs whose links name the same "shared_link" take turns, too.
  */
 #include "plan/cluster.h"
 
@@ -90,7 +90,7 @@ bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int 
     const struct cluster_link *other_link = cluster_link_between(cluster, other_from, other_to);
     if (!link || !other_link) return false;
     if (from == other_to && to == other_from && (link->half_duplex || other_link->half_duplex)) return true;
-    return link->medium[0] && strcmp(link->medium, other_link->medium) == 0;
+    return link->shared_link[0] && strcmp(link->shared_link, other_link->shared_link) == 0;
 }
 
 double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes) {
@@ -190,14 +190,14 @@ static enum ps_status read_duplex(const struct json_place *place, bool *half, st
 }
 
 static enum ps_status read_link(const struct json_place *place, struct ps_cluster *cluster, int l, struct ps_error *error) {
-    static const char *const fields[] = {"from", "to", "bandwidth_bytes_per_s", "latency_s", "duplex", "medium"};
+    static const char *const fields[] = {"from", "to", "bandwidth_bytes_per_s", "latency_s", "duplex", "shared_link"};
     struct cluster_link *link = &cluster->links[l];
     TRY(json_object_fields(place, fields, sizeof fields / sizeof fields[0], error));
     TRY(read_end(place, "from", cluster, &link->from, error));
     TRY(read_end(place, "to", cluster, &link->to, error));
     TRY(json_get_number(place, "bandwidth_bytes_per_s", true, 1, BANDWIDTH_MAX, &link->bandwidth_bytes_per_s, error));
     TRY(json_get_number(place, "latency_s", false, 0, LATENCY_MAX, &link->latency_s, error));
-    TRY(read_text(place, "medium", false, link->medium, error));
+    TRY(read_text(place, "shared_link", false, link->shared_link, error));
     return read_duplex(place, &link->half_duplex, error);
 }
 
@@ -270,7 +270,7 @@ static json_t *link_json(const struct ps_cluster *cluster, const struct cluster_
     json_object_set_new(object, "bandwidth_bytes_per_s", json_real(bandwidth));
     json_object_set_new(object, "latency_s", json_real(link->latency_s));
     if (link->half_duplex) json_object_set_new(object, "duplex", json_string("half"));
-    if (link->medium[0]) json_object_set_new(object, "medium", json_string(link->medium));
+    if (link->shared_link[0]) json_object_set_new(object, "shared_link", json_string(link->shared_link));
     return object;
 }
 

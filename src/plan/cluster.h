@@ -14,8 +14,8 @@ struct cluster_link {
     int from, to; /* workers; -1: any */
     double bandwidth_bytes_per_s;
     double latency_s;
-    bool half_duplex; /* the two directions of a pair take turns */
-    char medium[64];  /* all pairs whose links name the same medium share it, one transfer at a time; "": their own */
+    bool half_duplex;     /* the two directions of a pair take turns */
+    char shared_link[64]; /* all pairs whose links name the same one share it, one transfer at a time; "": their own */
 };
 
 struct ps_cluster {
@@ -35,7 +35,7 @@ enum ps_status cluster_create(int workers, int links, struct ps_cluster **cluste
 const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster, int from, int to);
 
 /* Do transfers between two pairs of workers take turns? Those from the same worker to the same do; opposite ones where either
- * is half duplex; and all whose links name the same medium. */
+ * is half duplex; and all whose links name the same shared link. */
 bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to);
 
 /* Seconds that the workers first .. first + count - 1 take to add up `bytes` that each has, around a ring: 2 (count - 1) steps,

@@ -5,35 +5,10 @@
 #include "base/number.h"
 #include "profile/profile.h"
 
-static void add_times(struct layer_times *sum, const struct layer_times *times) {
-    sum->forward_s += times->forward_s;
-    sum->backward_input_s += times->backward_input_s;
-    sum->backward_weight_s += times->backward_weight_s;
-    sum->update_s += times->update_s;
-    sum->accumulate_s += times->accumulate_s;
-    sum->apart_input_s += times->apart_input_s;
-    sum->apart_s += times->apart_s;
-    sum->update_predict_s += times->update_predict_s;
-    sum->predict_s += times->predict_s;
-    sum->update_aside_s += times->update_aside_s;
-}
-
-double layer_times_predict(const struct layer_times *times) {
-    return times->predict_s > 0 ? times->predict_s : PROFILE_PREDICT_COST * times->update_s;
-}
-
-double layer_times_update_aside(const struct layer_times *times) {
-    return times->update_aside_s > 0 ? times->update_aside_s : times->update_s;
-}
-
-double layer_times_update_predict(const struct layer_times *times) {
-    return times->update_predict_s > 0 ? times->update_predict_s : PROFILE_UPDATE_PREDICT_COST * times->update_s;
-}
-
 static void take_in(struct stage_walk *walk, int layer) {
     const struct layer_cost *cost = &walk->table->layers[layer];
-    add_times(&walk->time, &cost->time);
-    add_times(&walk->spill, &cost->spill);
+    layer_times_add(&walk->time, &cost->time);
+    layer_times_add(&walk->spill, &cost->spill);
     walk->sum_s += cost->sum_s;
     walk->parameter_bytes += cost->size.parameter_bytes;
     walk->tied_bytes += cost->size.tied_bytes;
@@ -65,13 +40,13 @@ static bool spills(const struct stage_walk *walk) { return cost_spills(walk->par
 
 struct layer_times stage_walk_times(const struct stage_walk *walk) {
     struct layer_times times = walk->time;
-    if (spills(walk)) add_times(&times, &walk->spill);
+    if (spills(walk)) layer_times_add(&times, &walk->spill);
     return times;
 }
 
 struct layer_times stage_cost_times(const struct stage_cost *cost, int64_t worker_parameter_bytes) {
     struct layer_times times = cost->time;
-    if (cost_spills(worker_parameter_bytes, cost->fast_memory_bytes)) add_times(&times, &cost->spill);
+    if (cost_spills(worker_parameter_bytes, cost->fast_memory_bytes)) layer_times_add(&times, &cost->spill);
     return times;
 }
 
@@ -121,6 +96,6 @@ struct cut_times stage_core_transfer(const struct stage_cost *cost, bool before,
 
 struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled) {
     struct layer_times times = layer->time;
-    if (spilled) add_times(&times, &layer->spill);
+    if (spilled) layer_times_add(&times, &layer->spill);
     return times;
 }

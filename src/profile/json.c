@@ -12,42 +12,34 @@
 #include "profile/costgraph.h"
 #include "profile/read.h"
 
-#define TIME_FIELD(member, need)                                                                                               \
-    { #member, offsetof(struct layer_cost, time.member), need }
-#define SPREAD_FIELD(member)                                                                                                   \
-    { #member "_spread", offsetof(struct layer_cost, spread.member), false }
-#define SPILL_FIELD(member)                                                                                                    \
-    { #member "_spill", offsetof(struct layer_cost, spill.member), false }
-#define SIZE_FIELD(member, need)                                                                                               \
-    { #member, offsetof(struct layer_cost, size.member), need }
-
+/* Which of a layer's numbers, and where they stand in struct layer_cost. */
+enum cost_group { COST_TIME, COST_SPREAD, COST_SPILL, COST_SHARED, COST_SIZE };
 struct cost_field {
     const char *name;
     size_t offset;
+    enum cost_group group;
     bool required;
 };
 
-static const struct cost_field time_fields[] = {TIME_FIELD(forward_s, true),         TIME_FIELD(backward_input_s, true),
-                                                TIME_FIELD(backward_weight_s, true), TIME_FIELD(update_s, false),
-                                                TIME_FIELD(accumulate_s, false),     TIME_FIELD(apart_input_s, false),
-                                                TIME_FIELD(apart_s, false),          TIME_FIELD(update_predict_s, false),
-                                                TIME_FIELD(predict_s, false),        TIME_FIELD(update_aside_s, false)};
-static const struct cost_field spread_fields[] = {
-    SPREAD_FIELD(forward_s),    SPREAD_FIELD(backward_input_s), SPREAD_FIELD(backward_weight_s), SPREAD_FIELD(update_s),
-    SPREAD_FIELD(accumulate_s), SPREAD_FIELD(apart_input_s),    SPREAD_FIELD(apart_s),           SPREAD_FIELD(update_predict_s),
-    SPREAD_FIELD(predict_s),    SPREAD_FIELD(update_aside_s)};
-static const struct cost_field spill_fields[] = {
-    SPILL_FIELD(forward_s),    SPILL_FIELD(backward_input_s), SPILL_FIELD(backward_weight_s), SPILL_FIELD(update_s),
-    SPILL_FIELD(accumulate_s), SPILL_FIELD(apart_input_s),    SPILL_FIELD(apart_s),           SPILL_FIELD(update_predict_s),
-    SPILL_FIELD(predict_s),    SPILL_FIELD(update_aside_s)};
-static const struct cost_field size_fields[] = {
-    SIZE_FIELD(parameter_bytes, true), SIZE_FIELD(statistics_bytes, false), SIZE_FIELD(tied_bytes, false),
-    SIZE_FIELD(output_bytes, true),    SIZE_FIELD(value_bytes, false),      SIZE_FIELD(stash_bytes, true),
-    SIZE_FIELD(tail_bytes, false),     SIZE_FIELD(delta_bytes, false),      SIZE_FIELD(workspace_bytes, false)};
-static const struct cost_field shared_fields[] = {{"hand_over_s", offsetof(struct layer_cost, core_transfer_s), false},
-                                                  {"take_over_s", offsetof(struct layer_cost, take_over_s), false},
-                                                  {"sum_s", offsetof(struct layer_cost, sum_s), false}};
-enum { SHARED = 3, TIMES = 10, SIZES = sizeof size_fields / sizeof size_fields[0] };
+#define TIME(name, required, absent) {#name, offsetof(struct layer_cost, time.name), COST_TIME, required},
+#define SPREAD(name, required, absent) {#name "_spread", offsetof(struct layer_cost, spread.name), COST_SPREAD, false},
+#define SPILL(name, required, absent) {#name "_spill", offsetof(struct layer_cost, spill.name), COST_SPILL, false},
+#define SHARED(name) {#name, offsetof(struct layer_cost, name), COST_SHARED, false},
+#define SIZE(name, required)                                                                                                   \
+    { #name, offsetof(struct layer_cost, size.name), COST_SIZE, required }
+/* In the order in which files are written. */
+static const struct cost_field cost_fields[] = {
+    LAYER_TIMES(TIME) LAYER_TIMES(SPREAD) LAYER_TIMES(SPILL) LAYER_SHARED_TIMES(SHARED) SIZE(parameter_bytes, true),
+    SIZE(statistics_bytes, false),
+    SIZE(tied_bytes, false),
+    SIZE(output_bytes, true),
+    SIZE(value_bytes, false),
+    SIZE(stash_bytes, true),
+    SIZE(tail_bytes, false),
+    SIZE(delta_bytes, false),
+    SIZE(workspace_bytes, false),
+};
+enum { COST_FIELDS = sizeof cost_fields / sizeof cost_fields[0] };
 
 /* ----------------------------------------------------------------- reading */
 
@@ -65,32 +57,20 @@ static enum ps_status read_name(const struct json_place *place, const char *fiel
 }
 
 static enum ps_status read_layer(const struct json_place *place, struct layer_cost *layer, struct ps_error *error) {
-    const char *fields[2 + 3 * TIMES + SHARED + SIZES] = {"name", "kind"};
-    size_t count = 2;
-    for (int f = 0; f < TIMES; f++) fields[count++] = time_fields[f].name;
-    for (int f = 0; f < TIMES; f++) fields[count++] = spread_fields[f].name;
-    for (int f = 0; f < TIMES; f++) fields[count++] = spill_fields[f].name;
-    for (int f = 0; f < SHARED; f++) fields[count++] = shared_fields[f].name;
-    for (int f = 0; f < SIZES; f++) fields[count++] = size_fields[f].name;
-    TRY(json_object_fields(place, fields, count, error));
+    const char *fields[2 + COST_FIELDS] = {"name", "kind"};
+    for (int f = 0; f < COST_FIELDS; f++) fields[2 + f] = cost_fields[f].name;
+    TRY(json_object_fields(place, fields, 2 + COST_FIELDS, error));
     TRY(read_name(place, "name", true, layer->name, sizeof layer->name, error));
     TRY(read_name(place, "kind", true, layer->kind, sizeof layer->kind, error));
-    char *base = (char *)layer;
-    for (int f = 0; f < TIMES; f++) {
-        TRY(json_get_number(place, time_fields[f].name, time_fields[f].required, 0, PROFILE_TIME_MAX,
-                            (double *)(base + time_fields[f].offset), error));
-        TRY(json_get_number(place, spread_fields[f].name, false, 0, PROFILE_TIME_MAX,
-                            (double *)(base + spread_fields[f].offset), error));
-        TRY(json_get_number(place, spill_fields[f].name, false, 0, PROFILE_TIME_MAX, (double *)(base + spill_fields[f].offset),
-                            error));
-    }
-    for (int f = 0; f < SHARED; f++)
-        TRY(json_get_number(place, shared_fields[f].name, false, 0, PROFILE_TIME_MAX,
-                            (double *)(base + shared_fields[f].offset), error));
     layer->size.value_bytes = layer->size.delta_bytes = -1;
-    for (int f = 0; f < SIZES; f++)
-        TRY(json_get_integer(place, size_fields[f].name, size_fields[f].required, 0, PROFILE_BYTES_MAX,
-                             (int64_t *)(base + size_fields[f].offset), error));
+    for (int f = 0; f < COST_FIELDS; f++) {
+        const struct cost_field *field = &cost_fields[f];
+        void *out = (char *)layer + field->offset;
+        if (field->group == COST_SIZE)
+            TRY(json_get_integer(place, field->name, field->required, 0, PROFILE_BYTES_MAX, out, error));
+        else
+            TRY(json_get_number(place, field->name, field->required, 0, PROFILE_TIME_MAX, out, error));
+    }
     if (layer->size.value_bytes < 0) layer->size.value_bytes = layer->size.output_bytes;
     if (layer->size.delta_bytes < 0) layer->size.delta_bytes = profile_usual_delta_bytes(&layer->size);
     return PS_OK;
@@ -293,23 +273,24 @@ enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **
 
 /* ----------------------------------------------------------------- writing */
 
-static void put_times(json_t *object, const struct layer_cost *layer, const struct cost_field *fields, int count) {
-    for (int f = 0; f < count; f++)
-        json_object_set_new(object, fields[f].name, json_real(*(const double *)((const char *)layer + fields[f].offset)));
-}
-
 static json_t *layer_json(const struct layer_cost *layer, bool spills) {
     json_t *object = json_pack("{s:s, s:s}", "name", layer->name, "kind", layer->kind);
-    const char *base = (const char *)layer;
-    bool measured = layer->spread.forward_s > 0 || layer->spread.backward_input_s > 0 || layer->spread.backward_weight_s > 0 ||
-                    layer->spread.update_s > 0;
-    put_times(object, layer, time_fields, TIMES);
-    if (measured) put_times(object, layer, spread_fields, TIMES);
-    if (spills) put_times(object, layer, spill_fields, TIMES);
-    if (layer->core_transfer_s > 0 || layer->take_over_s > 0 || layer->sum_s > 0)
-        put_times(object, layer, shared_fields, SHARED);
-    for (int f = 0; f < SIZES; f++)
-        json_object_set_new(object, size_fields[f].name, json_integer(*(const int64_t *)(base + size_fields[f].offset)));
+    const struct layer_times *spread = &layer->spread;
+    const bool written[] = {
+        [COST_TIME] = true,
+        [COST_SPREAD] =
+            spread->forward_s > 0 || spread->backward_input_s > 0 || spread->backward_weight_s > 0 || spread->update_s > 0,
+        [COST_SPILL] = spills,
+        [COST_SHARED] = layer->core_transfer_s > 0 || layer->take_over_s > 0 || layer->sum_s > 0,
+        [COST_SIZE] = true,
+    };
+    for (int f = 0; f < COST_FIELDS; f++) {
+        const struct cost_field *field = &cost_fields[f];
+        const void *at = (const char *)layer + field->offset;
+        if (!written[field->group]) continue;
+        json_object_set_new(object, field->name,
+                            field->group == COST_SIZE ? json_integer(*(const int64_t *)at) : json_real(*(const double *)at));
+    }
     return object;
 }
 

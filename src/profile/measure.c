@@ -9,7 +9,7 @@
  *
  * What workers spend on handing blocks over is measured beside (profile/core_transfer.h) and counted by bytes.
  *
- * The two halves of a backward are run together and apart; what they take longer apart is `apart_input_s` and `apart_s`.
+ * The two halves of a backward are run together and separately; what they take longer so is `split_input_s` and `split_s`.
  */
 #include <math.h>
 #include <stdio.h>
@@ -50,14 +50,14 @@ static struct figure figure_of(const struct bench *bench, int layer, enum timing
     return figure;
 }
 
-/* What the halves of a backward take together is shared out as they do apart. */
+/* The time of a whole backward is divided between its halves in the ratio that they take separately. */
 static void summarize_halves(const struct figure *both, const struct figure *input, const struct figure *weights,
                              struct layer_times *time) {
-    double apart_s = input->s + weights->s, share = apart_s > 0 ? input->s / apart_s : 0;
+    double split_s = input->s + weights->s, share = split_s > 0 ? input->s / split_s : 0;
     time->backward_input_s = both->s * share;
     time->backward_weight_s = both->s - time->backward_input_s;
-    time->apart_input_s = fmax(0, input->s - time->backward_input_s);
-    time->apart_s = fmax(0, weights->s - time->backward_weight_s);
+    time->split_input_s = fmax(0, input->s - time->backward_input_s);
+    time->split_s = fmax(0, weights->s - time->backward_weight_s);
 }
 
 /* Sorts the layer's times. */
@@ -79,7 +79,7 @@ static void summarize(const struct bench *bench, int l, struct layer_cost *cost)
     } updates[] = {{TIME_UPDATE, &time->update_s, &spread->update_s},
                    {TIME_UPDATE_PREDICT, &time->update_predict_s, &spread->update_predict_s},
                    {TIME_PREDICT, &time->predict_s, &spread->predict_s},
-                   {TIME_UPDATE_ASIDE, &time->update_aside_s, &spread->update_aside_s}};
+                   {TIME_UPDATE_ASIDE, &time->update_out_of_place_s, &spread->update_out_of_place_s}};
     for (int u = 0; u < 4; u++) {
         struct figure figure = figure_of(bench, l, updates[u].timing);
         *updates[u].time = figure.s;
@@ -126,13 +126,6 @@ static double medians_s(const struct bench *bench) {
     return sum_s;
 }
 
-static void scale(struct layer_times *times, double factor) {
-    double *all[] = {&times->forward_s,    &times->backward_input_s, &times->backward_weight_s, &times->update_s,
-                     &times->accumulate_s, &times->apart_input_s,    &times->apart_s,           &times->update_predict_s,
-                     &times->predict_s,    &times->update_aside_s};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) *all[i] *= factor;
-}
-
 /* Medians tell the layers apart, undisturbed. What interrupts a worker for a moment now and then is in no layer's median, but
  * in every run: all layers take so much longer as the rounds did. */
 static enum ps_status summarize_all(struct bench *bench, struct layer_cost *layers, struct ps_error *error) {
@@ -144,7 +137,7 @@ static enum ps_status summarize_all(struct bench *bench, struct layer_cost *laye
     summarize_adding(bench, layers);
     double factor = taken_s / medians_s(bench);
     for (int l = 0; l < bench->layer_count; l++) {
-        scale(&layers[l].time, factor);
+        layer_times_scale(&layers[l].time, factor);
         layers[l].sum_s *= factor;
     }
     return PS_OK;

@@ -13,17 +13,11 @@ static struct attributes layer_attributes(const struct cost_table *table, int la
     int64_t value_read = layer > 0 ? table->layers[layer - 1].size.value_bytes : table->input_bytes;
     int64_t inner = cost->size.stash_bytes - value_read;
     struct layer_times time = layer_cost_times(cost, place->spilled);
+    time.forward_s += place->more.forward_s;
+    time.backward_input_s += place->more.backward_s;
+    layer_times_complete(&time);
     return (struct attributes){
-        .forward_s = time.forward_s + place->more.forward_s,
-        .backward_input_s = time.backward_input_s + place->more.backward_s,
-        .backward_weight_s = time.backward_weight_s,
-        .accumulate_s = time.accumulate_s,
-        .apart_input_s = time.apart_input_s,
-        .apart_s = time.apart_s,
-        .update_s = time.update_s,
-        .update_predict_s = layer_times_update_predict(&time),
-        .predict_s = layer_times_predict(&time),
-        .update_aside_s = layer_times_update_aside(&time),
+        .time = time,
         .sum_s = cost->sum_s,
         .value_bytes = cost->size.output_bytes,
         .parameter_bytes = cost->size.parameter_bytes,

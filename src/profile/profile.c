@@ -86,23 +86,13 @@ enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile 
 
 /* ------------------------------------------------------------------------- means */
 
-/* All of a layer's times, to go through. */
-enum { LAYER_TIMES = sizeof(struct layer_times) / sizeof(double), LAYER_NUMBERS = 3 * LAYER_TIMES + 3 };
-
-static void list_times(struct layer_cost *layer, double *times[LAYER_NUMBERS]) {
-    struct layer_times *const groups[] = {&layer->time, &layer->spread, &layer->spill};
-    for (int g = 0; g < 3; g++)
-        for (int t = 0; t < LAYER_TIMES; t++) times[g * LAYER_TIMES + t] = (double *)groups[g] + t;
-    times[3 * LAYER_TIMES] = &layer->core_transfer_s;
-    times[3 * LAYER_TIMES + 1] = &layer->take_over_s;
-    times[3 * LAYER_TIMES + 2] = &layer->sum_s;
-}
-
-static void add_share(struct layer_cost *mean, struct layer_cost *other, double share, double own_share) {
-    double *to[LAYER_NUMBERS], *from[LAYER_NUMBERS];
-    list_times(mean, to);
-    list_times(other, from);
-    for (int i = 0; i < LAYER_NUMBERS; i++) *to[i] = own_share * *to[i] + share * *from[i];
+static void add_share(struct layer_cost *mean, const struct layer_cost *other, double share, double own_share) {
+    layer_times_mix(&mean->time, own_share, &other->time, share);
+    layer_times_mix(&mean->spread, own_share, &other->spread, share);
+    layer_times_mix(&mean->spill, own_share, &other->spill, share);
+#define TIME(name) mean->name = own_share * mean->name + share * other->name;
+    LAYER_SHARED_TIMES(TIME)
+#undef TIME
 }
 
 static void mix_one(struct ps_profile *profile, struct ps_profile *other, double share, double own_share) {

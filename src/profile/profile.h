@@ -7,41 +7,18 @@
 
 #include "compute/sizes.h"
 #include "graph/graph.h"
+#include "graph/layer_times.h"
 
 struct costgraph;
-
-struct layer_times {
-    double forward_s, backward_input_s, backward_weight_s;
-    double update_s; /* one optimizer step over the layer's parameters */
-    /* 0 where the source does not say. */
-    double accumulate_s;     /* a backward by weights is longer by that where it adds to gradients of earlier micro-batches */
-    double apart_input_s;    /* the halves of a backward take that longer where they run apart: that of the input, */
-    double apart_s;          /* and that of the weights */
-    double update_predict_s; /* a step, and the prediction of weights in the same pass */
-    double predict_s;        /* a prediction alone */
-    double update_aside_s;   /* a step that writes the new weights elsewhere and leaves the old ones as they are */
-};
-
-/* Where nobody measured them: a prediction alone reads and writes about as much as an update, and an update aside as one in
- * place; fused with it, a prediction only writes one more block. */
-#define PROFILE_PREDICT_COST 1.0
-#define PROFILE_UPDATE_PREDICT_COST 1.25
-double layer_times_predict(const struct layer_times *times);
-double layer_times_update_predict(const struct layer_times *times);
-double layer_times_update_aside(const struct layer_times *times);
 
 struct layer_cost {
     char name[64], kind[32];
     struct layer_times time, spread; /* median; half the distance between the quartiles (0 where not measured) */
     struct layer_times spill;        /* what each takes longer where the stage's weights do not stay in the fast memory */
     struct layer_sizes size;
-    /* At the cut after the layer, for one micro-batch; 0 where the source does not say. */
-    /* A forward takes that longer whose stage ends here: what crosses is copied where layers here read it, too. */
-    double core_transfer_s;
-    /* Forward and backward of both stages take that longer where they are on different cores of one machine. */
-    double take_over_s;
-    /* A replica's gradients and statistics added to the others' in memory that they share, and the sum copied back. */
-    double sum_s;
+#define TIME(name) double name;
+    LAYER_SHARED_TIMES(TIME)
+#undef TIME
 };
 
 struct cost_table {

@@ -373,8 +373,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     }
     problem.flush = choice.schedule->flush;
     problem.micro_batches = choice.micro_batches;
-    problem.update_share =
-        (choice.policy->prediction != PREDICT_NEVER ? PROFILE_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
+    problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? LAYER_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
     status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, plan, error)
                                            : solve(search, planner, &problem, &choice, plan, error);
     if (status == PS_OK && planner->reckons && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)

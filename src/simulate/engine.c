@@ -29,7 +29,7 @@ static int64_t take_duration(struct engine *engine, int worker, const struct ins
     enum action action = opcode_table[instruction->op].action;
     if (action == ACTION_UPDATE) instance->accumulating = false;
     if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return instance->update_and_predict;
-    if (action == ACTION_UPDATE && instruction->to != instruction->slot) return instance->update_aside;
+    if (action == ACTION_UPDATE && instruction->to != instruction->slot) return instance->update_out_of_place;
     if (action == ACTION_UPDATE) return instance->duration[action];
     int64_t duration = by_length(engine, instruction, instance->duration[action]);
     if (!instruction_adds_gradients(instruction)) return duration;

@@ -76,12 +76,12 @@ struct engine_ring {
 
 /* What one worker holds of a stage. */
 struct engine_instance {
-    int64_t duration[ACTION_COUNT], update_and_predict, update_aside; /* ticks */
-    int64_t accumulate;                                               /* what adding to gradients takes */
-    bool accumulating;                                                /* there are some of this mini-batch */
-    int first_block[BLOCK_PLACES];                                    /* into engine.blocks */
-    int slots[BLOCK_PLACES];                                          /* of the kinds that travel; 0 of the others */
-    int sum_block;                                                    /* NOBODY: its stage adds nothing up */
+    int64_t duration[ACTION_COUNT], update_and_predict, update_out_of_place; /* ticks */
+    int64_t accumulate;                                                      /* what adding to gradients takes */
+    bool accumulating;                                                       /* there are some of this mini-batch */
+    int first_block[BLOCK_PLACES];                                           /* into engine.blocks */
+    int slots[BLOCK_PLACES];                                                 /* of the kinds that travel; 0 of the others */
+    int sum_block;                                                           /* NOBODY: its stage adds nothing up */
 };
 
 struct engine {

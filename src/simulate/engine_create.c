@@ -15,7 +15,7 @@ struct survey {
 };
 
 struct stage_seconds {
-    double action[ACTION_COUNT], update_and_predict, update_aside, accumulate;
+    double action[ACTION_COUNT], update_and_predict, update_out_of_place, accumulate;
 };
 
 static const struct stage_cost *cost_of(const struct simulation_work *work, const struct instance *instance) {
@@ -42,6 +42,7 @@ static bool elsewhere(const struct ps_programs *programs, int stage, int beside)
 static struct stage_seconds instance_seconds(const struct simulation_work *work, const struct instance *instance) {
     const struct stage_cost *cost = cost_of(work, instance);
     struct layer_times times = stage_cost_times(cost, cost->fast_memory_bytes > 0 ? parameters_beside(work, instance) : 0);
+    layer_times_complete(&times);
     const struct layer_times *time = &times;
     double speed = work->cluster->devices[instance->worker].speed;
     const struct ps_programs *programs = work->programs;
@@ -50,13 +51,13 @@ static struct stage_seconds instance_seconds(const struct simulation_work *work,
     struct stage_seconds seconds = {
         .action = {[ACTION_FORWARD] = (time->forward_s + more.forward_s) / speed,
                    [ACTION_BACKWARD] = (time->backward_input_s + time->backward_weight_s + more.backward_s) / speed,
-                   [ACTION_BACKWARD_INPUT] = (time->backward_input_s + time->apart_input_s + more.backward_s) / speed,
-                   [ACTION_BACKWARD_WEIGHT] = (time->backward_weight_s + time->apart_s) / speed,
+                   [ACTION_BACKWARD_INPUT] = (time->backward_input_s + time->split_input_s + more.backward_s) / speed,
+                   [ACTION_BACKWARD_WEIGHT] = (time->backward_weight_s + time->split_s) / speed,
                    [ACTION_RECOMPUTE] = (time->forward_s + more.forward_s) / speed,
                    [ACTION_UPDATE] = time->update_s / speed,
-                   [ACTION_PREDICT] = layer_times_predict(time) / speed},
-        .update_and_predict = layer_times_update_predict(time) / speed,
-        .update_aside = layer_times_update_aside(time) / speed,
+                   [ACTION_PREDICT] = time->predict_s / speed},
+        .update_and_predict = time->update_predict_s / speed,
+        .update_out_of_place = time->update_out_of_place_s / speed,
         .accumulate = time->accumulate_s / speed,
     };
     return seconds;
@@ -146,7 +147,7 @@ static double dearest_computation(const struct engine *engine) {
         struct stage_seconds seconds = instance_seconds(engine->work, &programs->instances[p]);
         for (int action = 0; action < ACTION_COUNT; action++)
             computation = fmax(computation, seconds.action[action] + seconds.accumulate);
-        computation = fmax(computation, fmax(seconds.update_and_predict, seconds.update_aside));
+        computation = fmax(computation, fmax(seconds.update_and_predict, seconds.update_out_of_place));
     }
     for (int b = 0; factors && b < programs->batches; b++) factor = fmax(factor, factors[b]);
     return factor * computation;
@@ -177,7 +178,7 @@ static void lay_out_instance(struct engine *engine, int index) {
     for (int action = 0; action < ACTION_COUNT; action++)
         instance->duration[action] = engine_ticks(engine, seconds.action[action]);
     instance->update_and_predict = engine_ticks(engine, seconds.update_and_predict);
-    instance->update_aside = engine_ticks(engine, seconds.update_aside);
+    instance->update_out_of_place = engine_ticks(engine, seconds.update_out_of_place);
     instance->accumulate = engine_ticks(engine, seconds.accumulate);
     for (int kind = 0; kind < BLOCK_PLACES; kind++) {
         instance->first_block[kind] = engine->block_count;

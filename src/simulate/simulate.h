@@ -4,14 +4,15 @@
  *
  * Costs of instructions, divided by the speed of the worker's device:
  *   F  the stage's forward         B  its backward by input and by weights         R  as F
- *   I  its backward by input       W  by weights; both with what the halves take longer apart
+ *   I  its backward by input       W  by weights; both with what the halves take longer where they run separately
  *   B and W take accumulate_s longer where they add to the gradients of an earlier micro-batch
- *   U  update_s, with the prediction in the same pass update_predict_s, into another slot update_aside_s      P  predict_s
- * F, B, R, I and W of a mini-batch take batch_factors[] times as long, where there are any: mini-batches that have several
- * lengths. SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers has
- * done with those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction of
- * each pair is a link of its own, unless the cluster says half duplex (the two directions are one) or names a medium (all its
- * pairs are one). Under this model 1f1b on equal stages takes BaPipe's (Zhao et al., Table II) time of 1F1B-SNO exactly.
+ *   U  update_s, with the prediction in the same pass update_predict_s, into another slot update_out_of_place_s      P
+ * predict_s F, B, R, I and W of a mini-batch take batch_factors[] times as long, where there are any: mini-batches that have
+ * several lengths. SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers
+ * has done with those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction
+ * of each pair is a link of its own, unless the cluster says half duplex (the two directions are one) or names a shared link
+ * (all its pairs are one). Under this model 1f1b on equal stages takes BaPipe's (Zhao et al., Table II) time of 1F1B-SNO
+ * exactly.
  *
  * With cluster.streaming (BaPipe's AS: a transfer starts with the first part of the output) a transfer begins with the
  * computation that makes the block, as far as the receiver's block and the link are free then, and ends no earlier than that

@@ -232,7 +232,7 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
         return error_set(error, PS_USAGE,
                          "--emulate: the sum over the stages that share a parameter (tied) cannot be emulated");
     for (int l = 0; l < cluster->link_count && job->transport->processes; l++)
-        if (cluster->links[l].half_duplex || cluster->links[l].medium[0])
+        if (cluster->links[l].half_duplex || cluster->links[l].shared_link[0])
             return error_set(error, PS_USAGE, "--emulate: links[%d] is shared, which only --transport threads can emulate", l);
     return PS_OK;
 }

@@ -4,7 +4,7 @@
  * their order. Nothing changes places: contents are copied into the receiver's block. Between ranks that share memory there are
  * no messages: there blocks change places (neighbours.h).
  *
- * Where the cluster's description names a medium that several links share, say the one cable of a host, a worker sends over it
+ * Where the cluster's description names a shared link, say the one cable of a host, a worker sends over it
  * one block at a time, as the simulator has it: the first arrives early and the second no later than if both had shared the
  * cable. Their receivers first say, by a word, that they are ready. A block that waited on the cable for its receiver could
  * keep back the very one that the receiver waits for.
@@ -61,8 +61,8 @@ struct ranks {
     struct pending *(*pending_posts)[BLOCK_PLACES]; /* by instance, kind and slot; NULL of instances that are elsewhere */
     struct pending *pending, **pending_end;         /* all whose posts are not over, by age */
     int messages;                                   /* of them that are messages */
-    int *shared_link;                               /* per route: the first that shares its medium; NO_ROUTE: it has its own */
-    struct pending **sending;                       /* per route: what is on that medium from here; NULL: nothing */
+    int *shared_link;                               /* per route: the first that shares its link; NO_ROUTE: it has its own */
+    struct pending **sending;                       /* per route: what is on that link from here; NULL: nothing */
     struct shared_peers *peers;                     /* NULL: none */
     struct emulation *emulation;                    /* of the links that come here; NULL: none */
     struct rank_sums *sums;
@@ -89,7 +89,7 @@ static enum ps_status make_places(struct ranks *ranks, const struct transport_op
     return PS_OK;
 }
 
-/* Which routes share a medium with others of the same sender. */
+/* Which routes share a link with others of the same sender. */
 static enum ps_status find_media(struct ranks *ranks, const struct ps_cluster *cluster, struct ps_error *error) {
     const struct routes *routes = &ranks->routes;
     size_t count = (size_t)routes->count + 1;
@@ -100,7 +100,7 @@ static enum ps_status find_media(struct ranks *ranks, const struct ps_cluster *c
         int from = ranks->instance_worker[routes->list[route].from], to = ranks->instance_worker[routes->list[route].to];
         const struct cluster_link *link = cluster ? cluster_link_between(cluster, from, to) : NULL;
         int *shared_link = &ranks->shared_link[route];
-        *shared_link = link && link->medium[0] ? route : NO_ROUTE;
+        *shared_link = link && link->shared_link[0] ? route : NO_ROUTE;
         for (int other = 0; *shared_link == route && other < route; other++) {
             int other_from = ranks->instance_worker[routes->list[other].from],
                 other_to = ranks->instance_worker[routes->list[other].to];
@@ -182,7 +182,7 @@ static bool has_older(const struct ranks *ranks, const struct pending *pending) 
     return false;
 }
 
-/* Starts those whose turn it is: on each medium the first posted of those whose receivers are ready. */
+/* Starts those whose turn it is: on each shared link the first posted of those whose receivers are ready. */
 static void begin_next(struct ranks *ranks) {
     const struct processes_class *processes = ranks->transport.class->processes;
     for (struct pending *pending = ranks->pending; pending; pending = pending->next) {

@@ -1,5 +1,5 @@
 /*
- * A layer known only by what it costs: the seconds, value_bytes (of its output), parameter_bytes and inner_bytes of its
+ * A layer known only by what it costs: the times, value_bytes (of its output), parameter_bytes and inner_bytes of its
  * attributes. Only the clock device runs it. Without an input it is the data.
  */
 #include "graph/operators.h"
@@ -8,11 +8,9 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
                             struct ps_error *error) {
     (void)inputs, (void)input_count;
     const struct attributes *a = attributes;
-    if (!(a->forward_s >= 0 && a->backward_input_s >= 0 && a->backward_weight_s >= 0 && a->update_s >= 0 &&
-          a->accumulate_s >= 0 && a->apart_s >= 0 && a->apart_input_s >= 0 && a->update_predict_s >= 0 && a->predict_s >= 0 &&
-          a->sum_s >= 0 && a->update_aside_s >= 0)) {
-        return error_set(error, PS_USAGE, "times of %g, %g, %g and %g s must not be negative", a->forward_s,
-                         a->backward_input_s, a->backward_weight_s, a->update_s);
+    if (!layer_times_valid(&a->time) || !(a->sum_s >= 0)) {
+        return error_set(error, PS_USAGE, "times of %g, %g, %g and %g s must not be negative", a->time.forward_s,
+                         a->time.backward_input_s, a->time.backward_weight_s, a->time.update_s);
     }
     if (a->value_bytes < 0 || a->parameter_bytes < 0 || a->inner_bytes < 0) {
         return error_set(error, PS_USAGE, "sizes of %lld, %lld and %lld bytes must not be negative", (long long)a->value_bytes,

@@ -64,7 +64,7 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
                              .time_ns = calloc(3 * count, sizeof(int64_t)),
                              .base_bytes = memory ? calloc(2 * places, sizeof(int64_t)) : NULL,
                              .limit_bytes = memory ? limit : INT64_MAX,
-                             .one_link = problem->paper_cost || (link && (link->half_duplex || link->medium[0])),
+                             .one_link = problem->paper_cost || (link && (link->half_duplex || link->shared_link[0])),
                              .fixed = !problem->paper_cost,
                              .budget = 100000000,
                              .tolerance_ns = 1};
