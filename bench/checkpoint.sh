@@ -1,9 +1,10 @@
 #!/bin/sh
-# What checkpoints cost training: VGG-16 (CIFAR form) on two workers, a checkpoint of weights and momentum every EVERY steps, beside
-# the same segments without. Both are run alternately and the median of the ratios counts; the share is what the trainer says that it
-# waited, for copying the state and for the checkpoint before, of its training time.
-#   ROUNDS (3) rounds of STEPS (48) mini-batches of 16 samples; EVERY (16); LAUNCH (none): what starts the ranks, as in "mpirun -n 2" (with
-#   PENSTOCK=build/release/tests/penstock_other for the other MPI library)
+# The cost of checkpoints for training: VGG-16 (CIFAR form) on two workers, with a checkpoint of weights and momentum every
+# EVERY steps, compared with the same segments without checkpoints. Both are run alternately, and the median of the ratios is
+# reported. The share is the part of its training time that the trainer reports as waiting: for copying the state and for the
+# previous checkpoint.
+#   ROUNDS (3) rounds of STEPS (48) mini-batches of 16 samples; EVERY (16); LAUNCH (none): the command that starts the ranks, such as
+#   "mpirun -n 2" (with PENSTOCK=build/release/tests/penstock_other for the other MPI library)
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh

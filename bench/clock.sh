@@ -1,13 +1,13 @@
 #!/bin/sh
-# Clock devices: measured time per mini-batch against the simulated one, for 4, 8 and 16 workers, three networks and seven pairs of
-# schedule and weight policy, with real threads and messages. The costs are those that the model of a VCU118 board gives the
-# networks' layers: some milliseconds in all, unlike from layer to layer, and the same on every machine.
+# Clock devices: measured time per mini-batch compared with the simulated one, for 4, 8 and 16 workers, three networks and seven
+# pairs of schedule and weight policy, with real threads and messages. The costs come from the model of a VCU118 board: some
+# milliseconds in all, different from layer to layer, and the same on every machine.
 #
-# What the figure tells: the programs do at run time what they do in the simulator. What it does not: a clock device starts its
-# work when its data was due, by the deadlines of the devices that made it, so that threads that wake up late (0.05 to 0.2 ms a
-# hand-over on a busy machine) do not delay the whole chain. The cost of handing blocks over is therefore left out.
-#   bench/clock.sh NETWORK...     resnet50 googlenet densenet121 where nothing is said
-#   STEPS (12) mini-batches a run
+# The result shows that the programs do at run time what they do in the simulator. It says nothing about the cost of
+# transferring blocks between threads: a clock device starts its work when its data was due, by the deadlines of the devices
+# that made it, so that threads that wake up late (0.05 to 0.2 ms per transfer on a busy machine) do not delay the whole chain.
+#   bench/clock.sh NETWORK...     default: resnet50 googlenet densenet121
+#   STEPS (12) mini-batches per run
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh

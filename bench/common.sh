@@ -1,9 +1,9 @@
-# What the benchmarks share; sourced from the repository's root.
-#   penstock   the program              median NAME...   the median of numbers, one a line, on standard input
-#   summary    mean and standard deviation of numbers, one a line
+# Functions that the benchmarks share; sourced from the root of the repository.
+#   penstock   the program              median NAME...   the median of numbers, one per line, on standard input
+#   summary    mean and standard deviation of numbers, one per line
 #   field      a number from JSON on standard input, by its name (the first of that name)
-#   watch      from here on count what others make of the machine; `others`: how many cores they kept busy since
-#   python_with MODULE   sets `python` to one that has it; where none has, the script ends here and says so
+#   watch      starts counting the processor time of other programs; `others`: how many cores they have kept busy since
+#   python_with MODULE   sets `python` to one that has the module; if none has it, the script says so and ends
 penstock=${PENSTOCK:-build/release/penstock}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

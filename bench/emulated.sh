@@ -1,8 +1,9 @@
 #!/bin/sh
-# A worker twice as slow, emulated: the plan made for the cluster as it is against the plan that cuts into equal parts, measured and
-# as the simulator said. With clock devices (four workers, links of 100 Mbit/s, the second is slow) and with computation (VGG-16, two
-# workers, 10 Gbit/s, the first is slow: its half is the larger one, so that equal parts do not suit by chance). Costs are measured
-# while two workers compute, as they do in training: one alone is a fifth faster here. Runs alternate and the median of the ratios counts.
+# One emulated worker at half speed: the plan made for that cluster compared with the plan that cuts into equal stages, measured
+# and simulated. With clock devices (four workers, links of 100 Mbit/s, the second is slow) and with computation (VGG-16, two
+# workers, 10 Gbit/s, the first is slow: its half is the larger one, so that equal stages are not the best by chance). Costs are
+# measured while two workers compute, as in training: one alone is a fifth faster here. Runs alternate, and the median of the
+# ratios is reported.
 #   ROUNDS (3) rounds of STEPS (60) mini-batches
 set -eu
 cd "$(dirname "$0")/.."

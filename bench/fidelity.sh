@@ -1,18 +1,18 @@
 #!/bin/sh
-# The simulator's prediction against real runs: two workers of one thread each train on this machine's processor, under nine
-# schedules. The network is profiled while two workers compute side by side (profile --busy 2), as they will in the run. Each
-# schedule is run ROUNDS times, each time with a profile of its own made just before, and the medians of predicted / measured are
-# printed: the time of a mini-batch (period), of the whole run (makespan), and the blocks of the two workers together.
-# `train` is a run's own prediction of its samples per second, everything counted. The last column says how many cores others kept
-# busy meanwhile: figures from a machine that is not left alone say little. Files are kept in memory where there is /dev/shm: what a
-# run leaves behind is else written to the disk while the next one is measured.
+# The simulator's prediction compared with real runs: two workers of one thread each train on this machine's processor, under
+# nine schedules. The network is profiled while two workers compute at the same time (profile --busy 2), as in the run. Each
+# schedule is run ROUNDS times, each time with a new profile made just before. The medians of predicted / measured are printed:
+# the time of a mini-batch (period), of the whole run (makespan), and the blocks of the two workers together. `train` is a run's
+# own prediction of its samples per second, with everything included. The last column is the number of cores that other programs
+# kept busy meanwhile: figures from a busy machine say little. Files are kept in memory if there is /dev/shm; otherwise the
+# files of one run would be written to the disk while the next one is measured.
 #
-#   bench/fidelity.sh NETWORK...          vgg16 alexnet resnet,blocks=3 residual_lstm,seq=50 where nothing is said
-#   CASES: SCHEDULE:WEIGHTS:MICRO_BATCHES..., WORKERS (2; more than cores take turns on them)
+#   bench/fidelity.sh NETWORK...          default: vgg16 alexnet resnet,blocks=3 residual_lstm,seq=50
+#   CASES: SCHEDULE:WEIGHTS:MICRO_BATCHES..., WORKERS (2; if more than cores, they share the cores through the run queue)
 #   ROUNDS (3), SECONDS_EACH (4): of a run, MICRO_BATCH (16) samples, KEEP: a directory for every comparison in full
-#   DATA: what to train on; made-up samples where nothing is said, which cost the workers of small networks a tenth of a core
-#   ROWS: a directory that gathers rounds over several calls; the table is of all that it holds
-# bench/trace.sh measures what --trace costs.
+#   DATA: training data; default: synthetic samples, which cost the workers of small networks a tenth of a core
+#   ROWS: a directory that collects rounds over several calls; the table covers all that it holds
+# bench/trace.sh measures the cost of --trace.
 set -eu
 cd "$(dirname "$0")/.."
 [ ! -w /dev/shm ] || export TMPDIR=/dev/shm

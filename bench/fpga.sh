@@ -1,8 +1,8 @@
 #!/bin/sh
-# ResNet-50 on four FPGA boards (BaPipe's Table VI): data parallelism beside a pipeline, mini-batch 128, micro-batch 1, half
-# precision. Times are worked out (src/profile/fpga.c says how, and that the clock rate of 200 MHz is assumed), cut and schedule are
-# simulated: fbp-as over links of 100 Gbit/s, and data parallelism with a ring all-reduce over the same links, whose weights do not
-# fit on chip. In the mixed cluster data parallelism gives every board the same number of samples.
+# ResNet-50 on four FPGA boards (BaPipe's Table VI): data parallelism compared with a pipeline, mini-batch 128, micro-batch 1,
+# half precision. Times come from a model (src/profile/fpga.c describes it; the clock rate of 200 MHz is assumed). Cut and
+# schedule are simulated: fbp-as over links of 100 Gbit/s, and data parallelism with a ring all-reduce over the same links,
+# whose weights do not fit on chip. In the mixed cluster data parallelism gives every board the same number of samples.
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The largest GNMT-L that fits devices of 16 GB (BaPipe's Table IV), by `penstock compare --largest`: every entry is a plan whose
-# programs were verified, within the memory of each of its workers. docs/methods.md says what is assumed and what differs.
+# The largest GNMT-L that fits on devices of 16 GB (BaPipe's Table IV), by `penstock compare --largest`: every entry is a plan
+# whose programs were verified, within the memory of each of its workers. docs/methods.md states the assumptions and the
+# differences.
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh

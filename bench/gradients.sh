@@ -1,8 +1,8 @@
 #!/bin/sh
-# How exact a training step is: loss, probabilities and all gradients of Penstock and of PyTorch in single precision against PyTorch
-# in double, every network with the same weights and data; bench/pytorch/gradients.py says what the columns are. On noise, and where
-# PENSTOCK_DATA is set on pictures and texts.
-#   bench/gradients.sh [images|sequences]...     SAMPLES (4), SIZES ("224 64"; of Inception "299 107"; pixels a side), THREADS (1),
+# Accuracy of a training step: loss, probabilities and all gradients of Penstock and of PyTorch in single precision compared
+# with PyTorch in double precision, for every network with the same weights and data; bench/pytorch/gradients.py describes the
+# columns. On noise, and if PENSTOCK_DATA is set also on images and texts.
+#   bench/gradients.sh [images|sequences]...     SAMPLES (4), SIZES ("224 64"; of Inception "299 107"; pixels per side), THREADS (1),
 #                                                PYTHON (the first that has torch and torchvision)
 set -eu
 cd "$(dirname "$0")/.."

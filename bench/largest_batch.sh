@@ -1,11 +1,13 @@
 #!/bin/sh
-# How large a batch fits four P100 of 16 GB under each method (PipeOptim's Table V): the largest micro-batch, to the sample, with
-# which no worker of the plan takes more, with recomputation as in the paper. The cut is the paper's: PipeDream's four stages, which
-# balance time and do not look at memory, the same for all methods. Costs are worked out (gpu:p100), and decide the cut alone.
-#   CUT=memory: as Penstock plans otherwise, with a cut for each method that looks at memory.
-#   KEEP=outputs: every stage also keeps the output of each micro-batch in flight until its backward, as PipeDream's runtime does, on which
-#   the paper's methods are built: of its last stage those are the scores of all classes (a translation's: of all words, at each position).
-#   LINEAR=FACTOR: linear layers take so much longer than was worked out, which moves the cut.
+# The largest batch that fits on four P100 of 16 GB under each method (PipeOptim's Table V): the largest micro-batch, to the
+# sample, with which no worker of the plan exceeds its memory, with recomputation as in the paper. The cut is the paper's:
+# PipeDream's four stages, which balance time without regard to memory, the same for all methods. Costs come from a model
+# (gpu:p100) and affect only the cut.
+#   CUT=memory: as Penstock usually plans, with a cut for each method that takes memory into account.
+#   KEEP=outputs: every stage also keeps the output of each micro-batch in flight until its backward, as PipeDream's runtime does, on
+#   which the paper's methods are built: of its last stage those are the scores of all classes (of a translation: of all words, at each
+#   position).
+#   LINEAR=FACTOR: multiplies the modelled time of linear layers, which moves the cut.
 #   largest_batch.sh [NETWORK...]
 set -eu
 cd "$(dirname "$0")/.."

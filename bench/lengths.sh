@@ -1,13 +1,13 @@
 #!/bin/sh
-# What `train --lengths` gains: a small GNMT-8 on Multi30k (PENSTOCK_DATA), two workers of one thread each, at the whole length and with
-# LENGTHS (8,12,16), by turns: in an asynchronous pipeline, where mini-batches of several lengths wait for each other, and in one that
-# drains with each mini-batch, whose four micro-batches have one length. Each run profiles, plans and predicts for itself, as
-# `train --model` does; it lasts an epoch of SAMPLES (6400) pairs, so that all lengths come as often as is predicted. The medians over
-# ROUNDS (3) count, of samples per second, of predicted / measured - 1 (error), and of the rounds' ratios; `others` is how many cores
-# others kept busy meanwhile. Then what is learned: the validation perplexity after an epoch of all pairs, for each of SEEDS (0 1 2;
-# "": not asked for).
+# The gain of `train --lengths`: a small GNMT-8 on Multi30k (PENSTOCK_DATA), two workers of one thread each, alternately at the
+# full length and with LENGTHS (8,12,16): in an asynchronous pipeline, where mini-batches of different lengths wait for each
+# other, and in one that drains after each mini-batch, whose four micro-batches have one length. Each run profiles, plans and
+# predicts for itself, as `train --model` does. It lasts an epoch of SAMPLES (6400) pairs, so that all lengths occur as often as
+# is predicted. Reported are the medians over ROUNDS (3) of samples per second, of predicted / measured - 1 (error), and of the
+# rounds' ratios; `others` is the number of cores that other programs kept busy meanwhile. Then the effect on learning: the
+# validation perplexity after an epoch of all pairs, for each of SEEDS (0 1 2; "": not measured).
 #
-#   bench/lengths.sh      ROWS: a directory that gathers rounds and seeds over several calls; the tables are of all that it holds
+#   bench/lengths.sh      ROWS: a directory that collects rounds and seeds over several calls; the tables cover all that it holds
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh

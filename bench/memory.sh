@@ -1,11 +1,11 @@
 #!/bin/sh
-# Memory of each weight policy against its plan, four workers on 1f1b-async (sync: 1f1b): what the plan says, what the workers'
-# blocks took, and the most that the process held, in MiB, all workers together. Beside its workers a process has
+# Memory of each weight policy compared with its plan, four workers on 1f1b-async (sync: 1f1b): the planned memory, the memory
+# of the workers' blocks, and the peak of the process, in MiB, all workers together. In addition to its workers a process has
 #   code      pages of the program's and the libraries' files
-#   kernels   what else it held when its kernels were made and before its workers took memory: their code, what oneDNN keeps
+#   kernels   what else it held when its kernels were created and before its workers allocated memory: their code, what oneDNN keeps
 #             of them
 #   ahead     data read ahead
-# and `workers` is what is left of its peak: the blocks, and what was not thought of.
+# and `workers` is the rest of its peak: the blocks, and anything that was not accounted for.
 #   bench/memory.sh [MODEL:MICRO_BATCH...]     POLICIES (all), OPTIMIZER (adam; spectrain: sgdm), PLAN (more options for plan)
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,11 +1,11 @@
 #!/bin/sh
-# What MPI costs: ranks of one thread under mpirun against as many threads of the threads transport, by the same plan, for each MPI
-# library that there is a program for. All are run in turn, so that a busy machine slows each of them, and the median of the ratios
-# counts. `busy` is the time that workers spend in computations, moving messages along between operators included: what a
-# transfer costs that runs beside them.
-#   ROUNDS (5) rounds of STEPS (12) mini-batches of BATCH (64) samples; MODEL (vgg16), PROFILE (is measured), WORKERS (2);
-#   TRANSPORTS ("mpi mpi-messages"); MPIRUN_OPTIONS (none); PENSTOCK_MPIS: the libraries, as MPIRUN=PROGRAM; without it those of
-#   the build
+# The cost of MPI: ranks of one thread under mpirun compared with as many threads of the threads transport, with the same plan,
+# for each MPI library that there is a program for. All are run in turn, so that a busy machine slows each of them, and the
+# median of the ratios is reported. `busy` is the time that workers spend in computations, including the calls between operators
+# that move messages along: it shows the cost of a transfer that overlaps with them.
+#   ROUNDS (5) rounds of STEPS (12) mini-batches of BATCH (64) samples; MODEL (vgg16), PROFILE (default: measured), WORKERS (2);
+#   TRANSPORTS ("mpi mpi-messages"); MPIRUN_OPTIONS (none); PENSTOCK_MPIS: the libraries, as MPIRUN=PROGRAM; default: those of the
+#   build
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Bi-Partition's setting on one machine: each worker is a host of its own, a network namespace behind a virtual cable that `tc` holds
-# to 100 Mbit/s in each direction, and plays LeNet-5, AlexNet or VGG16 (CIFAR form) with a clock device: real ranks of Open MPI, real
-# TCP, and times of computation as profiled on this machine with one thread. Plans are PipeDream's and Bi-Partition's; measured time
-# for a mini-batch beside the simulator's (`error`), and Bi-Partition's speed-up over PipeDream, simulated, measured, and the
-# largest that the paper has (1.9, at 5 workers on LeNet-5). The simulator is told the bandwidth and latency that `penstock cluster`
-# measures in the namespaces, and that all that a host sends goes through its one cable; so are the ranks, which then send over it one block
-# at a time. Without the larger eager limits each message above 64 KiB would wait for a handshake and a delayed acknowledgement; without
-# the limit of what the kernel takes ahead whole blocks would count as sent while they still share the cable (docs/mpi.md).
-# Needs root, ip, tc, and Open MPI. Where the machine has other work, RUNNER="chrt -r 10" keeps that from delaying the ranks, which
+# Bi-Partition's setting on one machine. Each worker is a host of its own, a network namespace behind a virtual cable that `tc`
+# limits to 100 Mbit/s in each direction. It emulates LeNet-5, AlexNet or VGG16 (CIFAR form) with a clock device: real ranks of
+# Open MPI, real TCP, and computation times as profiled on this machine with one thread. Plans are PipeDream's and
+# Bi-Partition's. Reported are the measured time of a mini-batch next to the simulator's (`error`), and Bi-Partition's speed-up
+# over PipeDream: simulated, measured, and the largest of the paper (1.9, at 5 workers on LeNet-5). The simulator gets the
+# bandwidth and latency that `penstock cluster` measures in the namespaces, and the fact that everything that a host sends goes
+# through its one cable. So do the ranks, which then send one block at a time over it. Without the larger eager limits each
+# message above 64 KiB would wait for a handshake and a delayed acknowledgement. Without the limit on the kernel's send buffer
+# whole blocks would count as sent while they still share the cable (docs/mpi.md).
+# Needs root, ip, tc, and Open MPI. If the machine has other work, RUNNER="chrt -r 10" keeps it from delaying the ranks, which
 # only wait.
 #   STEPS (24) mini-batches, the median of ROUNDS (3), WORKERS ("2 3 4 5 6 7"), MODELS ("lenet5 alexnet vgg16"), RATE (100mbit),
 #   MPIRUN_OPTIONS (none)

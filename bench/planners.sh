@@ -1,11 +1,11 @@
 #!/bin/sh
-# The planners on measured profiles, each with the time to solve. PENSTOCK_DATA holds profiles/pipedream, dapple and chains.
+# The planners on measured profiles, each with its solution time. PENSTOCK_DATA holds profiles/pipedream, dapple and chains.
 #   pipedream, cuts, sizes, memory
-#                             what each minimises (bench/planners.c)
-#   madpipe                   of `memory` what takes seconds, not minutes: all but the published grid
-#   auto                      the search over everything, simulated, beside the best of the methods alone; `ahead` is how much
-#                             shorter its period is, below 0 never
-# Takes some minutes. Arguments choose tables.
+#                             the objective that each minimises (bench/planners.c)
+#   madpipe                   the part of `memory` that takes seconds, not minutes: all except the published grid
+#   auto                      the search over everything, simulated, compared with the best single method; `ahead` is by how much its
+#                             period is shorter, never below 0
+# Takes some minutes. Arguments select tables.
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh

@@ -1,11 +1,11 @@
 #!/bin/sh
-# What predicting weights costs: samples per second of pipeoptim, xpipe and spectrain (sgdm only) beside latest, which predicts
-# nothing and is otherwise the same pipeline: the same cut, the same schedule, the same order of computations. Two workers of one
-# thread each. The policies are run in turns, there and back, so that a busy machine slows all; the median over the rounds of each
-# round's ratio to latest counts. All that a prediction adds to a step is in its updates, which write the predicted weights, too: the
-# first worker (the last predicts nothing) is also traced, and `updates` says what they and predictions of their own take, in
-# microseconds a step, median of the steps, and `share` which part of a step they take more than those of latest.
-# MODEL:BATCH[:STEPS] has a mini-batch and a number of steps of its own.
+# The cost of weight prediction: samples per second of pipeoptim, xpipe and spectrain (sgdm only) compared with latest, which
+# predicts nothing and is otherwise the same pipeline: same cut, same schedule, same order of computations. Two workers of one
+# thread each. The policies are run in turn, forth and back, so that a busy machine slows all; the median over the rounds of
+# each round's ratio to latest is reported. All that a prediction adds to a step is in its updates, which also write the
+# predicted weights. So the first worker (the last predicts nothing) is also traced: `updates` is the time of its updates and
+# separate predictions in microseconds per step, median over the steps, and `share` the part of a step by which this exceeds the
+# time of latest. MODEL:BATCH[:STEPS] has a mini-batch and a number of steps of its own.
 #   bench/prediction.sh [MODEL[:BATCH[:STEPS]]...]     ROUNDS (7), OPTIMIZERS (sgdm adam adamw),
 #                                                      POLICIES (those that predict by the optimizer, XPipe's, SpecTrain's)
 #                                                      PROFILES (a directory that keeps profiles from one call to the next)

@@ -1,8 +1,8 @@
 #!/bin/sh
-# One worker of Penstock beside PyTorch: training steps (forward, backward, SGD with momentum) of the same networks. All run in
-# turns, so that a busy machine slows all, and the medians over the rounds are shown. `ratio` is the faster form of PyTorch over
-# Penstock: above 1 Penstock is faster. Debian's PyTorch wants libopenblas0 beside it, or its linear layers take seconds.
-# MODEL:BATCH has a batch of its own.
+# One worker of Penstock compared with PyTorch: training steps (forward, backward, SGD with momentum) of the same networks. All
+# are run in turn, so that a busy machine slows all, and the medians over the rounds are shown. `ratio` is the time of the
+# faster form of PyTorch over Penstock's: above 1 Penstock is faster. Debian's PyTorch also needs libopenblas0, or its linear
+# layers take seconds. MODEL:BATCH has a batch of its own.
 #   bench/pytorch.sh [MODEL[:BATCH]...]     ROUNDS (3), BATCH (64), THREADS (1), STEPS (7), PYTHON (the first that has torch)
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/bin/sh
-# How fast the simulator is and what memory it takes: pipelines of up to 1,024 workers and 4,096 micro-batches, from the command
-# line, lowering included.
+# Speed and memory of the simulator: pipelines of up to 1,024 workers and 4,096 micro-batches, from the command line, including
+# lowering.
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Two workers of one thread each against one worker of one thread: VGG-16 (CIFAR form), mini-batches of 64 samples. The two are
-# run alternately, so that a busy machine slows both, and the median of the ratios counts. `bound` is what the plan's balance
-# allows: all work over the busiest worker's, filling and draining once in a run not counted (1 of STEPS + 1).
+# Two workers of one thread each compared with one worker of one thread: VGG-16 (CIFAR form), mini-batches of 64 samples. The
+# two are run alternately, so that a busy machine slows both, and the median of the ratios is reported. `bound` is what the
+# plan's balance allows: all work divided by the busiest worker's, with the pipeline filling and draining once per run not
+# counted (1 of STEPS + 1).
 #   ROUNDS (3) rounds of STEPS (60) mini-batches
 set -eu
 cd "$(dirname "$0")/.."

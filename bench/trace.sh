@@ -1,10 +1,10 @@
 #!/bin/sh
-# What --trace costs. First of one computation: in a program whose computations take no time (the clock device with costs of a
-# nanosecond) all there is left is what the runtime does around them. Counted is processor time, of a long run less that of a short one, so
-# that neither start-up nor other processes matter. Then of the networks: computations in a second times that, and the samples per second
-# of runs with and without a trace by turns.
+# The cost of --trace. First for one computation: in a program whose computations take no time (the clock device with costs of a
+# nanosecond) all that is left is the runtime's overhead. Processor time is measured, of a long run minus that of a short one,
+# so that neither start-up nor other processes matter. Then for networks: that cost times the computations per second, and the
+# samples per second of runs with and without a trace, alternately.
 #
-#   bench/trace.sh NETWORK...             resnet,blocks=3 vgg16 alexnet where nothing is said
+#   bench/trace.sh NETWORK...             default: resnet,blocks=3 vgg16 alexnet
 #   ROUNDS (9), SECONDS_EACH (2): of a run of a network, MICRO_BATCH (16) samples
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What a transfer costs the computation beside it (bench/transfer.c): the two stages of a residual network compute on one thread each,
-# every other time while the 4 MiB of an activation go one way and those of its gradient the other; by threads, and by each MPI library
-# that there is a program for, with memory that is shared and with messages.
+# The cost of a transfer for the computation that it overlaps with (bench/transfer.c): the two stages of a residual network
+# compute on one thread each, every other time while the 4 MiB of an activation go one way and those of its gradient the other;
+# with threads, and with each MPI library that there is a program for, with shared memory and with messages.
 #   ROUNDS (20), TIMES (5) times each in turn; medians over all rounds are printed; BATCH (64: 4 MiB); TRANSPORTS ("mpi mpi-messages")
 set -eu
 cd "$(dirname "$0")/.."

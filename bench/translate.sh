@@ -1,7 +1,7 @@
 #!/bin/sh
-# How long translating takes: the 1,000 sentences of Multi30k's test set (PENSTOCK_DATA) with a small GNMT-8 that was trained for a
-# moment, greedily and with a beam of 4, in seconds of processor time, the median of ROUNDS (3). OTHER=FILE runs another penstock by turns
-# and says how many sentences both translate alike; TRAINED=RUN_DIR takes that run.
+# The time of translation: the 1,000 sentences of Multi30k's test set (PENSTOCK_DATA) with a small, briefly trained GNMT-8,
+# greedily and with a beam of 4, in seconds of processor time, the median of ROUNDS (3). OTHER=FILE alternates with another
+# penstock program and prints how many sentences both translate alike; TRAINED=RUN_DIR uses that run.
 #
 #   bench/translate.sh
 set -eu

@@ -1,5 +1,6 @@
 #!/bin/sh
-# All learning tasks, the first seed of each before the second of any: what is cut short is a whole table of fewer seeds.
+# All learning tasks, the first seed of each before the second of any, so that an interrupted sweep is a whole table of fewer
+# seeds.
 #   bench/learning/all.sh      the variables are those of sweep.sh
 set -eu
 cd "$(dirname "$0")/../.."

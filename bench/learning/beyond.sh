@@ -1,8 +1,9 @@
 #!/bin/sh
-# Can PipeOptim's prediction be improved? Some fifty ways to choose weights, in a pipeline of one loop (bench/learning/beyond.c), on
-# Fashion-MNIST at a quarter of its pixels: eight stages with momentum and with Adam, at rates where staleness shows and where it
-# hurts; then four stages; then segments of 25 steps, where the pipeline fills often. docs/beyond.md says what came out.
-#   bench/learning/beyond.sh [IDX_DIRECTORY]    SEEDS (8), STEPS (800), ONLY ("pipeoptim;M = 2": these ways alone)
+# Can PipeOptim's prediction be improved? About fifty ways to choose weights, in a pipeline of one loop
+# (bench/learning/beyond.c), on Fashion-MNIST at a quarter of its pixels: eight stages with momentum and with Adam, at learning
+# rates where staleness is visible and where it does harm; then four stages; then segments of 25 steps, where the pipeline fills
+# often. docs/beyond.md has the results.
+#   bench/learning/beyond.sh [IDX_DIRECTORY]    SEEDS (8), STEPS (800), ONLY ("pipeoptim;M = 2": only these ways)
 set -eu
 cd "$(dirname "$0")/../.."
 program=${BEYOND:-build/release/bench/beyond}

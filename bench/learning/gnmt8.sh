@@ -1,7 +1,7 @@
 #!/bin/sh
-# A small GNMT-8 translating English captions into German (Multi30k), four workers, every weight policy with every optimizer, a fixed rate as in
-# PipeOptim's experiment: accuracy of the next token, BLEU of 100 sentences of the validation data after each epoch, and of 100 others at the
-# end. sweep.sh says how to choose.
+# A small GNMT-8 that translates English captions into German (Multi30k), four workers, every weight policy with every
+# optimizer, a constant learning rate as in PipeOptim's experiment: accuracy of the next token, BLEU of 100 sentences of the
+# validation data after each epoch, and of 100 others at the end. sweep.sh documents the options.
 #   bench/learning/gnmt8.sh
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A GNMT-8 of 128 features translating English captions into German, on all of Multi30k, in buckets by length: a translation that can be read,
-# in some minutes an epoch. BLEU of 200 sentences of the validation data after each epoch, and of 500 others at the end. sweep.sh says how to
-# choose; the rate is that of PipeOptim's experiments with Adam.
+# A GNMT-8 of 128 features that translates English captions into German, on all of Multi30k, in buckets by length: readable
+# translations, in some minutes per epoch. BLEU of 200 sentences of the validation data after each epoch, and of 500 others at
+# the end. sweep.sh documents the options; the learning rate is that of PipeOptim's experiments with Adam.
 #   bench/learning/gnmt8_larger.sh
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,6 +1,7 @@
 #!/bin/sh
-# A small GPT-2 on Tiny Shakespeare by characters, four workers, every weight policy with every optimizer; the rate rises
-# for 100 steps and falls along half a cosine. Accuracy of the next character, and the validation loss. sweep.sh says how to choose.
+# A small GPT-2 on Tiny Shakespeare by characters, four workers, every weight policy with every optimizer; the learning rate
+# rises for 100 steps and falls along half a cosine. Accuracy of the next character, and the validation loss. sweep.sh documents
+# the options.
 #   bench/learning/gpt2.sh
 set -eu
 cd "$(dirname "$0")/../.."

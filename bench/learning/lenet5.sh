@@ -1,6 +1,6 @@
 #!/bin/sh
-# LeNet-5 on Fashion-MNIST and on CIFAR-10, four workers, every weight policy with every optimizer;
-# the rate falls to a tenth for the last third. sweep.sh says how to choose.
+# LeNet-5 on Fashion-MNIST and on CIFAR-10, four workers, every weight policy with every optimizer; the learning rate falls to a
+# tenth for the last third. sweep.sh documents the options.
 #   bench/learning/lenet5.sh [fashion_mnist|cifar10]...
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,7 +1,7 @@
 #!/bin/sh
-# LeNet-5 on all of Fashion-MNIST until it no longer gains: twelve passes, 22,500 updates, thirty times those of lenet5.sh, the rate falling to
-# a tenth for the last quarter. Does an asynchronous policy with one micro-batch catch up with `sync` when there is time? sweep.sh says how to
-# choose; rates are the best for `sync` of RATES, each time three.
+# LeNet-5 on all of Fashion-MNIST until it no longer improves: twelve epochs, 22,500 updates, thirty times those of lenet5.sh;
+# the learning rate falls to a tenth for the last quarter. Does an asynchronous policy with one micro-batch catch up with `sync`
+# in a long training? sweep.sh documents the options; the rates are the best for `sync` among RATES, of three each.
 #   bench/learning/lenet5_longer.sh
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,7 +1,7 @@
 #!/bin/sh
-# LeNet-5 beside PyTorch's, which a python3 with torch trains with the same settings (bench/pytorch/lenet5.py): one epoch, Adam 1e-3,
-# mini-batches of 64; validation accuracy in %, mean and spread over SEEDS (5) seeds.
-#   bench/learning/lenet5_pytorch.sh [IDX_DIRECTORY]    $PENSTOCK_DATA/fashion_mnist if nothing is said
+# LeNet-5 in Penstock and in PyTorch, which a python3 with torch trains with the same settings (bench/pytorch/lenet5.py): one
+# epoch, Adam 1e-3, mini-batches of 64; validation accuracy in %, mean and standard deviation over SEEDS (5) seeds.
+#   bench/learning/lenet5_pytorch.sh [IDX_DIRECTORY]    default: $PENSTOCK_DATA/fashion_mnist
 set -eu
 cd "$(dirname "$0")/../.."
 . bench/common.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# How the learning rates of the tasks were found: the best validation accuracy of `sync` with each of some rates, from a seed that the sweeps do
-# not use. The tasks have the best one, the lowest of those within a point; adamw takes adam's.
+# How the learning rates of the tasks were found: the best validation accuracy of `sync` with each of some rates, from a seed
+# that the sweeps do not use. The tasks use the lowest of the rates within a point of the best; adamw takes adam's.
 #   bench/learning/rates.sh    JOBS and RESULTS as in sweep.sh
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A small Residual LSTM on film reviews (IMDb), four workers, every weight policy with every optimizer; the rate falls to 0 as in PipeOptim's
-# experiment. sweep.sh says how to choose.
+# A small Residual LSTM on film reviews (IMDb), four workers, every weight policy with every optimizer; the learning rate falls
+# to 0 as in PipeOptim's experiment. sweep.sh documents the options.
 #   bench/learning/residual_lstm.sh
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A small ResNet (8 weighted layers) on Tiny-ImageNet scaled to 32 pixels, cropped and mirrored, four workers, every weight policy with every
-# optimizer; sweep.sh says how to choose.
+# A small ResNet (8 weighted layers) on Tiny-ImageNet scaled to 32 pixels, cropped and mirrored, four workers, every weight
+# policy with every optimizer. sweep.sh documents the options.
 #   bench/learning/resnet.sh
 set -eu
 cd "$(dirname "$0")/../.."

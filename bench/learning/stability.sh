@@ -1,10 +1,11 @@
 #!/bin/sh
-# How much smaller learning rates must be when gradients are s updates old. On a quadratic of curvature c, momentum descent
+# How much smaller learning rates must be if gradients are s updates old. On a quadratic of curvature c, gradient descent with
+# momentum
 #
-#   u <- momentum u + lr gradient,   w <- w - u,   gradient = c w' with w' the weights as they were s updates ago ("old"), or these as
-#                                                  the papers' rule predicted them, s updates ahead: w' - s u' ("predicted")
+#   u <- momentum u + lr gradient,   w <- w - u,   gradient = c w', where w' is the weights of s updates ago ("old"), or these as the
+#                                                  papers' rule predicts them, s updates ahead: w' - s u' ("predicted")
 #
-# converges below a certain lr c, which bisection finds. `sync` is s = 0. No data is needed.
+# converges below a limit of lr c, which bisection finds. `sync` is s = 0. No data is needed.
 #   bench/learning/stability.sh
 awk '
 function grows(x, momentum, s, ahead,   t, i, w, u, top) {

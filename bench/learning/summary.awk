@@ -1,6 +1,7 @@
-# All tasks in two tables, mini-batches of one micro-batch and of four: mean best validation accuracy of each policy; and what
-# pipeoptim and horizon gain over others from the same seeds.
-# Input: the results files of the sweeps (bench/learning/sweep.sh), one after the other. A run that diverged counts as such and in no mean.
+# All tasks in two tables, mini-batches of one micro-batch and of four: the mean best validation accuracy of each policy; and the gain
+# of pipeoptim and horizon over others from the same seeds.
+# Input: the results files of the sweeps (bench/learning/sweep.sh), one after the other. A run that diverged is counted as such and is
+# in no mean.
 BEGIN {
     FS = "\t"
     pairs = split("pipeoptim sync pipeoptim latest pipeoptim stash pipeoptim+r sync pipeoptim+r latest pipeoptim+r stash " \

@@ -1,23 +1,23 @@
 # One learning task under every weight policy, optimizer and seed; sourced by the scripts of the tasks, which set
 #
-#   name model train valid batch    what is trained on what; a mini-batch of the asynchronous policies is one micro-batch
-#   length                          how long: options of `penstock train`
+#   name model train valid batch    network and data; a mini-batch of the asynchronous policies is one micro-batch
+#   length                          duration: options of `penstock train`
 #   sgdm adam adamw                 options of each optimizer, its learning rate last
 #   bleu                            sentence pairs to translate at the end (optional)
-#   valid_bleu                      how many pairs of `valid` to translate at each evaluation (optional)
+#   valid_bleu                      number of pairs of `valid` to translate at each evaluation (optional)
 #
-# and then run `sweep`. Each training adds a line to $RESULTS/NAME.tsv, and one that stands there is not trained again: a sweep that
-# was stopped goes on where it was, and more seeds or policies come in beside the others. At the end a table is printed.
+# and then call `sweep`. Each training adds a line to $RESULTS/NAME.tsv, and a training that has a line there is not repeated: a
+# sweep that was stopped continues where it was, and more seeds or policies can be added. At the end a table is printed.
 #
 #   SEEDS ("0 1 2")  OPTIMIZERS ("sgdm adam adamw")  POLICIES (all)  RESULTS (runs/learning)
 #                    a policy with +r recomputes: its backward then has the activations of the weights that it reads;
 #                    with /4 it cuts its mini-batches into four micro-batches
 #   JOBS (1)         trainings at a time
-#   RATES            learning rates in place of the task's, for looking for one
-#   SLOWER           divides the task's learning rates (then with another RESULTS, so that tables do not mix)
+#   RATES            learning rates instead of the task's, for tuning
+#   SLOWER           divides the task's learning rates (use another RESULTS then, so that tables do not mix)
 #   TABLE            (no) only train; (only) only print the table
 #
-# Layers are cut evenly, not by measured times: so a training is the same wherever and however often it is run.
+# Layers are cut evenly, not by measured times, so a training gives the same numbers wherever and however often it is run.
 . bench/common.sh
 results=${RESULTS:-runs/learning} seeds=${SEEDS:-0 1 2} optimizers=${OPTIMIZERS:-sgdm adam adamw} jobs=${JOBS:-1}
 policies=${POLICIES:-sync latest stash 2bw spectrain xpipe pipeoptim horizon pipeoptim+r pipeoptim/4 horizon/4}

@@ -1,6 +1,6 @@
-# Tables of a learning sweep. A line of input is a training, by tabs: policy, optimizer, learning rate, seed, best validation accuracy
-# (or "diverged"), the accuracies of all evaluations, last validation loss, errors of predicted and of newest weights, BLEU at the end, BLEU
-# of all evaluations.
+# Tables of a learning sweep. Each line of input is a training, with the fields separated by tabs: policy, optimizer, learning
+# rate, seed, best validation accuracy (or "diverged"), the accuracies of all evaluations, last validation loss, errors of
+# predicted and of newest weights, BLEU at the end, BLEU of all evaluations.
 BEGIN {
     FS = "\t"
     order = "sync latest stash 2bw spectrain xpipe pipeoptim horizon latest+r spectrain+r xpipe+r pipeoptim+r " \

@@ -1,6 +1,7 @@
 #!/bin/sh
-# A small VGG (three of VGG-16's five blocks, an eighth of the width, batch normalisation) on Fashion-MNIST and on CIFAR-10, four workers,
-# every weight policy with every optimizer; the rate falls to a tenth for the last third. sweep.sh says how to choose.
+# A small VGG (three of VGG-16's five blocks, an eighth of the width, batch normalisation) on Fashion-MNIST and on CIFAR-10,
+# four workers, every weight policy with every optimizer; the learning rate falls to a tenth for the last third. sweep.sh
+# documents the options.
 #   bench/learning/vgg.sh [fashion_mnist|cifar10]...
 set -eu
 cd "$(dirname "$0")/../.."

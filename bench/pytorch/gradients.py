@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Holds the step that gradients.c has written against PyTorch's in double precision, with PyTorch's own in single beside it.
+"""Compares the step that gradients.c has written with PyTorch's in double precision, next to PyTorch's own in single precision.
 
     gradients.py MODEL FILE
 
 The networks are torchvision's, and those of tests/golden for sequences, whose sizes MODEL must all name. A row for Penstock, one
-for PyTorch, and one for PyTorch with the channels last in memory, as Penstock has them: each against double precision, as norms
-of differences over norms.
+for PyTorch, and one for PyTorch with the channels last in memory, as in Penstock: each compared with double precision, as norms
+of differences divided by norms.
 
     loss, forward    the loss; the probabilities
-    all, worst       all gradients as one vector; the parameter whose own gradient is farthest off
-    kinks            signs of ReLUs and winners of pools that fall otherwise than in double precision
-    *all, *worst     once more, with double precision taking those decisions as they fell here; and which parameter is worst
+    all, worst       all gradients as one vector; the parameter whose own gradient has the largest error
+    kinks            signs of ReLUs and winners of pools that differ from double precision
+    *all, *worst     the same again, with double precision taking those decisions as they were here; and which parameter is worst
 
-NOTHING: a gradient that is nothing in truth (what shifts all keys of an attention) is no measure of itself.
+NOTHING: a gradient that is exactly zero in theory (what shifts all keys of an attention) cannot be the measure of its own error.
 """
 import copy
 import json
