@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "plan/bapipe_formulas.h"
+#include "plan/bapipe.h"
 #include "simulate/simulate.h"
 
 static void assert_near(double a, double b) { assert_true(fabs(a - b) <= 1e-12 * fabs(b)); }

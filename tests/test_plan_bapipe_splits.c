@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/model.h"
-#include "plan/bapipe_splits.h"
+#include "plan/bapipe.h"
 
 struct setting {
     struct ps_model *model;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/planners/madpipe_schedule.h"
+#include "plan/planners/madpipe.h"
 
 extern const struct planner planner_madpipe, planner_madpipe_paper;
 

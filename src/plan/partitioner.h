@@ -6,7 +6,7 @@
 #ifndef PENSTOCK_PLAN_PARTITIONER_H
 #define PENSTOCK_PLAN_PARTITIONER_H
 
-#include "plan/memory.h"
+#include "plan/plan.h"
 
 struct partition_problem {
     const struct cost_table *costs;

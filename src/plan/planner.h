@@ -8,7 +8,7 @@
 #ifndef PENSTOCK_PLAN_PLANNER_H
 #define PENSTOCK_PLAN_PLANNER_H
 
-#include "plan/memory.h"
+#include "plan/plan.h"
 #include "profile/costgraph.h"
 
 struct ideals; /* plan/ideals.h */

@@ -12,7 +12,7 @@
 #ifndef PENSTOCK_PROGRAM_PROGRAM_H
 #define PENSTOCK_PROGRAM_PROGRAM_H
 
-#include "plan/memory.h"
+#include "plan/plan.h"
 
 enum opcode {
 #define OPCODE(NAME, text, action, operands, summary) OP_##NAME,

@@ -1,6 +1,6 @@
 /*
  * Profiles of networks that are split inside their layers for so many workers (BaPipe's intra-layer partition): the whole
- * network is measured, plan/bapipe_splits.h puts the boundaries into its layers, and the rewritten network is measured in its
+ * network is measured, plan/bapipe.h puts the boundaries into its layers, and the rewritten network is measured in its
  * place. Its name says the splits, so that plans and runs rebuild it.
  */
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "graph/model.h"
-#include "plan/bapipe_splits.h"
+#include "plan/bapipe.h"
 
 extern const struct partitioner partitioner_pipedream;
 

@@ -17,12 +17,393 @@
  *
  * The paper's algorithm bisects a cut where the function is not monotone once transfers count; see bipartition_paper.c.
  */
+#include "plan/planners/bipartition.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
-#include "plan/planners/bipartition.h"
+
+/* Costs of Bi-Partition's workers and boundaries in constant time, from sums over the layers. */
+
+void bipartition_close(struct bipartition *data) {
+    for (int t = 0; t < data->type_count; t++) {
+        free(data->types[t].forward_ns);
+        free(data->types[t].workspace_bytes);
+    }
+    free(data->types);
+    free(data->worker);
+    free(data->forward_ns);
+}
+
+static void fill_workspace(struct bipartition_sums *sums, int layers) {
+    for (int last = 0; last < layers; last++) {
+        struct stage_walk walk = stage_walk_start(sums->costs, last);
+        for (;; stage_walk_grow(&walk)) {
+            sums->workspace_bytes[walk.first * layers + last] = stage_walk_cost(&walk).size.workspace_bytes;
+            if (walk.first == 0) break;
+        }
+    }
+}
+
+/* A backward takes its share of an update along, but in the paper. */
+static enum ps_status fill_sums(const struct planner_problem *problem, struct bipartition_sums *sums,
+                                const struct cost_table *costs, struct ps_error *error) {
+    double update_share = problem->paper_cost ? 0 : problem->update_share;
+    size_t layers = (size_t)costs->layer_count, count = layers + 1;
+    *sums = (struct bipartition_sums){.costs = costs, .forward_ns = calloc(7 * count, sizeof(int64_t))};
+    if (!sums->forward_ns) return error_memory(error, "the sums of a profile", 7 * count * sizeof(int64_t));
+    int64_t **parts[] = {&sums->backward_ns, &sums->parameter_bytes, &sums->statistics_bytes,
+                         &sums->stash_bytes, &sums->moved_bytes,     &sums->cut_bytes};
+    for (size_t p = 0; p < 6; p++) *parts[p] = sums->forward_ns + (p + 1) * count;
+    for (size_t l = 0; l < layers; l++) {
+        const struct layer_cost *layer = &costs->layers[l];
+        sums->forward_ns[l + 1] = sums->forward_ns[l] + llround(1e9 * layer->time.forward_s);
+        double backward_s = layer->time.backward_input_s + layer->time.backward_weight_s + update_share * layer->time.update_s;
+        sums->backward_ns[l + 1] = sums->backward_ns[l] + llround(1e9 * backward_s);
+        sums->parameter_bytes[l + 1] = sums->parameter_bytes[l] + layer->size.parameter_bytes;
+        sums->statistics_bytes[l + 1] = sums->statistics_bytes[l] + layer->size.statistics_bytes;
+        sums->stash_bytes[l + 1] = sums->stash_bytes[l] + layer->size.stash_bytes;
+        sums->moved_bytes[l + 1] = sums->moved_bytes[l] + layer->size.stash_bytes + layer->size.parameter_bytes;
+        sums->cut_bytes[l + 1] = l + 1 < layers ? layer->size.output_bytes : 0;
+    }
+    if (!problem->slots) return PS_OK;
+    sums->workspace_bytes = malloc(layers * layers * sizeof *sums->workspace_bytes);
+    if (!sums->workspace_bytes) return error_memory(error, "the sums of a profile", layers * layers * sizeof(int64_t));
+    fill_workspace(sums, costs->layer_count);
+    return PS_OK;
+}
+
+/* The sums of each worker's type, each type's once. */
+static enum ps_status fill_types(struct bipartition *data, struct ps_error *error) {
+    const struct planner_problem *problem = data->problem;
+    for (int k = 0; k < data->workers; k++) {
+        const struct cost_table *costs = cost_table_on(problem->costs, problem->cluster->devices[k].type);
+        int t = 0;
+        while (t < data->type_count && data->types[t].costs != costs) t++;
+        data->worker[k] = &data->types[t];
+        if (t == data->type_count) TRY(fill_sums(problem, &data->types[data->type_count++], costs, error));
+    }
+    return PS_OK;
+}
+
+static int64_t least_of(const struct bipartition *data, int l, bool backward) {
+    int64_t least = INT64_MAX;
+    for (int t = 0; t < data->type_count; t++) {
+        const int64_t *sums = backward ? data->types[t].backward_ns : data->types[t].forward_ns;
+        least = number_smaller(least, sums[l + 1] - sums[l]);
+    }
+    return least;
+}
+
+enum ps_status bipartition_open(const struct planner_problem *problem, struct bipartition *data, struct ps_error *error) {
+    int layers = problem->costs->layer_count;
+    size_t count = (size_t)layers + 1, workers = (size_t)problem->workers;
+    *data = (struct bipartition){.problem = problem,
+                                 .layers = layers,
+                                 .workers = problem->workers,
+                                 .types = calloc(workers, sizeof *data->types),
+                                 .worker = calloc(workers, sizeof *data->worker),
+                                 .forward_ns = calloc(2 * count, sizeof(int64_t))};
+    enum ps_status status = data->types && data->worker && data->forward_ns
+                                ? fill_types(data, error)
+                                : error_memory(error, "the sums of a profile", 2 * count * sizeof(int64_t));
+    if (status != PS_OK) {
+        bipartition_close(data);
+        return status;
+    }
+    data->backward_ns = data->forward_ns + count;
+    for (int l = 0; l < data->layers; l++) {
+        data->forward_ns[l + 1] = data->forward_ns[l] + least_of(data, l, false);
+        data->backward_ns[l + 1] = data->backward_ns[l] + least_of(data, l, true);
+    }
+    return PS_OK;
+}
+
+double bipartition_boundary_ns(const struct bipartition *data, int k, int i, int j) {
+    const struct ps_cluster *cluster = data->problem->cluster;
+    const struct bipartition_sums *sums = data->worker[k];
+    int64_t onward = sums->cut_bytes[i], back = data->worker[k + 1]->cut_bytes[j];
+    if (!data->problem->paper_cost && i != j) onward += llabs(sums->moved_bytes[i] - sums->moved_bytes[j]);
+    return 1e9 * (cluster_transfer_s(cluster, k, k + 1, onward) + cluster_transfer_s(cluster, k + 1, k, back));
+}
+
+double bipartition_load_ns(const struct bipartition *data, int k, int i, int i2, int j, int j2) {
+    const struct bipartition_sums *sums = data->worker[k];
+    int64_t load = sums->forward_ns[i2] - sums->forward_ns[i] + sums->backward_ns[j2] - sums->backward_ns[j];
+    return (double)load / data->problem->cluster->devices[k].speed;
+}
+
+int64_t bipartition_room_ns(const struct bipartition *data, int k, double period_ns) {
+    return (int64_t)floor(period_ns * data->problem->cluster->devices[k].speed);
+}
+
+static int64_t workspace(const struct bipartition_sums *sums, int layers, int first, int end) {
+    return end > first ? sums->workspace_bytes[first * layers + end - 1] : 0;
+}
+
+/* Block that arrives at a range that begins after i layers; the part of it that the layer before made. */
+static int64_t arriving(const struct bipartition_sums *sums, int i) {
+    return i > 0 ? sums->cut_bytes[i] : sums->costs->input_bytes;
+}
+static int64_t arriving_value(const struct bipartition_sums *sums, int i) {
+    return i > 0 ? sums->costs->layers[i - 1].size.value_bytes : sums->costs->input_bytes;
+}
+
+int64_t bipartition_kept_once(const struct bipartition *data, int k) {
+    const struct stage_slots *slots = &data->problem->slots[k];
+    const struct layer_sizes *end = &data->worker[k]->costs->layers[data->layers - 1].size;
+    return (slots->weights + data->problem->moments) * stage_sizes_twice(end, data->layers, 0, data->layers - 1);
+}
+
+int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2, int j, int j2, bool rising) {
+    const struct stage_slots *slots = &data->problem->slots[k];
+    const struct bipartition_sums *sums = data->worker[k];
+    int both = (int)number_larger(i, j), both_end = (int)number_smaller(i2, j2);
+    if (both_end < both) both = both_end = i;
+    int64_t backward_weights = sums->parameter_bytes[j2] - sums->parameter_bytes[j];
+    int64_t forward_weights =
+        sums->parameter_bytes[i2] - sums->parameter_bytes[i] - (sums->parameter_bytes[both_end] - sums->parameter_bytes[both]);
+    int64_t sent_stash = sums->stash_bytes[i2] - sums->stash_bytes[i] - (sums->stash_bytes[both_end] - sums->stash_bytes[both]);
+    int64_t bytes = (slots->weights + 1 + data->problem->moments) * backward_weights + forward_weights +
+                    sums->statistics_bytes[i2] - sums->statistics_bytes[i] + sent_stash;
+    if (j2 > j) {
+        int64_t tail = rising ? 0 : sums->costs->layers[j2 - 1].size.tail_bytes;
+        bytes += slots->stash * number_larger(0, sums->stash_bytes[j2] - sums->stash_bytes[j] - arriving_value(sums, j) + tail);
+        bytes += (slots->input + slots->input_gradient) * arriving(sums, j);
+        if (!rising) bytes += slots->output_gradient * sums->cut_bytes[j2];
+    }
+    if (i2 > i) {
+        if (i != j || j2 == j) bytes += arriving(sums, i);
+        if (!rising) bytes += slots->output * sums->cut_bytes[i2];
+    }
+    if (i == 0 && j == 0 && (rising || (i2 == data->layers && j2 == data->layers))) bytes -= bipartition_kept_once(data, k);
+    return bytes + number_larger(workspace(sums, data->layers, i, i2), workspace(sums, data->layers, j, j2));
+}
+
+double bipartition_longest_load_ns(const struct bipartition *data, const int *i, const int *j) {
+    double load_ns = 0;
+    for (int k = 0; k < data->workers; k++)
+        load_ns = fmax(load_ns, bipartition_load_ns(data, k, i[k], i[k + 1], j[k], j[k + 1]));
+    return load_ns;
+}
+
+double bipartition_period_ns(const struct bipartition *data, const int *i, const int *j) {
+    double period_ns = bipartition_longest_load_ns(data, i, j);
+    for (int k = 1; k < data->workers; k++) period_ns = fmax(period_ns, bipartition_boundary_ns(data, k - 1, i[k], j[k]));
+    return period_ns;
+}
+
+/* A stage ends wherever a forward or a backward range does. */
+enum ps_status bipartition_answer(const struct bipartition *data, const int *i, const int *j, struct planner_answer *answer,
+                                  struct ps_error *error) {
+    answer->stages = calloc(2 * (size_t)data->workers, sizeof *answer->stages);
+    if (!answer->stages) return error_memory(error, "a plan", 2 * (size_t)data->workers * sizeof *answer->stages);
+    int forward = 0, backward = 0, first = 0;
+    while (first < data->layers) {
+        while (i[forward + 1] <= first) forward++;
+        while (j[backward + 1] <= first) backward++;
+        int end = (int)number_smaller(i[forward + 1], j[backward + 1]);
+        answer->stages[answer->stage_count++] = (struct planned_stage){first, end - 1, forward, backward, 1, 0};
+        first = end;
+    }
+    answer->objective_s = bipartition_period_ns(data, i, j) / 1e9;
+    return PS_OK;
+}
+
+/*
+ * The least period that is possible: up from a bound in growing steps until one is, then bisection. A plan that is found has a
+ * period of its own, often below the one asked for, and the search ends on such a period exactly. Where a plan is known it is
+ * asked first whether there is any better one.
+ */
+
+/* Shorter by more than what a load gains when a period is multiplied by a speed and rounded: a plan of the period itself is
+ * none of this. */
+static double below(double period_ns) { return period_ns * (1 - 1e-14); }
+
+enum ps_status bipartition_least(const struct bipartition_test *test, double low_ns, double high_ns, double top_ns, int *i,
+                                 int *j, double *period_ns, struct ps_error *error) {
+    double low = low_ns, high = high_ns, found, step = 0;
+    bool rising = true;
+    if (isfinite(high)) { /* Is anything better at all? */
+        TRY(test->find(test->context, below(high), i, j, &found, error));
+        rising = found < high; /* by more than rounding */
+        if (rising)
+            high = found;
+        else
+            low = high;
+    }
+    while (isinf(high) || high - low > 1e-13 * high) {
+        /* At the end it is asked whether anything is better at all: periods are sums of whole nanoseconds, or transfers. */
+        double middle = high - low > 1 ? low + (high - low) / 2 : below(high);
+        double higher = low_ns + fmax(low_ns, 1) * step;
+        rising = rising && higher < middle;
+        TRY(test->find(test->context, rising ? higher : middle, i, j, &found, error));
+        if (isinf(found)) {
+            low = rising ? higher : middle;
+            step = fmax(4 * step, 0x1p-16);
+            if (isinf(high) && low > top_ns) return PS_NO_PLAN;
+        } else if (found < high) {
+            high = found;
+            rising = false;
+        } else {
+            break; /* by rounding alone */
+        }
+    }
+    *period_ns = high;
+    return PS_OK;
+}
+
+struct contiguous {
+    const struct bipartition *data;
+    int *cuts; /* tried */
+};
+
+/* Each worker takes as many layers as it can, up to a cut whose transfers keep the period. */
+static enum ps_status find_contiguous(void *context, double period_ns, int *i, int *j, double *found_ns,
+                                      struct ps_error *error) {
+    (void)error;
+    const struct contiguous *contiguous = context;
+    const struct bipartition *data = contiguous->data;
+    int *cuts = contiguous->cuts, workers = data->workers;
+    *found_ns = INFINITY;
+    cuts[0] = 0;
+    for (int k = 0; k < workers; k++) {
+        const struct bipartition_sums *sums = data->worker[k];
+        int64_t most = sums->forward_ns[cuts[k]] + sums->backward_ns[cuts[k]] + bipartition_room_ns(data, k, period_ns);
+        cuts[k + 1] = -1;
+        for (int end = cuts[k]; end <= data->layers && sums->forward_ns[end] + sums->backward_ns[end] <= most; end++)
+            if (k == workers - 1 || bipartition_boundary_ns(data, k, end, end) <= period_ns) cuts[k + 1] = end;
+        if (cuts[k + 1] < 0) return PS_OK;
+    }
+    if (cuts[workers] < data->layers) return PS_OK;
+    memcpy(i, cuts, ((size_t)workers + 1) * sizeof *i);
+    memcpy(j, cuts, ((size_t)workers + 1) * sizeof *j);
+    *found_ns = bipartition_period_ns(data, i, j);
+    return PS_OK;
+}
+
+enum ps_status bipartition_contiguous_least(const struct bipartition *data, double low_ns, int *i, int *j, double *period_ns,
+                                            struct ps_error *error) {
+    size_t size = ((size_t)data->workers + 1) * sizeof(int);
+    struct contiguous contiguous = {data, malloc(size)};
+    struct bipartition_test test = {find_contiguous, &contiguous};
+    if (!contiguous.cuts) return error_memory(error, "a plan", size);
+    enum ps_status status = bipartition_least(&test, low_ns, INFINITY, INFINITY, i, j, period_ns, error);
+    free(contiguous.cuts);
+    return status;
+}
+
+/*
+ * Bi-Partition where neither transfers nor memory count: a lower bound for all other cases, and their answer where its plan
+ * happens to fit.
+ *
+ * If workers k..P-1 can do all but the first i forward and j backward layers, they can do less. So of all j only the least
+ * counts, J_k(i), and with F and B of worker k's type
+ *
+ *     J_k(i) = the least j with B[j] >= min over i2 >= i with F[i2] - F[i] <= T_k of ( F[i2] + B[J_k+1(i2)] ) - T_k - F[i]
+ *
+ * (where J_k+1(i2) <= j the condition on i2 says all). While i falls the range of i2 falls too, and j rises: a queue of minima
+ * and one pointer, O(L) per worker.
+ */
+
+struct staircase {
+    const struct bipartition *data;
+    int *least_j; /* [k][i], k to workers; layers + 1: not possible */
+    int *next_i;  /* [k][i]: what the next worker begins with */
+    int *queue;   /* of i2, their values rising */
+    int64_t *value;
+};
+
+static void find_row(struct staircase *stairs, int k, double period_ns) {
+    const struct bipartition *data = stairs->data;
+    const int64_t *forward = data->worker[k]->forward_ns, *backward = data->worker[k]->backward_ns;
+    int side = data->layers + 1, none = side, *queue = stairs->queue;
+    const int *after = &stairs->least_j[(k + 1) * side];
+    int *least_j = &stairs->least_j[k * side], *next_i = &stairs->next_i[k * side];
+    int64_t room = bipartition_room_ns(data, k, period_ns), *value = stairs->value;
+    int first = 0, end = 0; /* of the queue */
+    for (int i = data->layers, j = 0; i >= 0; i--) {
+        if (after[i] < none) {
+            int64_t own = forward[i] + backward[after[i]];
+            while (end > first && value[end - 1] >= own) end--;
+            queue[end] = i;
+            value[end++] = own;
+        }
+        while (first < end && forward[queue[first]] - forward[i] > room) first++;
+        if (first == end) {
+            least_j[i] = none;
+            continue;
+        }
+        int64_t needed = value[first] - room - forward[i];
+        while (backward[j] < needed) j++;
+        least_j[i] = j;
+        next_i[i] = queue[first];
+    }
+}
+
+static void read_stairs(const struct staircase *stairs, int *i, int *j) {
+    int side = stairs->data->layers + 1;
+    i[0] = j[0] = 0;
+    for (int k = 0; k < stairs->data->workers; k++) {
+        i[k + 1] = stairs->next_i[k * side + i[k]];
+        int least = stairs->least_j[(k + 1) * side + i[k + 1]];
+        j[k + 1] = least > j[k] ? least : j[k];
+    }
+}
+
+static enum ps_status find_stairs(void *context, double period_ns, int *i, int *j, double *found_ns, struct ps_error *error) {
+    (void)error;
+    struct staircase *stairs = context;
+    for (int k = stairs->data->workers - 1; k >= 0; k--) find_row(stairs, k, period_ns);
+    *found_ns = INFINITY;
+    if (stairs->least_j[0] > 0) return PS_OK;
+    read_stairs(stairs, i, j);
+    *found_ns = bipartition_longest_load_ns(stairs->data, i, j);
+    return PS_OK;
+}
+
+/* No plan is faster: all work shared by all, or the largest piece that one worker must do. */
+static double bound_ns(const struct bipartition *data) {
+    const int64_t *forward = data->forward_ns, *backward = data->backward_ns;
+    double speeds = 0, fastest = 0, largest = 0;
+    for (int k = 0; k < data->workers; k++) {
+        speeds += data->problem->cluster->devices[k].speed;
+        fastest = fmax(fastest, data->problem->cluster->devices[k].speed);
+    }
+    for (int l = 0; l < data->layers; l++) {
+        largest = fmax(largest, (double)(forward[l + 1] - forward[l]));
+        largest = fmax(largest, (double)(backward[l + 1] - backward[l]));
+    }
+    return fmax((double)(forward[data->layers] + backward[data->layers]) / speeds, largest / fastest);
+}
+
+enum ps_status bipartition_free_least(const struct bipartition *data, int *i, int *j, double *period_ns,
+                                      struct ps_error *error) {
+    size_t side = (size_t)data->layers + 1, rows = (size_t)data->workers + 1;
+    struct staircase stairs = {.data = data,
+                               .least_j = malloc(rows * side * sizeof(int)),
+                               .next_i = malloc(rows * side * sizeof(int)),
+                               .queue = malloc(side * sizeof(int)),
+                               .value = malloc(side * sizeof(int64_t))};
+    enum ps_status status = PS_OK;
+    if (stairs.least_j && stairs.next_i && stairs.queue && stairs.value) {
+        int *last = &stairs.least_j[(rows - 1) * side];
+        for (size_t l = 0; l + 1 < side; l++) last[l] = (int)side;
+        last[side - 1] = data->layers;
+        struct bipartition_test test = {find_stairs, &stairs};
+        status = bipartition_least(&test, bound_ns(data), INFINITY, INFINITY, i, j, period_ns, error);
+    } else {
+        status = error_memory(error, "the tables of the planner", 2 * rows * side * sizeof(int));
+    }
+    free(stairs.least_j);
+    free(stairs.next_i);
+    free(stairs.queue);
+    free(stairs.value);
+    return status;
+}
 
 struct state {
     int i, j;

@@ -2,18 +2,317 @@
  * MadPipe, whole: the optimal contiguous plan under 1F1B*, and where one worker with several stages promises a shorter period,
  * a periodic schedule of such an allocation.
  *
- * With limits of memory few allocations are possible at a period, and all of them are tried (madpipe_refute.c): between what
+ * With limits of memory few allocations are possible at a period, and all of them are tried (madpipe_refute): between what
  * the work takes at least and the best plan known the period is searched that has a schedule while a slightly shorter one has
  * none. That is the optimum of the class, and proved. Where there is too much to try, and where memory does not count, the
- * bound of the class (madpipe_special.c) says how much is left, and schedules are searched for of several allocations at
- * several periods, and from the best of them on by small changes (madpipe_climb.c). What cannot be scheduled within a budget
+ * bound of the class (madpipe_bounds.c) says how much is left, and schedules are searched for of several allocations at
+ * several periods, and from the best of them on by small changes (madpipe_climb). What cannot be scheduled within a budget
  * falls back on the contiguous plan, so the answer is never worse than it. Budgets count steps, never time: the answer does not
  * depend on the machine.
  */
+#include "plan/planners/madpipe.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/planners/madpipe_schedule.h"
+/*
+ * From a plan that has a schedule to a better one near it: stages change their ends, and stages of the special worker are
+ * inserted, given away or merged, as long as that has a schedule of a shorter period. The bound of the class
+ * (madpipe_bounds.c) says how much is left at most; this finds plans that are in reach of the scheduler, which the bound's own
+ * often are not.
+ */
+
+struct climb {
+    const struct madpipe *data;
+    struct madpipe_found *best;
+    struct madpipe_stage *tried; /* one more than there are layers */
+    struct periodic_operation *operations;
+    int64_t bound; /* no plan has a shorter period */
+    int nodes;     /* of the scheduler that may still be taken */
+    int special;   /* the stage whose worker becomes the special one, where there is none yet; -1: there is one */
+    bool moved;
+};
+
+/* Leaves out empty stages and joins neighbours on the special worker; false where that makes no plan. */
+static bool tidy(const struct climb *climb, struct madpipe_stage *stages, int *count) {
+    int kept = 0, normal = 0;
+    bool special = false;
+    for (int s = 0; s < *count; s++) {
+        struct madpipe_stage stage = stages[s];
+        if (stage.first > stage.end) return false;
+        if (stage.first == stage.end) continue;
+        if (kept > 0 && stage.special && stages[kept - 1].special)
+            stages[kept - 1].end = stage.end;
+        else
+            stages[kept++] = stage;
+    }
+    for (int s = 0; s < kept; s++) {
+        normal += !stages[s].special;
+        special |= stages[s].special;
+    }
+    *count = kept;
+    return normal + special <= climb->data->workers;
+}
+
+/* Is the plan of `count` stages in `tried` better than the best? Then it takes its place. */
+static enum ps_status try_plan(struct climb *climb, int count, struct ps_error *error) {
+    enum { NODES = 400 };
+    struct madpipe_found *best = climb->best;
+    int64_t known = best->period_ns, period = known - 1 - known / 10000;
+    int nodes = climb->nodes < NODES ? climb->nodes : NODES, operation_count, given = nodes;
+    bool found;
+    if (nodes == 0 || period < climb->bound || !tidy(climb, climb->tried, &count)) return PS_OK;
+    TRY(madpipe_schedule(climb->data, climb->tried, count, period, &nodes, climb->operations, &operation_count, &found, error));
+    climb->nodes -= given - nodes > 0 ? given - nodes : 1;
+    if (!found) return PS_OK;
+    TRY(madpipe_schedule_least(climb->data, climb->tried, count, climb->bound - 1, NODES, &climb->nodes, climb->operations,
+                               best, error));
+    climb->moved = best->period_ns < known;
+    return PS_OK;
+}
+
+static void start_move(struct climb *climb) {
+    memcpy(climb->tried, climb->best->stages, (size_t)climb->best->stage_count * sizeof *climb->tried);
+    if (climb->special >= 0) climb->tried[climb->special].special = true;
+}
+
+/* The cut between stage s and the next one, `layers` further on. */
+static enum ps_status move_cut(struct climb *climb, int s, int layers, struct ps_error *error) {
+    if (climb->moved) return PS_OK;
+    start_move(climb);
+    climb->tried[s].end = climb->tried[s + 1].first += layers;
+    return try_plan(climb, climb->best->stage_count, error);
+}
+
+/* The layers first..end-1, which stage s has at one of its ends, to the special worker. */
+static enum ps_status hand_over(struct climb *climb, int s, int first, int end, struct ps_error *error) {
+    if (climb->moved) return PS_OK;
+    start_move(climb);
+    struct madpipe_stage *stage = &climb->tried[s];
+    if (stage->special || first < stage->first || end > stage->end) return PS_OK;
+    struct madpipe_stage given = {first, end, true}, rest = {stage->first, first, false};
+    int place = s + 1;
+    if (first == stage->first) {
+        rest = (struct madpipe_stage){end, stage->end, false};
+        place = s;
+    }
+    *stage = rest;
+    memmove(&climb->tried[place + 1], &climb->tried[place], (size_t)(climb->best->stage_count - place) * sizeof *climb->tried);
+    climb->tried[place] = given;
+    return try_plan(climb, climb->best->stage_count + 1, error);
+}
+
+/* All moves of one stage by up to its number of layers, doubled each time. */
+static enum ps_status move_stage(struct climb *climb, int s, struct ps_error *error) {
+    int first = climb->best->stages[s].first, end = climb->best->stages[s].end;
+    for (int layers = 1; !climb->moved && layers < 2 * (end - first); layers *= 2) {
+        int many = layers < end - first ? layers : end - first;
+        if (s + 1 < climb->best->stage_count) TRY(move_cut(climb, s, -many, error));
+        if (s > 0) TRY(move_cut(climb, s - 1, many, error));
+        TRY(hand_over(climb, s, first, first + many, error));
+        TRY(hand_over(climb, s, end - many, end, error));
+    }
+    return PS_OK;
+}
+
+/* One move of any stage. */
+static enum ps_status move_any(struct climb *climb, struct ps_error *error) {
+    climb->moved = false;
+    for (int s = 0; s < climb->best->stage_count && !climb->moved; s++) TRY(move_stage(climb, s, error));
+    return PS_OK;
+}
+
+/* While there is no special worker, each one is tried as that. */
+static enum ps_status move_best(struct climb *climb, struct ps_error *error) {
+    const struct madpipe_found *best = climb->best;
+    bool special = false;
+    for (int s = 0; s < best->stage_count; s++) special |= best->stages[s].special;
+    climb->special = -1;
+    if (special) return move_any(climb, error);
+    for (int s = 0; s < best->stage_count; s++) {
+        climb->special = s;
+        TRY(move_any(climb, error));
+        if (climb->moved) break;
+    }
+    return PS_OK;
+}
+
+enum ps_status madpipe_climb(const struct madpipe *data, int64_t bound, int nodes, struct periodic_operation *operations,
+                             struct madpipe_found *best, struct ps_error *error) {
+    struct climb climb = {.data = data, .best = best, .operations = operations, .bound = bound, .nodes = nodes, .moved = true};
+    size_t bytes = ((size_t)data->layers + 1) * sizeof *climb.tried;
+    enum ps_status status = PS_OK;
+    climb.tried = malloc(bytes);
+    if (!climb.tried) return error_memory(error, "a plan", bytes);
+    while (status == PS_OK && climb.moved && climb.nodes > 0 && best->period_ns > bound) status = move_best(&climb, error);
+    free(climb.tried);
+    return status;
+}
+
+/*
+ * All allocations that a period leaves, one by one, each scheduled: a better plan, or the proof that there is none. The bound
+ * of the class (madpipe_bounds.c) lets pass what no schedule can keep, since it knows loads and stays but not whether the
+ * operations of the special worker get out of each other's way. What passes is often so little that all of it can be tried.
+ *
+ * Stages are placed from the last layer back, depth first, and a branch ends where the rest cannot be placed any more
+ * (madpipe_bounds.c), or where it is no better in anything than a branch that had no allocation at all. Nothing is dropped
+ * because something that is possible dominates it: that may be the one that cannot be scheduled.
+ */
+
+enum { COMPARED_PER_STEP = 64 };
+
+/* What is placed: from layer `first` on. */
+struct placed {
+    int first, count, workers; /* normal workers left */
+    bool special;              /* is the first of its stages? */
+    int64_t delay, link;       /* link: what the one behind the first stage carries of a special neighbour */
+    int64_t load, memory, copy, average;
+};
+
+/* With the same layers, workers and kind of stage left: what could not be completed. */
+struct dead {
+    struct placed *all;
+    int count, capacity;
+};
+
+struct walk {
+    const struct madpipe *data;
+    struct madpipe_rest rest;
+    struct madpipe_effort *effort;
+    struct madpipe_stage *stages; /* from the end of this room on, in order */
+    struct dead *dead;
+    struct periodic_operation *operations;
+    struct madpipe_found *best;
+    int plans; /* that came to the scheduler */
+    bool improved, decided;
+};
+
+static struct dead *dead_of(struct walk *walk, const struct placed *placed) {
+    return &walk->dead[2 * (placed->first * walk->data->workers + placed->workers) + placed->special];
+}
+
+static bool no_better(const struct placed *a, const struct placed *b) {
+    return a->delay >= b->delay && a->load >= b->load && a->memory >= b->memory && a->copy >= b->copy &&
+           a->average >= b->average && a->link >= b->link;
+}
+
+/* What has been of use moves up, so that it is soon looked at again. */
+static bool is_dead(struct walk *walk, const struct placed *placed) {
+    struct dead *dead = dead_of(walk, placed);
+    for (int d = dead->count - 1; d >= 0; d--) {
+        if (!no_better(placed, &dead->all[d])) continue;
+        int up = d + (dead->count - d) / 2;
+        struct placed moved = dead->all[d];
+        dead->all[d] = dead->all[up];
+        dead->all[up] = moved;
+        return true;
+    }
+    walk->effort->steps -= dead->count / COMPARED_PER_STEP;
+    return false;
+}
+
+static enum ps_status bury(struct walk *walk, const struct placed *placed, struct ps_error *error) {
+    struct dead *dead = dead_of(walk, placed);
+    if (dead->count == dead->capacity) {
+        int capacity = dead->capacity > 0 ? 2 * dead->capacity : 4;
+        struct placed *larger = realloc(dead->all, (size_t)capacity * sizeof *larger);
+        if (!larger) return error_memory(error, "the plans ruled out", (size_t)capacity * sizeof *larger);
+        dead->all = larger;
+        dead->capacity = capacity;
+    }
+    dead->all[dead->count++] = *placed;
+    return PS_OK;
+}
+
+/* Is there a schedule? Then its least period is the best; a schedule that the effort does not suffice to find leaves it
+ * open. */
+static enum ps_status schedule_plan(struct walk *walk, const struct madpipe_stage *stages, int count, struct ps_error *error) {
+    struct madpipe_effort *effort = walk->effort;
+    walk->plans++;
+    int given = effort->nodes_per_plan < effort->nodes ? effort->nodes_per_plan : effort->nodes, nodes = given, operation_count;
+    bool found;
+    TRY(madpipe_schedule(walk->data, stages, count, walk->rest.period, &nodes, walk->operations, &operation_count, &found,
+                         error));
+    effort->nodes -= given - nodes > 0 ? given - nodes : 1;
+    if (!found) {
+        walk->decided &= nodes > 0;
+        return PS_OK;
+    }
+    TRY(madpipe_schedule_least(walk->data, stages, count, effort->bound - 1, effort->nodes_per_plan, &effort->nodes,
+                               walk->operations, walk->best, error));
+    walk->improved = true;
+    return PS_OK;
+}
+
+static enum ps_status place_all(struct walk *walk, const struct placed *placed, struct ps_error *error);
+
+static enum ps_status place(struct walk *walk, const struct placed *placed, int first, bool special, struct ps_error *error) {
+    const struct madpipe *data = walk->data;
+    struct placed next = *placed;
+    int end = placed->first;
+    int64_t time = madpipe_time_ns(data, first, end), period = walk->rest.period, stay = placed->delay + time;
+    int64_t copies = madpipe_periods(stay, period), limit = data->limit_bytes;
+    if (special) {
+        next.load += time;
+        if (placed->link > 0 && placed->link + madpipe_link_ns(data, end) > period) return PS_OK;
+        madpipe_special_memory(data, first, end, stay, period, &next.memory, &next.copy, &next.average);
+        if (next.load > period || next.memory + next.copy > limit || next.average > limit) return PS_OK;
+        next.link = 0;
+    } else {
+        if (madpipe_memory(data, first, end, copies) > limit) return PS_OK;
+        next.link = placed->special ? madpipe_link_ns(data, end) : 0;
+        next.workers--;
+    }
+    next.special = special;
+    next.first = first;
+    next.delay = madpipe_cross(data, madpipe_lengthen(placed->delay, time, period), first, period);
+    next.count++;
+    if (!madpipe_rest_fits(&walk->rest, first, next.workers, special, next.delay, next.load,
+                           data->fixed ? next.memory : next.average))
+        return PS_OK;
+    walk->stages[data->layers - next.count] = (struct madpipe_stage){first, end, special};
+    return place_all(walk, &next, error);
+}
+
+static bool goes_on(const struct walk *walk) { return walk->decided && !walk->improved; }
+
+static enum ps_status place_all(struct walk *walk, const struct placed *placed, struct ps_error *error) {
+    const struct madpipe *data = walk->data;
+    int plans = walk->plans;
+    if (placed->first == 0) return schedule_plan(walk, walk->stages + data->layers - placed->count, placed->count, error);
+    if (is_dead(walk, placed)) return PS_OK;
+    if (--walk->effort->steps <= 0 || walk->effort->nodes <= 0) walk->decided = false;
+    for (int first = placed->first - 1; first >= 0 && goes_on(walk); first--) {
+        if (madpipe_time_ns(data, first, placed->first) > walk->rest.period) break;
+        if (madpipe_link_ns(data, first) > walk->rest.period) continue;
+        if (placed->workers > 0) TRY(place(walk, placed, first, false, error));
+        if (!placed->special && goes_on(walk)) TRY(place(walk, placed, first, true, error));
+    }
+    return goes_on(walk) && walk->plans == plans ? bury(walk, placed, error) : PS_OK;
+}
+
+enum ps_status madpipe_refute(const struct madpipe *data, int64_t period_ns, struct madpipe_effort *effort,
+                              struct periodic_operation *operations, struct madpipe_found *best, bool *refuted,
+                              struct ps_error *error) {
+    size_t layers = (size_t)data->layers, lists = 2 * (layers + 1) * (size_t)data->workers;
+    struct walk walk = {.data = data,
+                        .effort = effort,
+                        .operations = operations,
+                        .best = best,
+                        .decided = true,
+                        .stages = malloc(layers * sizeof *walk.stages),
+                        .dead = calloc(lists, sizeof *walk.dead)};
+    struct placed none = {.first = data->layers, .workers = data->workers - 1};
+    enum ps_status status = walk.stages && walk.dead ? madpipe_rest_open(data, period_ns, &walk.rest, error)
+                                                     : error_memory(error, "the plans ruled out", lists * sizeof *walk.dead);
+    if (status == PS_OK) status = place_all(&walk, &none, error);
+    *refuted = goes_on(&walk);
+    for (size_t l = 0; walk.dead && l < lists; l++) free(walk.dead[l].all);
+    madpipe_rest_close(&walk.rest);
+    free(walk.stages);
+    free(walk.dead);
+    return status;
+}
 
 enum { NODES_PER_TEST = 1500, PROMISING = 32, PLANS = 512, PLAN_NODES = 20000, CLIMB_NODES = 20000 };
 /* Without limits of memory nothing is refuted, and there is more to try. */

@@ -3,8 +3,8 @@
  *
  * The unknowns are the start times of one micro-batch's operations; micro-batch k does the same k periods later. Dependencies
  * and the memory of normal stages (the forward of a batch may begin at most g T before its backward ends) are lower bounds on
- * differences of times, which are kept closed (differences.h): they give the earliest times, or show that there are none. What
- * is left are choices:
+ * differences of times, which are kept closed (struct differences): they give the earliest times, or show that there are none.
+ * What is left are choices:
  *
  *   - two operations on one worker or link must not overlap modulo T: in some round h, h T + length_x <= y - x and
  *     y - x <= (h + 1) T - length_y. The known bounds on y - x leave a range of rounds; its ends are new bounds, and where the
@@ -13,16 +13,257 @@
  *     batches each may keep. Where only what is held at a moment counts, it is looked at when one of its forwards starts, the
  *     moments at which it is largest: if it is too much, one stage must have finished one batch more by then, or not begun one.
  *
- * The simplest schedule is tried first (madpipe_pack.c). Then a depth-first search tries both sides of each choice, that of the
+ * The simplest schedule is tried first (madpipe_pack). Then a depth-first search tries both sides of each choice, that of the
  * worst overlap first. A budget of nodes cuts it short; where it ends with nodes left and nothing found, there is no schedule.
  */
-#include "plan/planners/madpipe_schedule.h"
+#include "plan/planners/madpipe.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/planners/differences.h"
+#include "base/error.h"
+
+/*
+ * Lower bounds on differences of times, closed: least(x, y) is the longest path from x to y, so every consequence of the bounds
+ * is known at once and a new bound is taken in by one sweep over all pairs. Bounds can be taken back in the order of a stack.
+ */
+
+/* Nothing is known of the difference. */
+#define DIFFERENCES_NONE (INT64_MIN / 4)
+
+struct differences {
+    int count;      /* of times */
+    int64_t *least; /* [from][to]: time[to] - time[from] is at least so much */
+    struct difference_change {
+        int32_t place;
+        int64_t old;
+    } * trail; /* what was overwritten, to be put back */
+    size_t trail_count, trail_capacity;
+    int *longer; /* scratch: one per time */
+    bool failed; /* there was no memory for the trail: what is known is incomplete */
+};
+
+static inline int64_t differences_least(const struct differences *d, int from, int to) {
+    return d->least[(size_t)from * (size_t)d->count + (size_t)to];
+}
+static enum ps_status differences_open(int count, struct differences *differences, struct ps_error *error) {
+    size_t pairs = (size_t)count * (size_t)count;
+    *differences = (struct differences){
+        .count = count, .least = malloc(pairs * sizeof(int64_t)), .longer = malloc((size_t)count * sizeof(int))};
+    if (!differences->least || !differences->longer)
+        return error_memory(error, "the bounds of a schedule", pairs * sizeof(int64_t));
+    for (size_t p = 0; p < pairs; p++) differences->least[p] = DIFFERENCES_NONE;
+    for (int t = 0; t < count; t++) differences->least[(size_t)t * (size_t)count + (size_t)t] = 0;
+    return PS_OK;
+}
+
+static void differences_close(struct differences *differences) {
+    free(differences->least);
+    free(differences->longer);
+    free(differences->trail);
+}
+
+/* Room for one row more. */
+static bool reserve(struct differences *d) {
+    if (d->trail_count + (size_t)d->count <= d->trail_capacity) return true;
+    size_t capacity = 2 * d->trail_capacity + 16 * (size_t)d->count;
+    struct difference_change *larger = realloc(d->trail, capacity * sizeof *larger);
+    if (!larger) return false;
+    d->trail = larger;
+    d->trail_capacity = capacity;
+    return true;
+}
+
+/* time[to] - time[from] >= least; false where that cannot be. As all is closed, the path from x to y gets longer only where
+ * that from x to `to` does, and that from `from` to y. */
+static bool differences_add(struct differences *d, int from, int to, int64_t least) {
+    if (differences_least(d, from, to) >= least) return true;
+    if (differences_least(d, to, from) > -least) return false;
+    const int64_t *behind = &d->least[(size_t)to * (size_t)d->count], *own = &d->least[(size_t)from * (size_t)d->count];
+    int longer = 0;
+    for (int y = 0; y < d->count; y++) {
+        d->longer[longer] = y;
+        longer += behind[y] != DIFFERENCES_NONE && least + behind[y] > own[y];
+    }
+    for (int x = 0; x < d->count; x++) {
+        int64_t before = differences_least(d, x, from), through = before + least;
+        int64_t *row = &d->least[(size_t)x * (size_t)d->count];
+        if (before == DIFFERENCES_NONE || through <= row[to]) continue;
+        if (!reserve(d)) {
+            d->failed = true;
+            return false;
+        }
+        for (int l = 0; l < longer; l++) {
+            int y = d->longer[l];
+            if (through + behind[y] <= row[y]) continue;
+            d->trail[d->trail_count++] = (struct difference_change){(int32_t)(x * d->count + y), row[y]};
+            row[y] = through + behind[y];
+        }
+    }
+    return true;
+}
+
+/* Takes back all that was added since trail_count was `mark`. */
+static void differences_undo(struct differences *d, size_t mark) {
+    while (d->trail_count > mark) {
+        struct difference_change change = d->trail[--d->trail_count];
+        d->least[change.place] = change.old;
+    }
+}
+
+/*
+ * The simplest periodic schedule of given stages: each worker and each link does its operations back to back, in the order of a
+ * batch's way, beginning when the first of them can; what is ready earlier waits for its place in the period. Where neither
+ * memory nor a wait is in the way this has every period in which the loads fit.
+ */
+
+static bool computes(const struct periodic_operation *operation) { return operation->kind <= PERIODIC_BACKWARD; }
+
+/* Where in the period operation o begins: when the one before it on its resource has ended. */
+static int64_t place_of(const struct periodic_operation *operations, const int *resource, int o, int64_t ready) {
+    for (int before = o - 1; before >= 0; before--)
+        if (operations[before].length_ns > 0 && resource[before] == resource[o] &&
+            computes(&operations[before]) == computes(&operations[o]))
+            return operations[before].start_ns + operations[before].length_ns;
+    return ready;
+}
+
+/* A transfer that what follows does not wait for can as well start later. */
+static void put_off(struct periodic_operation *operations, int count, int64_t period) {
+    for (int o = 1; o + 1 < count; o++)
+        if (!computes(&operations[o]) && operations[o + 1].start_ns - operations[o].start_ns > period)
+            operations[o].start_ns = operations[o + 1].start_ns - operations[o].length_ns;
+}
+
+/* A transfer starts within a period before what waits for it, and has gone two periods after what made it began. */
+static bool waits_hold(const struct periodic_operation *operations, int count, int64_t period) {
+    for (int o = 1; o + 1 < count; o++) {
+        const struct periodic_operation *transfer = &operations[o];
+        if (computes(transfer)) continue;
+        if (operations[o + 1].start_ns - transfer->start_ns > period) return false;
+        if (transfer->start_ns + transfer->length_ns - operations[o - 1].start_ns > 2 * period) return false;
+    }
+    return true;
+}
+
+bool madpipe_pack(const struct madpipe *data, const struct madpipe_stage *stages, int stage_count, int64_t period_ns,
+                  struct periodic_operation *operations, const int *resource, int count) {
+    int64_t ready = 0;
+    for (int o = 0; o < count; o++) {
+        int64_t place = operations[o].length_ns > 0 ? place_of(operations, resource, o, ready) : ready;
+        int64_t late = (ready - place) % period_ns;
+        operations[o].start_ns = ready + (late > 0 ? period_ns - late : -late);
+        ready = operations[o].start_ns + operations[o].length_ns;
+    }
+    put_off(operations, count, period_ns);
+    return waits_hold(operations, count, period_ns) &&
+           madpipe_schedule_valid(data, stages, stage_count, period_ns, operations, count);
+}
+
+/* The proof that a periodic schedule is valid, from its times alone and by other means than those that found it. */
+
+static const struct periodic_operation *find(const struct periodic_operation *operations, int count, enum periodic_kind kind,
+                                             int stage) {
+    for (int o = 0; o < count; o++)
+        if (operations[o].kind == kind && operations[o].stage == stage) return &operations[o];
+    return NULL;
+}
+
+static bool follows(const struct periodic_operation *first, const struct periodic_operation *second) {
+    return first && second && second->start_ns >= first->start_ns + first->length_ns;
+}
+
+static bool dependencies_hold(int stages, const struct periodic_operation *operations, int count) {
+    for (int s = 0; s < stages; s++) {
+        const struct periodic_operation *forward = find(operations, count, PERIODIC_FORWARD, s);
+        const struct periodic_operation *backward = find(operations, count, PERIODIC_BACKWARD, s);
+        if (!follows(forward, backward)) return false;
+        if (s + 1 == stages) break;
+        const struct periodic_operation *send = find(operations, count, PERIODIC_SEND, s);
+        const struct periodic_operation *back = find(operations, count, PERIODIC_SEND_GRADIENT, s + 1);
+        if (!follows(forward, send) || !follows(send, find(operations, count, PERIODIC_FORWARD, s + 1)) ||
+            !follows(find(operations, count, PERIODIC_BACKWARD, s + 1), back) || !follows(back, backward))
+            return false;
+    }
+    return true;
+}
+
+/* Do the two use the same worker, or the same pair of workers, in the same direction where each has its own link? */
+static bool share(const struct madpipe *data, const struct madpipe_stage *stages, const struct periodic_operation *a,
+                  const struct periodic_operation *b) {
+    bool a_computes = a->kind == PERIODIC_FORWARD || a->kind == PERIODIC_BACKWARD;
+    bool b_computes = b->kind == PERIODIC_FORWARD || b->kind == PERIODIC_BACKWARD;
+    if (a_computes != b_computes) return false;
+    int end[2][2] = {{a->stage, a->stage}, {b->stage, b->stage}};
+    if (!a_computes) end[0][1] += a->kind == PERIODIC_SEND ? 1 : -1;
+    if (!b_computes) end[1][1] += b->kind == PERIODIC_SEND ? 1 : -1;
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++)
+            if (stages[end[i][j]].special) end[i][j] = -1; /* all of these are one worker */
+    bool opposite = end[0][0] == end[1][1] && end[0][1] == end[1][0];
+    return (end[0][0] == end[1][0] && end[0][1] == end[1][1]) || (data->one_link && opposite);
+}
+
+/* Each operation takes [start, start + length) modulo T, which may wrap around: some round of one must not meet the other. */
+static bool overlap(const struct periodic_operation *a, const struct periodic_operation *b, int64_t period) {
+    int64_t x = a->start_ns % period, y = b->start_ns % period;
+    for (int64_t round = -1; round <= 1; round++)
+        if (x < y + round * period + b->length_ns && y + round * period < x + a->length_ns) return true;
+    return false;
+}
+
+static bool resources_hold(const struct madpipe *data, const struct madpipe_stage *stages, int64_t period,
+                           const struct periodic_operation *operations, int count) {
+    for (int a = 0; a < count; a++) {
+        if (operations[a].start_ns < 0 || operations[a].length_ns > period) return false;
+        if (operations[a].length_ns == 0) continue;
+        for (int b = 0; b < a; b++)
+            if (operations[b].length_ns > 0 && share(data, stages, &operations[a], &operations[b]) &&
+                overlap(&operations[a], &operations[b], period))
+                return false;
+    }
+    return true;
+}
+
+/* Batches of a stage at a moment of the steady state, one by one. */
+static int64_t held(const struct periodic_operation *forward, const struct periodic_operation *backward, int64_t now,
+                    int64_t period) {
+    int64_t batches = 0, finish = backward->start_ns + backward->length_ns, stay = finish - forward->start_ns;
+    for (int64_t k = (now - forward->start_ns) / period - stay / period - 2; forward->start_ns + k * period <= now; k++)
+        batches += finish + k * period > now;
+    return batches;
+}
+
+/* The memory of a stage's worker whenever one of its forwards starts, well after the beginning. */
+static bool memory_holds(const struct madpipe *data, const struct madpipe_stage *stages, int stage_count, int64_t period,
+                         const struct periodic_operation *operations, int count) {
+    int64_t latest = 0;
+    for (int o = 0; o < count; o++)
+        if (operations[o].start_ns > latest) latest = operations[o].start_ns;
+    for (int r = 0; r < stage_count; r++) {
+        int64_t bytes = 0, now = find(operations, count, PERIODIC_FORWARD, r)->start_ns + (latest / period + 2) * period;
+        for (int s = 0; s < stage_count; s++) {
+            if (s != r && !(stages[s].special && stages[r].special)) continue;
+            const struct periodic_operation *forward = find(operations, count, PERIODIC_FORWARD, s);
+            const struct periodic_operation *backward = find(operations, count, PERIODIC_BACKWARD, s);
+            int64_t moment =
+                data->fixed ? forward->start_ns + (latest / period + 2) * period : now; /* fixed: its own fullest */
+            int64_t batches = held(forward, backward, moment, period);
+            bytes += madpipe_memory(data, stages[s].first, stages[s].end, batches);
+        }
+        if (bytes > data->limit_bytes) return false;
+    }
+    return true;
+}
+
+bool madpipe_schedule_valid(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period_ns,
+                            const struct periodic_operation *operations, int operation_count) {
+    return dependencies_hold(count, operations, operation_count) &&
+           resources_hold(data, stages, period_ns, operations, operation_count) &&
+           memory_holds(data, stages, count, period_ns, operations, operation_count);
+}
 
 enum { DEPTH_MAX = 1000 };
 
@@ -355,4 +596,67 @@ enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe
     free(places);
     free(p.pairs);
     return status;
+}
+
+/* The least period of given stages, and the plan that it makes. */
+
+enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t low,
+                                      int nodes_per_test, int *nodes_left, struct periodic_operation *operations,
+                                      struct madpipe_found *best, struct ps_error *error) {
+    int64_t step = (best->period_ns - low) / 64 + 1;
+    bool galloping = true, found;
+    while (*nodes_left > 0 && best->period_ns - low > 1 && best->period_ns - low > low / 100000) {
+        int64_t period = galloping ? low + step : low + (best->period_ns - low) / 2;
+        int most = nodes_per_test < *nodes_left ? nodes_per_test : *nodes_left, nodes = most, operation_count;
+        if (period >= best->period_ns) period = best->period_ns - 1;
+        TRY(madpipe_schedule(data, stages, count, period, &nodes, operations, &operation_count, &found, error));
+        *nodes_left -= most - nodes;
+        if (!found) {
+            low = period;
+            step *= 2;
+            continue;
+        }
+        assert(madpipe_schedule_valid(data, stages, count, period, operations, operation_count));
+        memcpy(best->stages, stages, (size_t)count * sizeof *best->stages);
+        memcpy(best->operations, operations, (size_t)operation_count * sizeof *best->operations);
+        best->stage_count = count;
+        best->operation_count = operation_count;
+        best->period_ns = period;
+        galloping = false;
+    }
+    return PS_OK;
+}
+
+/* Under 1F1B*, from the last stage on. */
+static void fill_in_flight(const struct madpipe *data, const struct madpipe_found *best, struct planned_stage *stages) {
+    int64_t delay = 0;
+    for (int s = best->stage_count - 1; s >= 0; s--) {
+        int64_t time = madpipe_time_ns(data, best->stages[s].first, best->stages[s].end);
+        stages[s].in_flight = (int)madpipe_periods(delay + time, best->period_ns);
+        delay = madpipe_cross(data, madpipe_lengthen(delay, time, best->period_ns), best->stages[s].first, best->period_ns);
+    }
+}
+
+enum ps_status madpipe_answer(const struct madpipe *data, const struct madpipe_found *best, struct planner_answer *answer,
+                              struct ps_error *error) {
+    bool special = false;
+    for (int s = 0; s < best->stage_count; s++) special |= best->stages[s].special;
+    answer->stages = calloc((size_t)best->stage_count, sizeof *answer->stages);
+    if (!answer->stages) return error_memory(error, "a plan", (size_t)best->stage_count * sizeof *answer->stages);
+    for (int s = 0, normal = special; s < best->stage_count; s++) {
+        int worker = best->stages[s].special ? 0 : normal++;
+        answer->stages[s] = (struct planned_stage){best->stages[s].first, best->stages[s].end - 1, worker, worker, 1, 0};
+    }
+    answer->stage_count = best->stage_count;
+    answer->objective_s = (double)best->period_ns / 1e9;
+    if (best->operation_count == 0) {
+        fill_in_flight(data, best, answer->stages);
+        return PS_OK;
+    }
+    size_t size = (size_t)best->operation_count * sizeof *answer->pattern;
+    answer->pattern = malloc(size);
+    if (!answer->pattern) return error_memory(error, "a plan", size);
+    memcpy(answer->pattern, best->operations, size);
+    answer->pattern_count = best->operation_count;
+    return PS_OK;
 }

@@ -10,10 +10,13 @@
  *
  * The simulator is what plans are judged by; these are the published figures to hold it against, and cheap estimates.
  */
-#ifndef PENSTOCK_PLAN_BAPIPE_FORMULAS_H
-#define PENSTOCK_PLAN_BAPIPE_FORMULAS_H
+#ifndef PENSTOCK_PLAN_BAPIPE_H
+#define PENSTOCK_PLAN_BAPIPE_H
 
 #include <stdint.h>
+
+#include "base/text.h"
+#include "plan/partitioner.h"
 
 enum bapipe_pipeline { BAPIPE_1F1B_AS, BAPIPE_FBP_AS, BAPIPE_1F1B_SNO, BAPIPE_1F1B_SO };
 
@@ -32,5 +35,17 @@ int64_t bapipe_feature_bytes(enum bapipe_pipeline pipeline, const struct bapipe_
 int64_t bapipe_weight_bytes(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
 /* Bytes per second of a link with which transfers hide behind computation. */
 double bapipe_bandwidth(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
+
+/*
+ * Which layers to split inside (BaPipe's intra-layer partition): with the ideal time T = 1 / sum(1 / T_n) every boundary
+ * between two workers lies at a place within some layer. Where that is a convolution or linear layer, it is split at so many
+ * of its output channels; the rewritten network (graph/split.h) is then profiled and planned like any other.
+ */
+
+/* Appends the value of a model's option `split`, as in "conv2:8+fc1:60"; nothing where no split helps: a boundary within 1/16
+ * of a layer's end stays there, and none is set where what crosses it would take longer than T. `graph` is the network of the
+ * costs. PS_USAGE where it has other layers. */
+enum ps_status bapipe_splits(const struct partition_problem *problem, const struct graph *graph, struct text *splits,
+                             struct ps_error *error);
 
 #endif
