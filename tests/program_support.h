@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "program/lower.h"
-#include "program/verify.h"
+#include "program/program.h"
 #include "support.h"
 
 /* lower_straight, nothing recomputed. */

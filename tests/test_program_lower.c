@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "program/lower.h"
-#include "program/verify.h"
+#include "program/program.h"
 #include "program_support.h"
 #include "support.h"
 

@@ -9,7 +9,7 @@
 
 #include "plan/plan.h"
 #include "program/lower.h"
-#include "program/verify.h"
+#include "program/program.h"
 #include "program_support.h"
 #include "support.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "program/lower.h"
-#include "program/verify.h"
+#include "program/program.h"
 #include "program_support.h"
 #include "split_support.h"
 

@@ -1,7 +1,6 @@
 /* ps_plan_find: what it chooses where the options leave it open, that it is the best of its methods, and how it refuses. */
 #include "plan/partitioner.h"
 #include "program/lower.h"
-#include "program/moments.h"
 #include "search/search.h"
 #include "search_support.h"
 

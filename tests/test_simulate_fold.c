@@ -5,7 +5,7 @@
 #include "simulate/simulate.h"
 #include "support.h"
 
-#include "program/allocation.h"
+#include "program/lower.h"
 
 enum { STAGES_MAX = 24, REPLICAS_MAX = 8 };
 

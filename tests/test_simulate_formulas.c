@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/groups.h"
+#include "plan/planners/madpipe.h"
 #include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/vector.h"
-#include "program/moments.h"
+#include "program/lower.h"
 
 /* A setting: where it lies, what it is called, which optimizers take it, and its range [low, high) or (low, high). */
 struct setting {

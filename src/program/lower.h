@@ -8,11 +8,12 @@
  *   recompute    R before each B of a stage that keeps only its input
  *   communicate  SEND and RECEIVE of activations and gradients, posted so early that nothing can stand still
  *   allocate     numbers of the blocks, like registers
- * and verify (program/verify.h) proves the result.
+ * and verify (program/verify.c) proves the result.
  */
 #ifndef PENSTOCK_PROGRAM_LOWER_H
 #define PENSTOCK_PROGRAM_LOWER_H
 
+#include "plan/plan.h"
 #include "program/program.h"
 
 /* Schedules without a placement hold one stage on each worker, stage s on worker s. */
@@ -148,5 +149,33 @@ int version_table_staleness(const struct version_table *table, int stage);
 /* What a policy is told about one micro-batch on one stage. */
 struct reading_context version_table_context(const struct version_table *table, const struct ps_programs *programs, int stage,
                                              int micro_batch, bool flush);
+
+/* How many blocks of optimizer state, each as large as the weights, a run needs. */
+
+/* The optimizer's own and, where the weight policy predicts by another rule, that rule's beside them. PS_USAGE: a name is not
+ * known, or the policy cannot work with the optimizer. */
+enum ps_status plan_moments(const struct ps_plan *plan, int *moments, struct ps_error *error);
+/* The same by names. */
+enum ps_status policy_moments(const char *policy, const char *optimizer, int *moments, struct ps_error *error);
+
+/* Numbers for blocks, instruction by instruction: what the allocate pass does with whole programs (program/passes/allocate.c).
+ */
+
+struct allocation;
+
+/* Of programs whose blocks are all free. */
+enum ps_status allocation_create(const struct ps_programs *programs, struct allocation **allocation, struct ps_error *error);
+/* Numbers the blocks of the worker's next instruction. PS_USAGE: more are held at once than numbers go. */
+enum ps_status allocation_next(struct allocation *allocation, const struct ps_programs *programs, int worker,
+                               struct instruction *instruction, struct ps_error *error);
+void allocation_destroy(struct allocation *allocation);
+
+/* What the passes share: rewriting each worker's list into a new one. */
+
+/* Calls `visit` for every instruction of every worker in order; what it appends to `out` becomes the worker's new program. */
+enum ps_status pass_rewrite(struct ps_programs *programs,
+                            enum ps_status (*visit)(void *context, const struct ps_programs *programs, int worker, int index,
+                                                    struct program *out, struct ps_error *error),
+                            void *context, struct ps_error *error);
 
 #endif

@@ -217,4 +217,9 @@ static inline int programs_batch(const struct ps_programs *programs, int micro_b
     return micro_batch / programs->micro_batches;
 }
 
+/* What the verifier finds beside right or wrong (ps_programs_verify). */
+
+/* The largest number of the stage's updates that fall between a forward and its own backward. */
+enum ps_status programs_staleness(const struct ps_programs *programs, int stage, int *staleness, struct ps_error *error);
+
 #endif

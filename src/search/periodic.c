@@ -3,13 +3,13 @@
  * stands in its worker's order by t modulo T and works on the micro-batch that entered t / T periods before (the plan's
  * `pattern`). Contiguous stages under 1F1B* need no pattern, only how many micro-batches each holds.
  */
-#include "search/periodic.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "plan/planners/madpipe.h"
+#include "search/search.h"
 
 struct moment {
     int64_t within;
@@ -21,8 +21,8 @@ static int compare_moments(const void *a, const void *b) {
     return (x->within > y->within) - (x->within < y->within);
 }
 
-enum ps_status periodic_set_pattern(const struct periodic_operation *operations, int operation_count, int64_t period_ns,
-                                    struct ps_plan *plan, struct ps_error *error) {
+static enum ps_status set_pattern(const struct periodic_operation *operations, int operation_count, int64_t period_ns,
+                                  struct ps_plan *plan, struct ps_error *error) {
     struct moment *moments = calloc((size_t)operation_count, sizeof *moments);
     struct plan_operation *pattern = calloc((size_t)operation_count, sizeof *pattern);
     enum ps_status status =
@@ -45,7 +45,7 @@ enum ps_status periodic_set_pattern(const struct periodic_operation *operations,
 
 enum ps_status periodic_schedule(const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
     if (answer->pattern)
-        return periodic_set_pattern(answer->pattern, answer->pattern_count, llround(1e9 * answer->objective_s), plan, error);
+        return set_pattern(answer->pattern, answer->pattern_count, llround(1e9 * answer->objective_s), plan, error);
     snprintf(plan->schedule, sizeof plan->schedule, "1f1b-star");
     for (int s = 0; s < answer->stage_count; s++) plan->stages[s].in_flight = answer->stages[s].in_flight;
     return PS_OK;
@@ -85,4 +85,197 @@ enum ps_status periodic_paper_memory(const struct planner_problem *problem, cons
     free(held);
     madpipe_close(&data);
     return held ? PS_OK : error_memory(error, "a plan's memory", (size_t)plan->stage_count * sizeof *held);
+}
+
+/*
+ * A periodic schedule for a given cut, also of the two directions in different places: the order in which each worker computes,
+ * and how many micro-batches are under way, follow from the times of computations and transfers (MadPipe, section 3, turned
+ * round: there the cut follows too).
+ *
+ * The computations of a micro-batch are a row, forwards and then backwards. What follows each other there on one worker is a
+ * run, in one piece. The runs are placed one after the other, each at the first moment at which all that it needs has arrived
+ * and its worker, whose earlier runs come back in every period, is free. The period is the largest load of a worker or link, so
+ * the runs of a worker fit into it; where it has more than two, what lies between them may be too short for a run, and there is
+ * no answer.
+ */
+
+struct computation {
+    int worker, stage;
+    bool backward;
+    int64_t length_ns, start_ns;
+};
+
+struct cut {
+    const struct ps_plan *plan;
+    const struct ps_cluster *cluster;
+    struct stage_cost *costs;         /* per stage */
+    struct computation *computations; /* in a row: the stages' forwards, then the backwards from the last stage on */
+    int count;
+    int64_t *run_ns; /* per computation that begins a run: its length; 0 of the others */
+    int64_t period_ns;
+};
+
+/* What must come from where before computation `c` can begin: at most two. */
+struct arrival {
+    int from; /* computation */
+    int64_t bytes;
+};
+
+static int list_arrivals(const struct cut *cut, int c, struct arrival arrivals[2]) {
+    const struct computation *own = &cut->computations[c];
+    int stages = cut->plan->stage_count, count = 0;
+    const struct stage_sizes *size = &cut->costs[own->stage].size;
+    if (c == 0) return 0;
+    if (c != stages) {
+        int64_t bytes = own->backward ? cut->costs[own->stage + 1].size.input_bytes : size->input_bytes;
+        arrivals[count++] = (struct arrival){c - 1, bytes};
+    }
+    if (own->backward) arrivals[count++] = (struct arrival){own->stage, size->stash_bytes + size->input_bytes};
+    return count;
+}
+
+static int64_t transfer_ns(const struct cut *cut, const struct arrival *arrival, int to) {
+    int from = cut->computations[arrival->from].worker;
+    return from == to ? 0 : number_nanoseconds(cluster_transfer_s(cut->cluster, from, to, arrival->bytes));
+}
+
+/* The largest load of a worker, or of a direction between two. */
+static int64_t find_period(const struct cut *cut, int64_t *loads) {
+    int workers = cut->plan->workers;
+    int64_t period = 1;
+    for (int c = 0; c < cut->count; c++) {
+        struct arrival arrivals[2];
+        int to = cut->computations[c].worker, count = list_arrivals(cut, c, arrivals);
+        loads[to * workers + to] += cut->computations[c].length_ns;
+        for (int a = 0; a < count; a++)
+            loads[cut->computations[arrivals[a].from].worker * workers + to] += transfer_ns(cut, &arrivals[a], to);
+    }
+    for (int i = 0; i < workers * workers; i++)
+        if (loads[i] > period) period = loads[i];
+    return period;
+}
+
+static void find_runs(const struct cut *cut) {
+    for (int c = 0, begin = 0; c < cut->count; c++) {
+        if (cut->computations[c].worker != cut->computations[begin].worker) begin = c;
+        cut->run_ns[begin] += cut->computations[c].length_ns;
+    }
+}
+
+/* The computations of the run that begins with `c` end here, exclusively. */
+static int run_end(const struct cut *cut, int c) {
+    int end = c + 1;
+    while (end < cut->count && cut->computations[end].worker == cut->computations[c].worker) end++;
+    return end;
+}
+
+/* When all that the run needs from outside has arrived. */
+static int64_t run_ready(const struct cut *cut, int begin, int end) {
+    int64_t ready = 0, offset = 0;
+    for (int c = begin; c < end; c++) {
+        struct arrival arrivals[2];
+        int count = list_arrivals(cut, c, arrivals);
+        for (int a = 0; a < count; a++) {
+            const struct computation *from = &cut->computations[arrivals[a].from];
+            int64_t at =
+                from->start_ns + from->length_ns + transfer_ns(cut, &arrivals[a], cut->computations[c].worker) - offset;
+            if (arrivals[a].from < begin && at > ready) ready = at;
+        }
+        offset += cut->computations[c].length_ns;
+    }
+    return ready;
+}
+
+/* The first moment from `start` on at which the worker is free for the run in every period; -1: there is none. */
+static int64_t free_from(const struct cut *cut, int run, int64_t start) {
+    int64_t limit = start + cut->period_ns, length = cut->run_ns[run];
+    bool moved = true;
+    while (moved && start < limit) {
+        moved = false;
+        for (int c = 0; c < run; c++) {
+            if (cut->run_ns[c] == 0 || cut->computations[c].worker != cut->computations[run].worker) continue;
+            int64_t since = ((start - cut->computations[c].start_ns) % cut->period_ns + cut->period_ns) % cut->period_ns;
+            if (since >= cut->run_ns[c] && since + length <= cut->period_ns) continue;
+            start += (since < cut->run_ns[c] ? 0 : cut->period_ns) + cut->run_ns[c] - since;
+            moved = true;
+        }
+    }
+    return start < limit ? start : -1;
+}
+
+static bool place_runs(const struct cut *cut) {
+    for (int c = 0, end; c < cut->count; c = end) {
+        end = run_end(cut, c);
+        int64_t start = free_from(cut, c, run_ready(cut, c, end));
+        if (start < 0) return false;
+        for (int i = c; i < end; i++) {
+            cut->computations[i].start_ns = start;
+            start += cut->computations[i].length_ns;
+        }
+    }
+    return true;
+}
+
+static void fill_computations(struct cut *cut, const struct cost_table *costs, double update_share) {
+    int stages = cut->plan->stage_count;
+    cut->count = 2 * stages;
+    for (int c = 0; c < cut->count; c++) {
+        struct computation *computation = &cut->computations[c];
+        bool backward = c >= stages;
+        int s = backward ? 2 * stages - 1 - c : c;
+        const struct plan_stage *stage = &cut->plan->stages[s];
+        int worker = backward ? stage->backward[0] : stage->forward[0];
+        const struct cluster_device *device = &cut->cluster->devices[worker];
+        struct stage_cost cost = stage_cost(cost_table_on(costs, device->type), stage->first, stage->last);
+        double length_s = backward
+                              ? cost.time.backward_input_s + cost.time.backward_weight_s + update_share * cost.time.update_s
+                              : cost.time.forward_s;
+        *computation = (struct computation){worker, s, backward, number_nanoseconds(length_s / device->speed), 0};
+        if (!backward) cut->costs[s] = cost;
+    }
+}
+
+/* As operations of a pattern. */
+static void list_operations(const struct cut *cut, struct periodic_operation *operations) {
+    for (int c = 0; c < cut->count; c++) {
+        const struct computation *from = &cut->computations[c];
+        operations[c] = (struct periodic_operation){from->backward ? PERIODIC_BACKWARD : PERIODIC_FORWARD, from->stage,
+                                                    from->start_ns, from->length_ns};
+    }
+}
+
+enum ps_status periodic_schedule_cut(const struct ps_profile *profile, const struct ps_cluster *cluster, double update_share,
+                                     struct ps_plan *plan, struct ps_error *error) {
+    const struct cost_table *costs;
+    struct ps_profile *reordered;
+    size_t stages = (size_t)plan->stage_count, workers = (size_t)plan->workers;
+    TRY(simulate_costs(plan, profile, &costs, &reordered, error));
+    struct cut cut = {.plan = plan,
+                      .cluster = cluster,
+                      .costs = calloc(stages, sizeof *cut.costs),
+                      .computations = calloc(2 * stages, sizeof *cut.computations),
+                      .run_ns = calloc(2 * stages, sizeof *cut.run_ns)};
+    struct periodic_operation *operations = calloc(2 * stages, sizeof *operations);
+    int64_t *loads = calloc(workers * workers, sizeof *loads);
+    enum ps_status status = PS_OK;
+    if (!cut.costs || !cut.computations || !cut.run_ns || !operations || !loads) {
+        status = error_memory(error, "a periodic schedule", stages * sizeof *cut.computations);
+    } else {
+        fill_computations(&cut, costs, update_share);
+        cut.period_ns = find_period(&cut, loads);
+        find_runs(&cut);
+        if (place_runs(&cut)) {
+            list_operations(&cut, operations);
+            status = set_pattern(operations, cut.count, cut.period_ns, plan, error);
+        } else {
+            status = error_set(error, PS_NO_PLAN, "the runs of a worker find no place in the period");
+        }
+    }
+    free(cut.costs);
+    free(cut.computations);
+    free(cut.run_ns);
+    free(operations);
+    free(loads);
+    ps_profile_destroy(reordered);
+    return status;
 }

@@ -8,6 +8,7 @@
 
 #include "plan/partitioner.h"
 #include "plan/planner.h"
+#include "program/lower.h"
 #include "simulate/simulate.h"
 
 struct search_choice {
@@ -129,7 +130,7 @@ enum ps_status search_sizes(const struct search *search, struct search_size *siz
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error);
 
 /* `pipedream` with replicas where its sweeps do not tell workers apart enough: devices of several types, unlike links, limits
- * of memory. Every choice of replicas is lowered for the blocks that its programs need and cut exactly (plan/replicas.h).
+ * of memory. Every choice of replicas is lowered for the blocks that its programs need and cut exactly (search/replicas.c).
  * PS_NO_PLAN names the stage, what it needs and the limit. */
 enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct planner_answer *answer, struct ps_error *error);
@@ -156,5 +157,19 @@ bool search_is_free(const struct ps_plan_options *options);
 bool search_is_auto(const char *name);         /* "auto", or nothing said */
 bool search_may_replicate(const char *method); /* do its plans know replicas? */
 bool search_has_limit(const struct ps_cluster *cluster, int workers);
+
+/* Plans with a periodic schedule of their own: those of madpipe, and cuts that hold more micro-batches than 1F1B does. */
+
+/* Gives the plan, whose stages are the answer's, its schedule: a pattern, or 1f1b-star. */
+enum ps_status periodic_schedule(const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error);
+/* A pattern for the plan's cut (periodic.c), as many micro-batches under way as keep its busiest worker or link busy. No
+ * stage has replicas. A backward takes `update_share` of its stage's update along. PS_NO_PLAN: there is none. */
+enum ps_status periodic_schedule_cut(const struct ps_profile *profile, const struct ps_cluster *cluster, double update_share,
+                                     struct ps_plan *plan, struct ps_error *error);
+/* Per worker what MadPipe's published formula counts for these programs of the plan (with a limit of memory only): two versions
+ * of the weights and a gradient, two buffers at each cut, and the inputs that are held when a forward starts, where that is
+ * most. */
+enum ps_status periodic_paper_memory(const struct planner_problem *problem, const struct ps_plan *plan,
+                                     const struct ps_programs *programs, struct worker_memory *memory, struct ps_error *error);
 
 #endif

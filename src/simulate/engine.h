@@ -7,8 +7,8 @@
 #ifndef PENSTOCK_SIMULATE_ENGINE_H
 #define PENSTOCK_SIMULATE_ENGINE_H
 
-#include "program/allocation.h"
 #include "program/interpreter.h"
+#include "program/lower.h"
 #include "program/routes.h"
 #include "simulate/event.h"
 #include "simulate/simulate.h"

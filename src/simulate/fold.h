@@ -6,7 +6,7 @@
  * program of any length. It is unfolded a page at a time while the simulator runs; memory grows with the workers, not with the
  * micro-batches.
  *
- * Blocks are numbered while programs are unfolded, as the allocate pass does it (program/allocation.h). Of weight slots the
+ * Blocks are numbered while programs are unfolded, as the allocate pass does it (allocation_next). Of weight slots the
  * simulator looks at those alone between which weights travel to a stage's forwards on another worker: these must repeat
  * themselves, too.
  */

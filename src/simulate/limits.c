@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "plan/plan.h"
-#include "program/moments.h"
+#include "program/lower.h"
 #include "simulate/simulate.h"
 
 static void raise_to(int *count, int slot) {

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "program/moments.h"
+#include "program/lower.h"
 #include "simulate/advice.h"
 #include "simulate/engine.h"
 

@@ -93,7 +93,7 @@ struct simulation_work {
     const double *batch_factors; /* per mini-batch: its forwards and backwards take so many times longer; NULL: all alike */
     const struct ps_cluster *cluster;
     int samples;       /* of a micro-batch */
-    int moments;       /* optimizer state in blocks of the weights (program/moments.h) */
+    int moments;       /* optimizer state in blocks of the weights (plan_moments) */
     bool summary_only; /* no timeline */
 };
 

@@ -296,7 +296,7 @@ static enum ps_status take_members(struct rank_sum *sum, struct ps_error *error)
 static enum ps_status find_notes(const struct rank_sums *sums, struct rank_sum *sum, struct ps_error *error) {
     for (int r = 0; r < sum->size; r++)
         if (!shared_peers_note(sums->peers, sum->first_instance + r)) return PS_OK;
-    /* Places among the instances of a stage are the replicas' numbers (program/instances.c). */
+    /* Places among the instances of a stage are the replicas' numbers (program/program.c). */
     sum->notes = calloc((size_t)sum->size, sizeof(*sum->notes));
     if (!sum->notes) return error_memory(error, "a sum of gradients", (size_t)sum->size * sizeof(*sum->notes));
     for (int r = 0; r < sum->size; r++) sum->notes[r] = shared_peers_note(sums->peers, sum->first_instance + r);

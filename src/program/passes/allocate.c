@@ -18,8 +18,7 @@
  */
 #include <stdlib.h>
 
-#include "program/allocation.h"
-#include "program/passes/passes.h"
+#include "program/lower.h"
 
 struct block_pool {
     int *holder; /* by slot: the micro-batch it holds, -1: free */

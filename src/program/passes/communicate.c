@@ -16,7 +16,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "program/passes/passes.h"
+#include "program/lower.h"
 
 /* A receive in a worker's program: before which instruction. */
 struct post {

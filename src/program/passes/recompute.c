@@ -1,5 +1,5 @@
 /* Stages that keep only their input run the forward again right before the backward, on the weights that the backward reads. */
-#include "program/passes/passes.h"
+#include "program/lower.h"
 
 static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
                             struct ps_error *error) {

@@ -1,5 +1,5 @@
 /* The first pass: the order of computations, as the schedule writes it. */
-#include "program/passes/passes.h"
+#include "program/lower.h"
 
 /* An order that comes from a plan may be one in which computations wait for each other. */
 static enum ps_status check_runs(const struct ps_programs *programs, struct ps_error *error) {

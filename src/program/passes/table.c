@@ -1,7 +1,7 @@
 /* The passes in their order. */
 #include <stdlib.h>
 
-#include "program/passes/passes.h"
+#include "program/lower.h"
 
 extern const struct pass pass_schedule, pass_updates, pass_weight_transfer, pass_weights, pass_recompute, pass_communicate,
     pass_allocate;

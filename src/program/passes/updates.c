@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "program/passes/passes.h"
+#include "program/lower.h"
 
 struct updates_pass {
     int *done; /* by instance: backwards for its next update */

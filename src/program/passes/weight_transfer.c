@@ -4,7 +4,7 @@
  *
  * This pass marks the moments: `SW` m in the program of the backward's worker where the weights for the forward of micro-batch
  * m leave, `RW` m before that forward. The updates before SW are the version that the forward counts as the newest
- * (program/versions.c). Where the schedule flushes these are all of the mini-batches before; in a plan's pattern those that are
+ * (program/analysis.c). Where the schedule flushes these are all of the mini-batches before; in a plan's pattern those that are
  * done in it, a period before the forward. Otherwise those that are done some time before the forward, if every computation
  * took one unit of time, so that the weights can travel beside computation; at least those that are done in 1F1B (which keeps a
  * worker that runs only forwards from running away). Where the policy wants the weights of the mini-batch before, at least
@@ -14,7 +14,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "program/passes/passes.h"
+#include "program/lower.h"
 
 /* Units of time between what the backward's worker has done and the forward that its weights are for. */
 enum { SLACK = 2 };

@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "program/passes/passes.h"
+#include "program/lower.h"
 
 /* One instance's weight slots while its program is walked. */
 struct instance_weights {

@@ -14,7 +14,7 @@
  */
 #include <stdlib.h>
 
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 struct slotted {
     int slot;

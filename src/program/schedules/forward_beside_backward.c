@@ -7,7 +7,7 @@
  * each other only where one needs what the other makes or gives back (simulate/lanes.c); so does the proof hold that nothing
  * can stand still: fewer instructions wait for each other than in the list.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     return straight_write_drained(programs, worker, 2, program, error);

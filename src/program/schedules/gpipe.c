@@ -2,7 +2,7 @@
  * GPipe (Huang et al., 2019): all forwards of a mini-batch, then all its backwards, then the update. The backwards run in
  * micro-batch order, not in reverse, so that gradients are added in the order of every other schedule; the bubble is the same.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int instance = straight_part(programs, worker);

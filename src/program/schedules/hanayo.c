@@ -7,8 +7,7 @@
  * soon as they can be; for more micro-batches, where forwards have to keep the pipeline full, to let those of the next P or
  * 3P/2 go first. All are tried; the bubble then is no larger than that of interleaved 1F1B with as many stages on a worker.
  */
-#include "program/schedules/greedy.h"
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static bool accepts(int stages, int workers) { return stages % (2 * workers) == 0; }
 

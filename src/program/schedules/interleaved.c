@@ -7,7 +7,7 @@
  * P the order is that of the next multiple, with what does not exist left out: leaving out whole micro-batches cannot make
  * others wait for each other.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static int worker_of(int stage, int stages, int workers) {
     (void)stages;

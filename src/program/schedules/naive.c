@@ -1,5 +1,5 @@
 /* Naive model parallelism: one micro-batch at a time goes through all stages and back; only one worker is ever busy. */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static int one(int workers) {
     (void)workers;

@@ -2,7 +2,7 @@
  * 1F1B with flush (DAPPLE, Fan et al. 2021; BaPipe's 1F1B-SNO): stage p of P runs P-1-p forwards ahead, then a forward and a
  * backward in turn, and drains at the end of each mini-batch. GPipe's bubble with at most P-p stashes.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     return straight_write_drained(programs, worker, 1, program, error);

@@ -2,7 +2,7 @@
  * Asynchronous 1F1B (PipeDream, Narayanan et al. 2019; PipeOptim): the 1F1B order over the whole segment without a flush, so
  * that updates fall between a micro-batch's forward and its backward: P-1-p of them on stage p in the steady state.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static int one(int workers) {
     (void)workers;

@@ -2,7 +2,7 @@
  * BaPipe's 1F1B-SO: 1F1B with flush and twice the forwards ahead, so that stage p of P holds 2 (P-p) micro-batches and each
  * transfer has a forward and a backward's time to run beside them.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     return straight_write_drained(programs, worker, 2, program, error);

@@ -2,10 +2,10 @@
  * MadPipe's 1F1B* (Beaumont, Eyraud-Dubois and Shilova, 2022, section 4.1): asynchronous 1F1B in which the stages form groups,
  * each of which can run all its forwards and all its backwards within one period. A stage of group g, counted from the end of
  * the pipeline, holds g micro-batches: no schedule of the same period holds fewer. Which group a stage belongs to depends on
- * what the stages cost; the plan says it (stages[].in_flight; plan/groups.h finds it). Where it does not, a stage holds as many
+ * what the stages cost; the plan says it (stages[].in_flight; groups_find does). Where it does not, a stage holds as many
  * as in 1F1B, which is enough for any costs without transfers.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static int one(int workers) {
     (void)workers;

@@ -4,7 +4,7 @@
  * plan says the pattern (its field `pattern`) and may place the stages on workers in any way. Where it says none it is that of
  * 1F1B: [F 0, B P-1-p] on worker p of P.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static int one(int workers) {
     (void)workers;

@@ -4,7 +4,7 @@
  * so that what is left of it fills the drain. The bubble is (P-1)(F+I-W), a third of 1F1B's where F = I = W, and no stage
  * holds more than 1F1B's first, P micro-batches.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int instance = straight_part(programs, worker), m = programs->micro_batches;

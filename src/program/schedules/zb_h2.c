@@ -3,7 +3,7 @@
  * the delay of the weights' gradients. The bubble is (P-1)(F+I-2W), none where F = I = W; each stage holds up to 2P-1 micro-
  * batches. With fewer than 2P-1 there is not enough to fill the pipeline with, and some bubble is left.
  */
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int instance = straight_part(programs, worker), m = programs->micro_batches;

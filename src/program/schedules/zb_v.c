@@ -13,8 +13,7 @@
  * where, from the last line's (i I) on, weights follow in the order of their inputs. Fewer than 2P micro-batches are run in
  * the order of 2P, with what does not exist left out.
  */
-#include "program/schedules/greedy.h"
-#include "program/schedules/straight.h"
+#include "program/schedules/orders.h"
 
 static bool accepts(int stages, int workers) { return stages == 2 * workers; }
 

@@ -1,6 +1,6 @@
 /* What schedules with one stage per worker share, also where Bi-Partition cuts the two directions in different places. */
-#ifndef PENSTOCK_PROGRAM_SCHEDULES_STRAIGHT_H
-#define PENSTOCK_PROGRAM_SCHEDULES_STRAIGHT_H
+#ifndef PENSTOCK_PROGRAM_SCHEDULES_ORDERS_H
+#define PENSTOCK_PROGRAM_SCHEDULES_ORDERS_H
 
 #include "program/lower.h"
 
@@ -30,5 +30,21 @@ enum ps_status straight_split_backward(const struct ps_programs *programs, int i
                                        int count, int warm_up, int lag, struct ps_error *error);
 /* The smallest power of two that is at least twice the workers: it divides the usual batch sizes. 1 for one worker. */
 int straight_micro_batches(int workers);
+
+/*
+ * Orders found by trying: all workers together in units of time, each taking at every moment the best of what it could run.
+ */
+
+struct greedy_rules {
+    int forward, backward; /* units of time that they take */
+    int under_way;         /* micro-batches between the first stage's forward and its backward, at most */
+    int patience;          /* a backward lets forwards go first, but not those of micro-batches so many later or more */
+};
+
+/* Writes every mini-batch in the order found for one, by that of the rules which gives the shortest. */
+enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_rules *rules, int count, struct ps_error *error);
+
+/* Placement in waves: the stages go from the first worker to the last, then back, and so on. Worker of a stage. */
+int wave_worker(int stage, int stages, int workers);
 
 #endif
