@@ -1,0 +1,44 @@
+/* The table of types, and the loops that depend on one. */
+#include "base/number_type.h"
+
+#include <assert.h>
+
+#include "base/vector.h"
+
+const struct number_type_traits number_types[TYPE_COUNT] = {
+    [TYPE_F32] = {"f32", "F32", 4},
+    [TYPE_BF16] = {"bf16", "BF16", 2},
+    [TYPE_I32] = {"i32", "I32", 4},
+};
+
+VECTOR_CLONES static void narrow(size_t count, uint16_t *restrict to, const float *restrict from) {
+    for (size_t i = 0; i < count; i++) to[i] = bf16_of(from[i]);
+}
+
+VECTOR_CLONES static void widen(size_t count, float *restrict to, const uint16_t *restrict from) {
+    for (size_t i = 0; i < count; i++) to[i] = bf16_value(from[i]);
+}
+
+VECTOR_CLONES static void add_bf16(size_t count, uint16_t *restrict y, const uint16_t *restrict x) {
+    for (size_t i = 0; i < count; i++) y[i] = bf16_of(bf16_value(y[i]) + bf16_value(x[i]));
+}
+
+void numbers_convert(size_t count, enum number_type to_type, void *to, enum number_type from_type, const void *from) {
+    if (to_type == from_type) {
+        memcpy(to, from, count * number_types[to_type].bytes);
+        return;
+    }
+    assert(to_type != TYPE_I32 && from_type != TYPE_I32);
+    if (to_type == TYPE_BF16)
+        narrow(count, to, from);
+    else
+        widen(count, to, from);
+}
+
+void numbers_add(enum number_type type, size_t count, void *y, const void *x) {
+    assert(type != TYPE_I32);
+    if (type == TYPE_BF16)
+        add_bf16(count, y, x);
+    else
+        vector_add(count, y, x);
+}
