@@ -64,13 +64,13 @@ static void read_batch(struct worker *w, const struct ps_model *model, const cha
     struct samples samples;
     check(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &error), &error);
     struct loader_options options = {
-        .samples = &samples, .batch = w->samples, .images = true, .labels = true, .shuffle = true, .ahead = 1, .serial = true};
+        .samples = &samples, .batch = w->samples, .inputs = true, .labels = true, .shuffle = true, .ahead = 1, .serial = true};
     struct loader *loader;
     struct loaded_batch batch;
     check(loader_create(&options, &loader, &error), &error);
     check(loader_get(loader, 0, &batch, &error), &error);
     int64_t elements = w->samples * shape_elements(&model->graph->nodes[0].shape);
-    memcpy(w->blocks.input, batch.images, (size_t)elements * sizeof(float));
+    memcpy(w->blocks.input, batch.inputs, (size_t)elements * sizeof(float));
     memcpy(w->labels, batch.labels, (size_t)w->label_count * sizeof *w->labels);
     loader_destroy(loader);
     samples_close(&samples);

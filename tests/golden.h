@@ -57,11 +57,11 @@ static inline void fill_parameters(struct chain *chain, enum golden_norms norms)
 static inline void fill_data(struct chain *chain, const char *name) {
     const int64_t *dim = chain->graph->nodes[0].shape.dim, positions = dim[1] * dim[2];
     uint32_t hash = name_hash(name);
+    float *data = chain->blocks[0][0].input;
     for (int64_t n = 0; n < chain->samples; n++) {
         for (int64_t p = 0; p < positions; p++) {
             for (int64_t c = 0; c < dim[0]; c++) {
-                chain->blocks[0][0].input[(n * positions + p) * dim[0] + c] =
-                    number(hash, (n * dim[0] + c) * positions + p, 1, 0);
+                data[(n * positions + p) * dim[0] + c] = number(hash, (n * dim[0] + c) * positions + p, 1, 0);
             }
         }
     }

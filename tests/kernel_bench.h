@@ -20,6 +20,7 @@ struct problem {
     int samples, counted;
     bool training;
     int64_t inputs[GRAPH_INPUTS_MAX], output, parameters[GRAPH_PARAMETERS_MAX]; /* elements */
+    enum number_type type[GRAPH_INPUTS_MAX];                                    /* that the inputs are given in */
     float *input[GRAPH_INPUTS_MAX], *output_gradient, *parameter[GRAPH_PARAMETERS_MAX];
     bool statistic[GRAPH_PARAMETERS_MAX];
     int32_t labels[SAMPLES_MAX * POSITIONS_MAX];
@@ -65,10 +66,19 @@ static inline float *spread_floats(struct random_key key, int64_t count) {
     return floats;
 }
 
-/* Inputs that only say where a sequence is padding. */
-static inline bool is_mask(const struct node *node, int input) {
-    return (node->id == OPERATOR_LSTM && input == 1) || (node->id == OPERATOR_ADDITIVE_ATTENTION && input == 3) ||
-           (node->id == OPERATOR_ATTENTION && input % 2 == 1 && input == node->input_count - 1);
+/* Numbers as elements of a type, and back. */
+static inline void put_numbers(enum number_type type, int64_t count, void *to, const float *from) {
+    int32_t *whole = to;
+    if (type != TYPE_I32) numbers_convert((size_t)count, type, to, TYPE_F32, from);
+    for (int64_t i = 0; i < count && type == TYPE_I32; i++) whole[i] = (int32_t)from[i];
+}
+
+static inline float *get_numbers(enum number_type type, int64_t count, const void *from) {
+    float *floats = new_floats(count);
+    const int32_t *whole = from;
+    if (type != TYPE_I32) numbers_convert((size_t)count, TYPE_F32, floats, type, from);
+    for (int64_t i = 0; i < count && type == TYPE_I32; i++) floats[i] = (float)whole[i];
+    return floats;
 }
 
 static inline struct problem make_problem(const struct test_case *which, uint64_t number) {
@@ -87,10 +97,13 @@ static inline struct problem make_problem(const struct test_case *which, uint64_
     for (int i = 0; i < node->input_count; i++) {
         struct random_key key = random_key(number, RANDOM_TEST, test_seed(), (uint64_t)i + 10);
         p.inputs[i] = p.samples * shape_elements(&g->nodes[node->inputs[i]].shape);
+        p.type[i] = g->nodes[node->inputs[i]].shape.type;
         p.input[i] = which->spread ? spread_floats(key, p.inputs[i]) : random_floats(key, p.inputs[i]);
         for (int64_t e = 0; e < p.inputs[i] && node->id == OPERATOR_EMBEDDING; e++)
             p.input[i][e] = (float)draw(&d, 0, node->attributes.vocabulary - 1);
-        for (int64_t e = 0; e < p.inputs[i] && is_mask(node, i); e++) p.input[i][e] = p.input[i][e] < 0 ? 0 : 5;
+        /* Tokens that only say where a sequence is padding. */
+        bool mask = p.type[i] == TYPE_I32 && node->id != OPERATOR_EMBEDDING;
+        for (int64_t e = 0; e < p.inputs[i] && mask; e++) p.input[i][e] = p.input[i][e] < 0 ? 0 : 5;
         /* Channels whose values are all but equal have derivatives without bound: every second position is moved away. */
         int64_t channels = node->id == OPERATOR_BATCH_NORM ? node->shape.dim[0] : INT64_MAX;
         for (int64_t e = channels; e < p.inputs[i]; e++) p.input[i][e] += e / channels % 2 == 1 ? 3.0f : 0;
@@ -151,6 +164,12 @@ static inline float *take_copy(struct bench *bench, const float *from, int64_t c
     return block;
 }
 
+static inline float *take_numbers(struct bench *bench, enum number_type type, const float *from, int64_t count) {
+    float *block = take(bench, count * (int64_t)number_types[type].bytes);
+    put_numbers(type, count, block, from);
+    return block;
+}
+
 static inline void set_up(struct bench *bench, struct device *device, const struct problem *p) {
     const struct kernel_class *class = device->type->kernels[p->node->id];
     memset(bench, 0, sizeof *bench);
@@ -158,8 +177,8 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
     assert_ptr_equal(bench->kernel->type, class);
     assert_int_equal(bench->kernel->samples, p->samples);
     struct kernel_call *call = &bench->call;
-    for (int i = 0; i < p->node->input_count; i++) call->input[i] = take_copy(bench, p->input[i], p->inputs[i]);
-    call->output = p->in_place ? bench->blocks[0] : take(bench, p->output * 4);
+    for (int i = 0; i < p->node->input_count; i++) call->input[i] = take_numbers(bench, p->type[i], p->input[i], p->inputs[i]);
+    call->output = p->in_place ? bench->blocks[0] : take(bench, p->samples * shape_bytes(&p->node->shape));
     call->inner = take(bench, bench->kernel->inner_bytes);
     call->workspace = take(bench, bench->kernel->workspace_bytes);
     for (int i = 0; i < p->node->parameter_count; i++) {
@@ -195,7 +214,7 @@ static inline void tear_down(struct bench *bench) {
 
 static inline void run_forward(struct bench *bench, const struct problem *p, struct answer *answer) {
     assert_ok(bench->kernel->type->forward(bench->kernel, &bench->call, &test_error));
-    answer->output = copy_floats(bench->call.output, p->output);
+    answer->output = get_numbers(p->node->shape.type, p->output, bench->call.output);
     for (int64_t i = 0; i < p->output && p->relu_follows; i++) {
         if (bench->kernel->fuses_relu)
             assert_true(answer->output[i] >= 0);
@@ -221,7 +240,7 @@ static inline void run_backward(struct bench *bench, const struct problem *p, st
     unsigned flags = operator_get(p->node->id)->flags;
     struct kernel_call *call = &bench->call;
     hide_unread(bench, flags);
-    float *output_gradient = take_copy(bench, p->output_gradient, p->output);
+    float *output_gradient = take_numbers(bench, p->node->shape.type, p->output_gradient, p->output);
     if (!(flags & OPERATOR_LOSS)) call->output_gradient = output_gradient;
     if (class->backward_shared != NULL) assert_ok(class->backward_shared(bench->kernel, call, &test_error));
     if (class->backward_weight != NULL) {
@@ -230,12 +249,15 @@ static inline void run_backward(struct bench *bench, const struct problem *p, st
         memset(call->gradients, 0, sizeof call->gradients);
     }
     for (int i = 0; i < p->node->input_count; i++) {
-        call->input_gradient[i] = p->in_place ? output_gradient : take(bench, p->inputs[i] * 4);
+        if (p->type[i] == TYPE_I32) continue;
+        call->input_gradient[i] =
+            p->in_place ? output_gradient : take(bench, p->inputs[i] * (int64_t)number_types[p->type[i]].bytes);
     }
-    bool has_input = class->backward_input != NULL;
+    bool has_input = class->backward_input != NULL && !p->node->data;
     if (has_input) assert_ok(class->backward_input(bench->kernel, call, &test_error));
     for (int i = 0; i < p->node->input_count && has_input; i++) {
-        answer->input_gradient[i] = copy_floats(call->input_gradient[i], p->inputs[i]);
+        if (call->input_gradient[i] == NULL) continue;
+        answer->input_gradient[i] = get_numbers(p->type[i], p->inputs[i], call->input_gradient[i]);
     }
     for (int i = 0; i < p->node->parameter_count; i++) {
         if (p->statistic[i]) continue;

@@ -193,6 +193,16 @@ static inline int case_slice(struct builder *b, struct draw *d) {
     return add_one(b, OPERATOR_SLICE, &a, build_input(b, draw(d, 1, 9), a.first + a.count + draw(d, 0, 3), 1));
 }
 
+static inline int case_slice_tokens(struct builder *b, struct draw *d) {
+    int positions = draw(d, 2, POSITIONS_MAX);
+    return build_slice(b, build_tokens(b, positions), "node", draw(d, 0, 1), positions - 1);
+}
+
+static inline int case_concat_tokens(struct builder *b, struct draw *d) {
+    int tokens = build_tokens(b, draw(d, 1, POSITIONS_MAX));
+    return build_concat(b, (const int[]){tokens, tokens, tokens}, draw(d, 1, 3), "node");
+}
+
 static inline int add_lstm(struct builder *b, struct draw *d, const int *inputs, int count) {
     struct attributes a = {.channels = draw(d, 1, 20), .reverse = draw(d, 0, 1) == 1};
     return graph_add(b->graph, OPERATOR_LSTM, "node", &a, inputs, count, b->error);
@@ -204,17 +214,16 @@ static inline int case_lstm(struct builder *b, struct draw *d) {
 
 /* The tokens are the input; a layer makes features of them. */
 static inline int case_lstm_padded(struct builder *b, struct draw *d) {
-    int tokens = build_input(b, 1, draw(d, 1, 7), 1), x = build_convolution(b, tokens, "x", draw(d, 1, 9), 1, 1, 0, true);
+    int tokens = build_tokens(b, draw(d, 1, 7)), x = build_embedding(b, tokens, "x", 5, draw(d, 1, 9));
     return add_lstm(b, d, (const int[]){x, tokens}, 2);
 }
 
 static inline int case_additive_attention(struct builder *b, struct draw *d) {
-    int keys = draw(d, 1, 7), units = draw(d, 2, 40), tokens = build_input(b, 1, keys, 1);
+    int keys = draw(d, 1, 7), units = draw(d, 2, 40), tokens = build_tokens(b, keys);
     struct attributes a = {0};
-    int key = build_convolution(b, tokens, "key", units, 1, 1, 0, true);
-    int value = build_convolution(b, tokens, "value", draw(d, 1, 20), 1, 1, 0, true);
-    struct attributes window = {.channels = units, .kernel_h = draw(d, 1, keys), .kernel_w = 1, .bias = true};
-    int query = graph_add(b->graph, OPERATOR_CONVOLUTION, "query", &window, &tokens, 1, b->error);
+    int key = build_embedding(b, tokens, "key", 5, units);
+    int value = build_embedding(b, tokens, "value", 5, draw(d, 1, 20));
+    int query = build_slice(b, key, "query", 0, draw(d, 1, keys));
     return graph_add(b->graph, OPERATOR_ADDITIVE_ATTENTION, "node", &a, (const int[]){query, key, value, tokens}, draw(d, 3, 4),
                      b->error);
 }
@@ -297,6 +306,8 @@ static const struct test_case cases[] = {
     {"embedding", case_embedding, false},
     {"embedding with padding", case_embedding_padded, false},
     {"slice", case_slice, false},
+    {"slice of tokens", case_slice_tokens, false},
+    {"concat of tokens", case_concat_tokens, false},
     {"position embedding", case_position_embedding, false},
     {"position embedding in place", case_position_embedding_in_place, false},
     {"layer norm", case_layer_norm, false},

@@ -17,9 +17,10 @@ struct numbers {
     sem_t *started, *gate;  /* where not NULL: posted at, and waited for by, every read */
 };
 
-static inline enum ps_status read_number(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
+static inline enum ps_status read_number(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
                                          struct ps_error *error) {
     const struct numbers *numbers = (const struct numbers *)dataset;
+    float *image = input;
     assert(index >= 0 && index < dataset->samples);
     if (numbers->gate) {
         sem_post(numbers->started);
@@ -38,9 +39,9 @@ static inline enum ps_status label_number(const struct dataset *dataset, int64_t
 }
 
 /* Three labels a sample, i of them not counted in sample i modulo 4. */
-static inline enum ps_status read_labels(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
+static inline enum ps_status read_labels(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
                                          struct ps_error *error) {
-    TRY(read_number(dataset, index, image, label, error));
+    TRY(read_number(dataset, index, input, label, error));
     for (int k = 2; k >= 0; k--) label[k] = k < index % 4 ? -1 : (int32_t)index * 3 + k;
     return PS_OK;
 }
@@ -61,7 +62,7 @@ static inline struct samples all_of(struct numbers *numbers) {
 }
 
 static inline struct loader_options options_for(const struct samples *samples, int batch, int ahead) {
-    return (struct loader_options){.samples = samples, .batch = batch, .images = true, .labels = true, .ahead = ahead};
+    return (struct loader_options){.samples = samples, .batch = batch, .inputs = true, .labels = true, .ahead = ahead};
 }
 
 static inline struct loader *created(const struct loader_options *options) {
@@ -77,9 +78,10 @@ static inline struct loaded_batch got(struct loader *loader, int64_t number) {
 }
 
 static inline void check_image(const struct loaded_batch *batch, int i) {
+    const float *images = batch->inputs;
     for (int k = 0; k < FLOATS; k++) {
         const float expected = i < batch->samples ? (float)batch->labels[i] + 0.25f * (float)k : 0.0f;
-        assert_true(batch->images[i * FLOATS + k] == expected);
+        assert_true(images[i * FLOATS + k] == expected);
     }
 }
 

@@ -53,7 +53,7 @@ static inline void fill_data(struct chain *chain) {
     for (int m = 0; m < chain->micro_batches; m++) {
         struct random_key key = test_key(100 + (uint64_t)m);
         for (int64_t i = 0; i < chain->sizes[0].input_bytes / 4; i++) {
-            chain->blocks[m][0].input[i] = 2 * random_uniform(key, (uint64_t)i) - 1;
+            ((float *)chain->blocks[m][0].input)[i] = 2 * random_uniform(key, (uint64_t)i) - 1;
         }
     }
 }

@@ -130,8 +130,10 @@ static struct outcome run(const char *device_name, int threads, const struct net
     struct chain *chain = chain_create(device, graph, network->samples, 1, NULL, 0);
     for (int64_t i = 0; i < chain->sizes[0].input_bytes / 4; i++) {
         uint64_t tokens = (uint64_t)graph_vocabulary(graph), element = (uint64_t)i;
-        chain->blocks[0][0].input[i] =
-            tokens > 0 ? (float)random_below(test_key(1), element, tokens) : random_normal(test_key(1), element);
+        if (tokens > 0)
+            ((int32_t *)chain->blocks[0][0].input)[i] = (int32_t)random_below(test_key(1), element, tokens);
+        else
+            ((float *)chain->blocks[0][0].input)[i] = random_normal(test_key(1), element);
     }
     int32_t labels[256];
     for (int i = 0; i < 256; i++) labels[i] = i % 11 - (i % 11 == 10 ? 11 : 0); /* -1: not counted */

@@ -12,10 +12,10 @@
 enum { SAMPLES_MAX = 4, LABELS_MAX = 64, FLOATS_MAX = 1 << 16, STEPS = 10 };
 
 /* 1 to vocabulary - 1; sample n has `empty` in its last n places. */
-static float token(const char *name, int64_t n, int64_t t, int64_t length, int vocabulary, float empty) {
+static int32_t token(const char *name, int64_t n, int64_t t, int64_t length, int vocabulary, int32_t empty) {
     if (t >= length - n) return empty;
     float u = number(name_hash(name), n * length + t, 0.5, 0.5);
-    return (float)(1 + floor((double)u * (vocabulary - 1)));
+    return (int32_t)(1 + floor((double)u * (vocabulary - 1)));
 }
 
 struct problem {
@@ -33,14 +33,14 @@ static void fill_tokens(struct problem *p, int samples) {
     if (labels > 1 && labels < length) source -= labels;
     int target_vocabulary = p->model->classes;
     assert_true(samples <= SAMPLES_MAX && samples * labels <= LABELS_MAX);
-    float *x = p->chain->blocks[0][0].input;
+    int32_t *x = p->chain->blocks[0][0].input;
     for (int64_t n = 0; n < samples; n++) {
         for (int64_t t = 0; t < source; t++) x[n * length + t] = token("source", n, t, source, p->model->vocabulary, 0);
         for (int64_t t = 0; t < length - source; t++) {
             x[n * length + source + t] = token("target", n, t, labels, target_vocabulary, 0);
         }
         for (int64_t t = 0; t < labels; t++) {
-            int32_t label = labels > 1 ? (int32_t)token("labels", n, t, labels, target_vocabulary, -1) : (int32_t)(n % 2);
+            int32_t label = labels > 1 ? token("labels", n, t, labels, target_vocabulary, -1) : (int32_t)(n % 2);
             p->labels[n * labels + t] = label;
             p->counted += label >= 0;
         }

@@ -139,7 +139,7 @@ static void test_middle(void **state) {
 /* What three epochs of training read, by loaders of some threads. */
 static void read_epochs(const struct samples *samples, int threads, bool serial, uint64_t seed, float *images) {
     struct loader_options options = {
-        .samples = samples, .batch = 2, .images = true, .shuffle = true, .seed = seed, .ahead = 3, .threads = threads};
+        .samples = samples, .batch = 2, .inputs = true, .shuffle = true, .seed = seed, .ahead = 3, .threads = threads};
     options.serial = serial;
     struct loader *loader;
     const size_t floats = 2 * SIDE * SIDE * 3;
@@ -147,7 +147,7 @@ static void read_epochs(const struct samples *samples, int threads, bool serial,
     for (int64_t number = 0; number < 9; number++) {
         struct loaded_batch batch;
         assert_ok(loader_get(loader, number, &batch, &test_error));
-        memcpy(images + (size_t)number * floats, batch.images, floats * sizeof *images);
+        memcpy(images + (size_t)number * floats, batch.inputs, floats * sizeof *images);
         loader_release(loader, number);
     }
     loader_destroy(loader);

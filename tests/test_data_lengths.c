@@ -194,28 +194,28 @@ static void test_loaders(void **state) {
         struct loader_options options = {
             .samples = &samples, .batch = BATCH, .shuffle = true, .seed = 3, .lengths = &lengths, .ahead = 2, .serial = serial};
         struct loader *loader[2];
-        for (int images = 0; images < 2; images++) {
-            options.images = images;
-            options.labels = !images;
-            assert_ok(loader_create(&options, &loader[images], &test_error));
-            assert_int_equal(loader_batches(loader[images]), BATCHES);
-            assert_ok(loader_seek(loader[images], 3, &test_error));
+        for (int inputs = 0; inputs < 2; inputs++) {
+            options.inputs = inputs;
+            options.labels = !inputs;
+            assert_ok(loader_create(&options, &loader[inputs], &test_error));
+            assert_int_equal(loader_batches(loader[inputs]), BATCHES);
+            assert_ok(loader_seek(loader[inputs], 3, &test_error));
         }
         for (int64_t number = 3; number < EPOCHS * BATCHES; number++) {
             struct loaded_batch tokens, labels;
-            float packed[BATCH * (SOURCE + TARGET)], own[SOURCE + TARGET];
+            int32_t packed[BATCH * (SOURCE + TARGET)], own[SOURCE + TARGET];
             int32_t packed_labels[BATCH * TARGET], own_labels[TARGET];
             sample_order_turn(&order, number / BATCHES);
             const int length = order.length_of[number % BATCHES];
             const struct sequence_length at = lengths.at[length];
             assert_ok(loader_get(loader[1], number, &tokens, &test_error));
             assert_ok(loader_get(loader[0], number, &labels, &test_error));
-            lengths_pack_tokens(&lengths, length, BATCH, tokens.images, packed);
+            lengths_pack_tokens(&lengths, length, BATCH, tokens.inputs, packed);
             lengths_pack_labels(&lengths, length, BATCH, labels.labels, packed_labels);
             for (int i = 0; i < BATCH; i++) {
                 const int64_t sample = samples.first + order.at[number % BATCHES * BATCH + i];
                 assert_ok(samples.dataset->class->read(samples.dataset, sample, own, own_labels, &test_error));
-                const float *got = packed + i * (at.source + at.target);
+                const int32_t *got = packed + i * (at.source + at.target);
                 for (int t = 0; t < SOURCE; t++) assert_true(own[t] == (t < at.source ? got[t] : 0));
                 for (int t = 0; t < TARGET; t++) {
                     assert_true(own[SOURCE + t] == (t < at.target ? got[at.source + t] : 0));

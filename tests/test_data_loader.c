@@ -20,7 +20,7 @@ static void evaluation_is_in_order_and_padded(void **state) {
                 assert_int_equal(batch.labels[i], i < batch.samples ? start + i : -1);
                 check_image(&batch, i);
             }
-            assert_int_equal((uintptr_t)batch.images % 64, 0);
+            assert_int_equal((uintptr_t)batch.inputs % 64, 0);
             loader_release(loader, number);
         }
         loader_destroy(loader);
@@ -36,7 +36,7 @@ static void several_labels_a_sample(void **state) {
     const struct samples samples = all_of(&numbers);
     for (int images = 0; images < 2; images++) {
         struct loader_options options = options_for(&samples, 4, 2);
-        options.images = images;
+        options.inputs = images;
         struct loader *loader = created(&options);
         for (int64_t number = 0; number < 3; number++) {
             const struct loaded_batch batch = got(loader, number);
@@ -57,7 +57,7 @@ static void several_labels_a_sample(void **state) {
     struct loader *loader = created(&options);
     const struct loaded_batch batch = got(loader, 0);
     assert_null(batch.labels);
-    assert_true(batch.images[3 * FLOATS] == 3);
+    assert_true(((const float *)batch.inputs)[3 * FLOATS] == 3);
     loader_destroy(loader);
 }
 
@@ -106,10 +106,10 @@ static void orders_follow_the_seed(void **state) {
         struct loader_options options = options_for(&samples, 64, 1);
         options.shuffle = true;
         options.seed = i < 2 ? 5 : 6;
-        options.images = i != 1; /* what is wanted does not change the order */
+        options.inputs = i != 1; /* what is wanted does not change the order */
         struct loader *loader = created(&options);
         const struct loaded_batch batch = got(loader, 0);
-        assert_true((batch.images != NULL) == options.images);
+        assert_true((batch.inputs != NULL) == options.inputs);
         memcpy(order[i], batch.labels, sizeof order[i]);
         loader_destroy(loader);
     }
@@ -141,18 +141,18 @@ static void only_what_is_wanted_is_given(void **state) {
     for (int with_label = 0; with_label < 2; with_label++) {
         numbers.dataset.class = with_label ? &numbers_class : &no_label_class;
         struct loader_options options = options_for(&samples, 4, 2);
-        options.images = false;
+        options.inputs = false;
         struct loader *loader = created(&options);
         struct loaded_batch batch = got(loader, 0);
-        assert_null(batch.images);
+        assert_null(batch.inputs);
         for (int i = 0; i < 4; i++) assert_int_equal(batch.labels[i], i);
         loader_destroy(loader);
-        options.images = true;
+        options.inputs = true;
         options.labels = false;
         loader = created(&options);
         batch = got(loader, 0);
         assert_null(batch.labels);
-        assert_true(batch.images[FLOATS] == 1.0f);
+        assert_true(((const float *)batch.inputs)[FLOATS] == 1.0f);
         loader_destroy(loader);
     }
 }
@@ -215,9 +215,9 @@ static void micro_batches_are_shared_out(void **state) {
     for (options.replica = 0; options.replica < SHARERS; options.replica++) sharer[options.replica] = created(&options);
     size_t floats = (size_t)(samples.dataset->shape.channels * samples.dataset->shape.height * samples.dataset->shape.width);
     for (int64_t number = 0; number < 8; number++) {
-        const float *all = got(whole, number).images;
+        const float *all = got(whole, number).inputs;
         for (int r = 0; r < SHARERS; r++) {
-            const float *images = got(sharer[r], number).images;
+            const float *images = got(sharer[r], number).inputs;
             for (size_t chunk = (size_t)r; chunk < BATCH / CHUNK; chunk += SHARERS)
                 assert_memory_equal(images + chunk * CHUNK * floats, all + chunk * CHUNK * floats,
                                     CHUNK * floats * sizeof *all);

@@ -61,7 +61,7 @@ static void serial_and_threaded_are_the_same(void **state) {
                 const struct loaded_batch a = got(threaded, next), b = got(serial, next);
                 assert_int_equal(a.samples, b.samples);
                 assert_memory_equal(a.labels, b.labels, (size_t)batch * sizeof(int32_t));
-                assert_memory_equal(a.images, b.images, (size_t)batch * 60 * sizeof(float));
+                assert_memory_equal(a.inputs, b.inputs, (size_t)batch * 60 * sizeof(float));
                 next++;
             }
         }

@@ -38,12 +38,12 @@ static struct dataset_shape language(int length, int vocabulary, bool masked) {
 static void assert_sequence(const struct samples *samples, int64_t index, const char *expected) {
     const struct dataset *dataset = samples->dataset;
     const struct vocabulary *words = dataset->shape.words[0];
-    float tokens[64];
+    int32_t tokens[64];
     int32_t labels[64];
     char got[256] = "";
     assert_ok(dataset->class->read(dataset, index, tokens, labels, &test_error));
     for (int64_t t = 0; t < dataset->shape.height; t++) {
-        strcat(got, vocabulary_token(words, (int)tokens[t]));
+        strcat(got, vocabulary_token(words, tokens[t]));
         strcat(got, ">");
         strcat(got, vocabulary_token(words, labels[t]));
         strcat(got, t + 1 < dataset->shape.height ? " " : "");
@@ -97,7 +97,7 @@ static void test_bytes(void **state) {
     struct samples samples;
     assert_ok(open_text("a.bin,tokens=bytes,test=0", DATASET_TRAIN, &wanted, &samples));
     assert_sequence(&samples, 0, "<0x00>><0xFF> <0xFF>><0x7A> <0x7A>><0x41> <0x41>><0x00>");
-    float tokens[4];
+    int32_t tokens[4];
     int32_t labels[4];
     assert_ok(samples.dataset->class->read(samples.dataset, 0, tokens, labels, &test_error));
     assert_int_equal(tokens[2], VOCABULARY_SPECIALS + 'z');
@@ -120,7 +120,7 @@ static void test_masked(void **state) {
     const struct dataset_class *class = samples.dataset->class;
     int chosen = 0, hidden = 0, changed = 0, otherwise = 0;
     for (int64_t n = 0; n < COUNT; n++) {
-        float tokens[LENGTH], again[LENGTH];
+        int32_t tokens[LENGTH], again[LENGTH];
         int32_t labels[LENGTH], labels_again[LENGTH];
         struct random_key key = random_key(1, RANDOM_AUGMENT, 2, (uint64_t)n),
                           other = random_key(1, RANDOM_AUGMENT, 3, (uint64_t)n);
@@ -129,10 +129,10 @@ static void test_masked(void **state) {
             int letter = VOCABULARY_SPECIALS + (int)((n * LENGTH + t) % 26);
             chosen += labels[t] >= 0;
             hidden += tokens[t] == MASKING_TOKEN;
-            changed += (int)tokens[t] != letter;
+            changed += tokens[t] != letter;
             if (labels[t] >= 0) assert_int_equal(labels[t], letter);
-            if (labels[t] < 0) assert_int_equal((int)tokens[t], letter);
-            assert_true(tokens[t] == MASKING_TOKEN || (int)tokens[t] >= VOCABULARY_SPECIALS);
+            if (labels[t] < 0) assert_int_equal(tokens[t], letter);
+            assert_true(tokens[t] == MASKING_TOKEN || tokens[t] >= VOCABULARY_SPECIALS);
         }
         assert_ok(class->read_augmented(samples.dataset, n, other, again, labels_again, &test_error));
         otherwise += memcmp(labels, labels_again, sizeof labels) != 0;
@@ -180,7 +180,7 @@ static void test_synthetic(void **state) {
     (void)state;
     struct dataset_shape wanted = language(9, 20, false);
     struct samples samples;
-    float tokens[9];
+    int32_t tokens[9];
     int32_t labels[9];
     assert_ok(samples_open("synthetic:tokens,noise=0", DATASET_TRAIN, &wanted, &samples, &test_error));
     const struct dataset *dataset = samples.dataset;
@@ -188,9 +188,9 @@ static void test_synthetic(void **state) {
     for (int64_t n = 0; n < 50; n++) { /* without noise each token has one successor */
         assert_ok(dataset->class->read(dataset, n, tokens, labels, &test_error));
         for (int t = 0; t < 8; t++) {
-            int token = (int)tokens[t];
+            int token = tokens[t];
             assert_in_range(token, VOCABULARY_SPECIALS, 19);
-            assert_int_equal(labels[t], (int)tokens[t + 1]);
+            assert_int_equal(labels[t], tokens[t + 1]);
             if (successor[token] > 0) assert_int_equal(successor[token], labels[t]);
             successor[token] = labels[t];
         }
@@ -213,7 +213,7 @@ static void test_synthetic(void **state) {
     assert_ok(samples.dataset->class->read(samples.dataset, 3, tokens, labels, &test_error));
     assert_int_equal(tokens[5], VOCABULARY_START);
     for (int t = 0; t < 3; t++) {
-        assert_int_equal(labels[t], VOCABULARY_SPECIALS + (3 * (int)tokens[t] + 1) % (11 - VOCABULARY_SPECIALS));
+        assert_int_equal(labels[t], VOCABULARY_SPECIALS + (3 * tokens[t] + 1) % (11 - VOCABULARY_SPECIALS));
         assert_int_equal(tokens[6 + t], labels[t]);
     }
     assert_int_equal(labels[3], VOCABULARY_END);

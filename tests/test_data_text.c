@@ -22,9 +22,9 @@ static enum ps_status open_spec(const char *format, const char *rest, enum datas
     return samples_open(spec, part, wanted, samples, &test_error);
 }
 
-static void assert_read(const struct samples *samples, int64_t index, const float *tokens, const int32_t *labels) {
+static void assert_read(const struct samples *samples, int64_t index, const int32_t *tokens, const int32_t *labels) {
     const struct dataset *dataset = samples->dataset;
-    float got[32];
+    int32_t got[32];
     int32_t label[32], alone[32];
     assert_ok(dataset->class->read(dataset, index, got, label, &test_error));
     assert_ok(dataset->class->label(dataset, index, alone, &test_error));
@@ -50,13 +50,13 @@ static void test_reviews(void **state) {
     assert_ok(open_spec("reviews", "a.tsv", DATASET_TRAIN, &text_shape, &train));
     assert_int_equal(train.count, 3);
     /* bad and film three times each, good twice; "rare" has no room in seven. */
-    assert_read(&train, 0, (const float[]){6, 6, 5, 0}, (const int32_t[]){1});
-    assert_read(&train, 1, (const float[]){4, 5, 4, 4}, (const int32_t[]){0});
-    assert_read(&train, 2, (const float[]){0, 0, 0, 0}, (const int32_t[]){1});
+    assert_read(&train, 0, (const int32_t[]){6, 6, 5, 0}, (const int32_t[]){1});
+    assert_read(&train, 1, (const int32_t[]){4, 5, 4, 4}, (const int32_t[]){0});
+    assert_read(&train, 2, (const int32_t[]){0, 0, 0, 0}, (const int32_t[]){1});
     struct dataset_shape wanted = text_shape;
     wanted.words[0] = train.dataset->shape.words[0];
     assert_ok(open_spec("reviews", "b.tsv", DATASET_TEST, &wanted, &valid));
-    assert_read(&valid, 0, (const float[]){5, VOCABULARY_UNKNOWN, 6, 0}, (const int32_t[]){0});
+    assert_read(&valid, 0, (const int32_t[]){5, VOCABULARY_UNKNOWN, 6, 0}, (const int32_t[]){0});
     samples_close(&valid);
 
     char path[4096], spec[8300];
@@ -64,7 +64,7 @@ static void test_reviews(void **state) {
     samples_close(&train);
     snprintf(spec, sizeof spec, "b.tsv,vocab=%s", path);
     assert_ok(open_spec("reviews", spec, DATASET_TEST, &text_shape, &valid));
-    assert_read(&valid, 0, (const float[]){5, VOCABULARY_UNKNOWN, 6, 0}, (const int32_t[]){0});
+    assert_read(&valid, 0, (const int32_t[]){5, VOCABULARY_UNKNOWN, 6, 0}, (const int32_t[]){0});
     samples_close(&valid);
     assert_status(open_spec("reviews", "b.tsv", DATASET_TEST, &text_shape, &valid), PS_USAGE, "whose vocabulary");
     wanted = text_shape;
@@ -89,19 +89,19 @@ static void test_foreign_files(void **state) {
                         "1\tgood film\r\n0\tfilm");
     assert_ok(open_spec("reviews", "f.tsv", DATASET_TRAIN, &text_shape, &samples));
     assert_int_equal(samples.count, 2);
-    assert_read(&samples, 0, (const float[]){5, 4, 0, 0}, (const int32_t[]){1});
-    assert_read(&samples, 1, (const float[]){4, 0, 0, 0}, (const int32_t[]){0});
+    assert_read(&samples, 0, (const int32_t[]){5, 4, 0, 0}, (const int32_t[]){1});
+    assert_read(&samples, 1, (const int32_t[]){4, 0, 0, 0}, (const int32_t[]){0});
     samples_close(&samples);
     write_file("f.en", "\xef\xbb\xbf"
                        "a b\r\n\r\nb\r\n");
     write_file("f.de", "\xef\xbb\xbfx\n\ny z");
     assert_ok(open_spec("pairs", "f:en:de", DATASET_TRAIN, &pair_shape, &samples));
     assert_int_equal(samples.count, 3);
-    assert_read(&samples, 0, (const float[]){5, 4, VOCABULARY_END, 0, VOCABULARY_START, 4, 0},
+    assert_read(&samples, 0, (const int32_t[]){5, 4, VOCABULARY_END, 0, VOCABULARY_START, 4, 0},
                 (const int32_t[]){4, VOCABULARY_END, -1});
-    assert_read(&samples, 1, (const float[]){VOCABULARY_END, 0, 0, 0, VOCABULARY_START, 0, 0},
+    assert_read(&samples, 1, (const int32_t[]){VOCABULARY_END, 0, 0, 0, VOCABULARY_START, 0, 0},
                 (const int32_t[]){VOCABULARY_END, -1, -1});
-    assert_read(&samples, 2, (const float[]){4, VOCABULARY_END, 0, 0, VOCABULARY_START, 5, 6},
+    assert_read(&samples, 2, (const int32_t[]){4, VOCABULARY_END, 0, 0, VOCABULARY_START, 5, 6},
                 (const int32_t[]){5, 6, VOCABULARY_END});
     assert_reference(&samples, 0, "x");
     samples_close(&samples);
@@ -148,9 +148,9 @@ static void test_pairs(void **state) {
     assert_ok(open_spec("pairs", "t:en:de", DATASET_TRAIN, &pair_shape, &samples));
     assert_int_equal(samples.count, 2);
     /* Cut off: three words and the end; the target's labels lack their end. */
-    assert_read(&samples, 0, (const float[]){4, 4, 6, VOCABULARY_END, VOCABULARY_START, 4, 6}, (const int32_t[]){4, 6, 4});
+    assert_read(&samples, 0, (const int32_t[]){4, 4, 6, VOCABULARY_END, VOCABULARY_START, 4, 6}, (const int32_t[]){4, 6, 4});
     /* Padded, and "." a word of its own. */
-    assert_read(&samples, 1, (const float[]){5, VOCABULARY_END, 0, 0, VOCABULARY_START, 4, 5},
+    assert_read(&samples, 1, (const int32_t[]){5, VOCABULARY_END, 0, 0, VOCABULARY_START, 4, 5},
                 (const int32_t[]){4, 5, VOCABULARY_END});
     assert_true(dataset_has_pairs(samples.dataset));
     assert_reference(&samples, 1, "x.");

@@ -357,6 +357,51 @@ static void test_unfinished(void **state) {
     graph_destroy(NULL);
 }
 
+/* Values that are moved keep their type, and who cannot take one refuses it by name. */
+static void test_types(void **state) {
+    (void)state;
+    struct builder b = start();
+    int tokens = build_tokens(&b, 6), first = build_slice(&b, tokens, "first", 0, 4);
+    int both = build_concat(&b, (const int[]){first, first}, 2, "both"), one = build_slice(&b, tokens, "one", 4, 2);
+    int vectors = build_embedding(&b, one, "vectors", 1 << 25, 3);
+    assert_int_equal(b.graph->status, PS_OK);
+    const struct node *nodes = b.graph->nodes;
+    assert_int_equal(nodes[tokens].shape.type, TYPE_I32);
+    assert_int_equal(nodes[first].shape.type, TYPE_I32);
+    assert_int_equal(nodes[both].shape.type, TYPE_I32);
+    assert_int_equal(nodes[vectors].shape.type, TYPE_F32);
+    assert_true(nodes[both].data && !nodes[vectors].data);
+    assert_int_equal(shape_bytes(&nodes[both].shape), 2 * 4 * 4);
+    assert_int_equal(graph_value_bytes(b.graph, vectors), 3 * 2 * 4);
+    build_linear(&b, first, "fc", 3);
+    assert_status(b.graph->status, PS_USAGE, "node 'fc' (linear): its input 'first' is i32: f32 is accepted");
+    graph_destroy(b.graph);
+
+    b = start();
+    build_embedding(&b, build_input(&b, 1, 6, 1), "vectors", 5, 3);
+    assert_status(b.graph->status, PS_USAGE, "node 'vectors' (embedding): its input 'data' is f32: i32 is accepted");
+    graph_destroy(b.graph);
+
+    b = start();
+    tokens = build_tokens(&b, 6);
+    vectors = build_embedding(&b, tokens, "vectors", 5, 1);
+    build_lstm_padded(&b, vectors, vectors, "lstm", 4, false);
+    assert_status(b.graph->status, PS_USAGE, "node 'lstm' (lstm): its input 'vectors' is f32: i32 is accepted");
+    graph_destroy(b.graph);
+
+    b = start();
+    tokens = build_tokens(&b, 6);
+    build_concat(&b, (const int[]){tokens, build_embedding(&b, tokens, "vectors", 5, 1)}, 2, "both");
+    assert_status(b.graph->status, PS_USAGE, "node 'both' (concat): its inputs must have one type, and are i32 and f32");
+    graph_destroy(b.graph);
+
+    b = start();
+    struct attributes half = {.channels = 3, .type = TYPE_BF16};
+    graph_add(b.graph, OPERATOR_INPUT, "data", &half, NULL, 0, &test_error);
+    assert_status(b.graph->status, PS_USAGE, "node 'data' (input): data of the type bf16: f32 and i32 are accepted");
+    graph_destroy(b.graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),
@@ -366,6 +411,7 @@ int main(void) {
         cmocka_unit_test(test_not_across_layers),
         cmocka_unit_test(test_opaque_chain),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_types),
         cmocka_unit_test(test_unfinished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

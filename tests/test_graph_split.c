@@ -38,7 +38,7 @@ static struct chain *run(struct device *device, const struct graph *graph, const
     struct chain *chain = chain_create(device, graph, 4, 1, cuts, cut_count);
     struct random_key key = test_key(100);
     for (int64_t i = 0; i < chain->sizes[0].input_bytes / 4; i++)
-        chain->blocks[0][0].input[i] = 2 * random_uniform(key, (uint64_t)i) - 1;
+        ((float *)chain->blocks[0][0].input)[i] = 2 * random_uniform(key, (uint64_t)i) - 1;
     *loss = chain_forward(chain, 0, &step).loss;
     chain_backward(chain, 0, &step);
     return chain;

@@ -99,7 +99,7 @@ static void oracle_start(struct oracle *oracle, struct run_case work) {
     assert_ok(samples_open(work.data, DATASET_TRAIN, &wanted, &oracle->samples, &test_error));
     struct loader_options loader = {.samples = &oracle->samples,
                                     .batch = work.micro_batch * work.micro_batches,
-                                    .images = true,
+                                    .inputs = true,
                                     .labels = true,
                                     .shuffle = true,
                                     .seed = work.seed,
@@ -215,7 +215,7 @@ static void micro_batch(struct oracle *oracle, const struct loaded_batch *batch,
     int place = m % work->micro_batches;
     size_t floats = (size_t)(shape_elements(&oracle->model->graph->nodes[0].shape) * work->micro_batch);
     for (int s = 0; s < work->workers; s++) read_weights(oracle, s, m, count, base);
-    memcpy(oracle->blocks[0].input, batch->images + (size_t)place * floats, floats * sizeof(float));
+    memcpy(oracle->blocks[0].input, (const float *)batch->inputs + (size_t)place * floats, floats * sizeof(float));
     struct stage_step step = {.seed = work->seed,
                               .step = (uint64_t)oracle->newest,
                               .micro_batch = place,

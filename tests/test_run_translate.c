@@ -89,9 +89,10 @@ static const float *probabilities(struct network *n, int64_t index, const int32_
     struct stage_blocks *blocks = &n->chain->blocks[0][0];
     int32_t labels[ROWS * TARGET], unused[TARGET];
     for (int i = 0; i < ROWS * TARGET; i++) labels[i] = -1;
-    memset(blocks->input, 0, (size_t)(ROWS * (SOURCE + TARGET)) * sizeof(float));
-    assert_ok(n->samples.dataset->class->read(n->samples.dataset, index, blocks->input, unused, &test_error));
-    for (int t = 1; t < TARGET; t++) blocks->input[SOURCE + t] = (float)tokens[t - 1];
+    int32_t *input = blocks->input;
+    memset(input, 0, (size_t)(ROWS * (SOURCE + TARGET)) * sizeof *input);
+    assert_ok(n->samples.dataset->class->read(n->samples.dataset, index, input, unused, &test_error));
+    for (int t = 1; t < TARGET; t++) input[SOURCE + t] = tokens[t - 1];
     struct stage_step step = {.labels = labels};
     assert_ok(stage_forward(n->chain->stages[0], blocks, &step, NULL, &test_error));
     return stage_probabilities(n->chain->stages[0], blocks);
@@ -171,6 +172,7 @@ static bool *encoder_layers(const struct graph *graph) {
 static void check_state(struct network *n, bool exact) {
     struct stage *step = n->step->stages[0], *whole = n->chain->stages[0];
     struct stage_blocks *blocks = &n->step->blocks[0][0], *all = &n->chain->blocks[0][0];
+    int32_t *input = blocks->input, *all_input = all->input;
     size_t state = (size_t)stage_state_bytes(step);
     int32_t labels[ROWS * TARGET];
     float *states[2] = {calloc(1, state), calloc(1, state)}, *got = malloc(sizeof(float) * ROWS * TARGET * WORDS);
@@ -180,14 +182,14 @@ static void check_state(struct network *n, bool exact) {
     for (int i = 0; i < ROWS * TARGET; i++) labels[i] = -1;
     for (int i = 0; i < ROWS * (SOURCE + TARGET); i++) {
         int same = i % (SOURCE + TARGET);
-        all->input[i] = (float)(1 + random_below(test_key(60), (uint64_t)(same < SOURCE ? same : i), WORDS - 1));
+        all_input[i] = (int32_t)(1 + random_below(test_key(60), (uint64_t)(same < SOURCE ? same : i), WORDS - 1));
     }
     struct stage_step how = {.labels = labels};
     for (int t = 0; t < TARGET; t++) {
         for (int r = 0; r < ROWS; r++) { /* row r of the step is now row (r + t) % ROWS of the whole */
-            const float *from = all->input + (r + t) % ROWS * (SOURCE + TARGET);
-            memcpy(blocks->input + r * (SOURCE + 1), from, SOURCE * sizeof *from);
-            blocks->input[r * (SOURCE + 1) + SOURCE] = from[SOURCE + t];
+            const int32_t *from = all_input + (r + t) % ROWS * (SOURCE + TARGET);
+            memcpy(input + r * (SOURCE + 1), from, SOURCE * sizeof *from);
+            input[r * (SOURCE + 1) + SOURCE] = from[SOURCE + t];
             rows[r] = (r + 1) % ROWS;
         }
         blocks->state = states[t % 2];

@@ -5,6 +5,7 @@
 #ifndef PENSTOCK_COMPUTE_ATTENTION_H
 #define PENSTOCK_COMPUTE_ATTENTION_H
 
+#include "compute/token.h"
 #include "graph/graph.h"
 
 enum attention_part { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE };
@@ -65,7 +66,7 @@ static inline float *attention_gradient(const struct attention_shape *s, float *
 static inline bool attention_sees(const struct attention_shape *s, const float *const *inputs, int64_t n, int64_t query,
                                   int64_t key) {
     if (s->causal && key > query) return false;
-    return s->tokens < 0 || inputs[s->tokens][n * s->keys + key] != 0;
+    return s->tokens < 0 || token_numbers(inputs[s->tokens])[n * s->keys + key] != 0;
 }
 
 #endif

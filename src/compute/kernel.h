@@ -13,7 +13,9 @@
 
 struct device;
 
-/* All that one execution touches; borrowed. Activations are N, H, W, C (vectors N, D). */
+/* All that one execution touches; borrowed. Activations are N, H, W, C (vectors N, D). A value's memory and its gradient's hold
+ * elements of the value's type, whatever the pointer says: those of i32 are read through token_numbers (compute/token.h), those
+ * of bf16 as uint16_t. */
 struct kernel_call {
     const float *input[GRAPH_INPUTS_MAX];
     float *output;
@@ -21,7 +23,7 @@ struct kernel_call {
     const float *weights[GRAPH_PARAMETERS_MAX]; /* by parameter, in the kernel's layout; statistics apart */
     float *gradients[GRAPH_PARAMETERS_MAX];     /* by parameter: backward_weight writes them */
     float *statistics[GRAPH_PARAMETERS_MAX];    /* by parameter: running statistics */
-    float *input_gradient[GRAPH_INPUTS_MAX];    /* NULL where nobody needs it */
+    float *input_gradient[GRAPH_INPUTS_MAX];    /* NULL where nobody needs it, as of tokens */
     const float *output_gradient;               /* NULL for a loss */
     void *workspace;
     float *state;           /* forward only, samples x state_floats: what a sequence begins with, and then what it ends with, so

@@ -2,7 +2,9 @@
  * A stage: the kernels of layers first..last on one device at one micro-batch size, and where each value lies in the blocks
  * that the stage works on. All blocks come from outside, aligned to 64 bytes:
  *
- *   weights              every parameter of the stage in one block, in kernel layout       sizes.parameter_bytes
+ *   weights              every parameter of the stage in one block, in kernel layout;
+ *                        each begins at a multiple of 16 elements, so that a copy of the
+ *                        block in another type has it at the same element                  sizes.parameter_bytes
  *   gradients            theirs; where the stage has all layers, a second one of what
  *                        both its ends share lies behind them                              stage_gradient_bytes
  *   statistics           running statistics                                                sizes.statistics_bytes
@@ -29,11 +31,12 @@ struct stage;
 struct stage_blocks {
     const float *weights;
     float *gradients, *statistics;
-    float *input, *output; /* output NULL at the network's end */
-    float *stash;
-    float *delta;           /* NULL where the backward is not split */
-    float *output_gradient; /* NULL at the network's end; a backward leaves in it what it likes */
-    float *input_gradient;  /* NULL at the network's start */
+    /* Of values, and so of all their types. */
+    void *input, *output; /* output NULL at the network's end */
+    void *stash;
+    void *delta;           /* NULL where the backward is not split */
+    void *output_gradient; /* NULL at the network's end; a backward leaves in it what it likes */
+    void *input_gradient;  /* NULL at the network's start */
     void *workspace;
     float *state; /* NULL: each forward's sequences are whole */
 };
@@ -116,10 +119,10 @@ enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weigh
 /* Parameters and statistics by name, in canonical order, for files. `parameter` counts from 0 over both. */
 int stage_parameter_count(const struct stage *stage);
 const struct parameter *stage_parameter(const struct stage *stage, int parameter);
-/* Of which kind of node it is, and where it begins in the weights (in floats; a statistic: -1). */
+/* Of which kind of node it is, and where it begins in the weights (in elements; a statistic: -1). */
 const struct operator_type *stage_parameter_operator(const struct stage *stage, int parameter);
 int64_t stage_parameter_offset(const struct stage *stage, int parameter);
-/* The parameter that the network's first and last layer share (graph_tie): where its gradient lies, in floats, as the first
+/* The parameter that the network's first and last layer share (graph_tie): where its gradient lies, in elements, as the first
  * layer's and as the last layer's (-1: the stage does not have that layer); count 0: neither. The weights lie in the same place
  * among the weights, but those of a stage that has both layers there alone where the first has them. Both lie in canonical
  * order. */

@@ -56,9 +56,7 @@ struct stage_tie stage_tied(const struct stage *stage) {
     return tie;
 }
 
-static size_t canonical_bytes(const struct parameter *parameter) {
-    return (size_t)shape_elements(&parameter->shape) * sizeof(float);
-}
+static size_t canonical_bytes(const struct parameter *parameter) { return (size_t)shape_bytes(&parameter->shape); }
 
 enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
                             struct ps_error *error) {

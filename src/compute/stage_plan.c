@@ -51,13 +51,19 @@ static void push(struct planner *planner, struct action_list *list, struct actio
     list->actions[list->count++] = action;
 }
 
-/* Bytes to move; a device that computes nothing moves nothing. */
+/* A value, or its gradient, to move; a device that computes nothing moves nothing. */
 static void push_move(struct planner *planner, struct action_list *list, action_function *run, enum stage_half half, int root,
                       struct buffer from, struct buffer to) {
     struct stage *stage = planner->stage;
-    int64_t bytes = stage->samples * graph_value_bytes(stage->graph, root);
+    const struct shape *shape = &stage->graph->nodes[root].shape;
     if (!stage->device->type->real) return;
-    push(planner, list, (struct action){.run = run, .half = half, .from = from, .to = to, .bytes = bytes});
+    push(planner, list,
+         (struct action){.run = run,
+                         .half = half,
+                         .from = from,
+                         .to = to,
+                         .count = stage->samples * shape_elements(shape),
+                         .type = shape->type});
 }
 
 static void plan_forward(struct planner *planner) {

@@ -45,14 +45,15 @@ struct stage_run; /* one call of forward or backward: stage_run.c */
 struct action;
 typedef enum ps_status action_function(const struct stage_run *run, const struct action *action, struct ps_error *error);
 
-/* One step of a plan: a kernel of `node`, or bytes to copy or to add as floats. */
+/* One step of a plan: a kernel of `node`, or elements of a type to copy or to add. */
 struct action {
     action_function *run;
     enum stage_half half; /* what of the backward it belongs to: runs where it has a bit in common with what is asked for */
     int layer;            /* of the network */
     struct stage_node *node;
     struct buffer from, to; /* of backward kernels: `from` is the output gradient */
-    int64_t bytes;
+    int64_t count;
+    enum number_type type;
 };
 
 action_function action_forward, action_backward_shared, action_backward_input, action_backward_weight, action_copy, action_add;

@@ -102,13 +102,13 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
 
 enum ps_status action_copy(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     (void)error;
-    memcpy(at(run, action->to), at(run, action->from), (size_t)action->bytes);
+    memcpy(at(run, action->to), at(run, action->from), (size_t)action->count * number_types[action->type].bytes);
     return PS_OK;
 }
 
 enum ps_status action_add(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     (void)error;
-    vector_add((size_t)action->bytes / sizeof(float), at(run, action->to), at(run, action->from));
+    numbers_add(action->type, (size_t)action->count, at(run, action->to), at(run, action->from));
     return PS_OK;
 }
 
@@ -120,16 +120,16 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
         .stage = stage,
         .step = step,
         .result = result,
-        .base = {[BUFFER_INPUT] = (char *)blocks->input,
-                 [BUFFER_OUTPUT] = (char *)blocks->output,
-                 [BUFFER_STASH] = (char *)blocks->stash,
-                 [BUFFER_DELTA] = (char *)blocks->delta,
+        .base = {[BUFFER_INPUT] = blocks->input,
+                 [BUFFER_OUTPUT] = blocks->output,
+                 [BUFFER_STASH] = blocks->stash,
+                 [BUFFER_DELTA] = blocks->delta,
                  [BUFFER_WORKSPACE] = blocks->workspace,
                  [BUFFER_WEIGHTS] = (char *)blocks->weights,
                  [BUFFER_GRADIENTS] = (char *)blocks->gradients,
                  [BUFFER_STATISTICS] = (char *)blocks->statistics,
-                 [BUFFER_INPUT_GRADIENT] = (char *)blocks->input_gradient,
-                 [BUFFER_OUTPUT_GRADIENT] = (char *)blocks->output_gradient,
+                 [BUFFER_INPUT_GRADIENT] = blocks->input_gradient,
+                 [BUFFER_OUTPUT_GRADIENT] = blocks->output_gradient,
                  [BUFFER_STATE] = (char *)blocks->state},
     };
 }

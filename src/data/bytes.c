@@ -45,8 +45,9 @@ enum ps_status byte_dataset_check_directory(const char *path, const char *format
     return error_set(error, PS_BAD_INPUT, "%s: not a directory; %s:DIR takes the directory that holds the files", path, format);
 }
 
-enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
+enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
                                  struct ps_error *error) {
+    float *image = input;
     const struct byte_dataset *bytes = (const struct byte_dataset *)dataset;
     const struct dataset_shape *shape = &dataset->shape;
     const size_t channels = (size_t)shape->channels, area = (size_t)(shape->height * shape->width);
@@ -58,8 +59,9 @@ enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, f
 }
 
 /* Black pixels around the image count as bytes of 0. */
-enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, float *image,
+enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
                                            int32_t *label, struct ps_error *error) {
+    float *image = input;
     const struct byte_dataset *bytes = (const struct byte_dataset *)dataset;
     const int64_t channels = dataset->shape.channels, height = dataset->shape.height, width = dataset->shape.width;
     const uint8_t *pixels = bytes->pixels + (size_t)index * bytes->pixel_stride;

@@ -34,9 +34,9 @@ enum ps_status byte_dataset_check_directory(const char *path, const char *format
 
 /* For the class: */
 void byte_dataset_close(struct dataset *dataset);
-enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
+enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
                                  struct ps_error *error);
-enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, float *image,
+enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
                                            int32_t *label, struct ps_error *error);
 enum ps_status byte_dataset_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error);
 

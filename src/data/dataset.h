@@ -7,6 +7,7 @@
 #define PENSTOCK_DATA_DATASET_H
 
 #include "base/error.h"
+#include "base/number_type.h"
 #include "base/random.h"
 
 struct vocabulary;
@@ -22,8 +23,8 @@ enum dataset_task {
     DATASET_TRANSLATIONS,
 };
 
-/* A sample is an image, or a sequence of tokens: then an "image" of one channel, as high as the sequence is long and 1 wide,
- * whose elements are tokens' numbers. */
+/* A sample is an image (f32), or a sequence of tokens: then an "image" of one channel, as high as the sequence is long and 1
+ * wide, whose elements are tokens' numbers (i32). */
 struct dataset_shape {
     int64_t channels, height, width; /* of a sample */
     int classes;                     /* labels are 0 to classes - 1; -1: not counted */
@@ -41,6 +42,13 @@ struct ps_model;
 /* The data that a network takes. */
 struct dataset_shape dataset_shape_of(const struct ps_model *model);
 
+static inline enum number_type dataset_input_type(const struct dataset_shape *shape) {
+    return shape->vocabulary > 0 ? TYPE_I32 : TYPE_F32;
+}
+/* Bytes of what a sample puts into the network. */
+static inline size_t dataset_input_bytes(const struct dataset_shape *shape) {
+    return (size_t)(shape->channels * shape->height * shape->width) * number_types[dataset_input_type(shape)].bytes;
+}
 static inline int dataset_labels(const struct dataset_shape *shape) { return shape->labels > 0 ? shape->labels : 1; }
 
 struct dataset {
@@ -65,14 +73,14 @@ struct dataset_class {
     enum ps_status (*open)(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
                            struct dataset **dataset, struct ps_error *error);
     void (*close)(struct dataset *dataset);
-    /* Writes sample `index` as floats H, W, C and its label, or labels. Called from several threads at once. */
-    enum ps_status (*read)(const struct dataset *dataset, int64_t index, float *image, int32_t *label, struct ps_error *error);
+    /* Writes sample `index`, H, W, C in elements of its type, and its label, or labels. Called from several threads at once. */
+    enum ps_status (*read)(const struct dataset *dataset, int64_t index, void *input, int32_t *label, struct ps_error *error);
     /* The same for training, where chance plays in what is read (crops, flips): `key` is of (seed, epoch, sample). NULL: none
      * does. */
-    enum ps_status (*read_augmented)(const struct dataset *dataset, int64_t index, struct random_key key, float *image,
+    enum ps_status (*read_augmented)(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
                                      int32_t *label, struct ps_error *error);
     bool several_readers; /* reading is work: loaders use several threads */
-    /* Only the label (or labels), where it is to be had without the image; NULL: read both. */
+    /* Only the label (or labels), where it is to be had without the input; NULL: read both. */
     enum ps_status (*label)(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error);
     /* What comes before the padding, uncut; quickly. NULL: samples are no source and target. */
     struct sequence_length (*length)(const struct dataset *dataset, int64_t index);

@@ -235,14 +235,14 @@ static enum ps_status read_with(const struct images *images, int64_t index, cons
     return status;
 }
 
-static enum ps_status read_image(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
+static enum ps_status read_image(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
                                  struct ps_error *error) {
-    return read_with((const struct images *)dataset, index, NULL, image, label, error);
+    return read_with((const struct images *)dataset, index, NULL, input, label, error);
 }
 
-static enum ps_status read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, float *image,
+static enum ps_status read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
                                      int32_t *label, struct ps_error *error) {
-    return read_with((const struct images *)dataset, index, &key, image, label, error);
+    return read_with((const struct images *)dataset, index, &key, input, label, error);
 }
 
 static enum ps_status read_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error) {

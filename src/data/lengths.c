@@ -76,7 +76,7 @@ void lengths_free(struct lengths *lengths) {
 
 /* ----------------------------------------------------------------------------- packing */
 
-void lengths_pack_tokens(const struct lengths *lengths, int length, int samples, const float *whole, float *packed) {
+void lengths_pack_tokens(const struct lengths *lengths, int length, int samples, const int32_t *whole, int32_t *packed) {
     const struct sequence_length from = lengths->at[lengths->count - 1], to = lengths->at[length];
     for (int n = 0; n < samples; n++, whole += from.source + from.target) {
         memcpy(packed, whole, (size_t)to.source * sizeof *packed);

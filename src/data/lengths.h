@@ -28,7 +28,7 @@ const char *lengths_text(const struct lengths *lengths, char text[LENGTHS_TEXT])
 
 /* The first tokens of source and target, of `samples` samples that lie at the whole length, packed as a network for length
  * number `length` takes them; and the same of labels. */
-void lengths_pack_tokens(const struct lengths *lengths, int length, int samples, const float *whole, float *packed);
+void lengths_pack_tokens(const struct lengths *lengths, int length, int samples, const int32_t *whole, int32_t *packed);
 void lengths_pack_labels(const struct lengths *lengths, int length, int samples, const int32_t *whole, int32_t *packed);
 
 #endif

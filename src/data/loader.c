@@ -26,7 +26,7 @@
 enum { THREADS_MAX = 16, THREADS_USUAL = 4, CLAIMS = 4 /* of each thread in a mini-batch */ };
 
 struct slot {
-    float *images;
+    char *inputs;
     int32_t *labels;
     int samples;
     int64_t counted; /* labels */
@@ -34,13 +34,13 @@ struct slot {
 
 struct loader {
     struct loader_options options;
-    size_t image_floats; /* in a sample */
-    size_t label_count;  /* of a sample */
-    int64_t batches;     /* in an epoch */
+    size_t input_bytes; /* of a sample */
+    size_t label_count; /* of a sample */
+    int64_t batches;    /* in an epoch */
     struct memory_block memory;
     struct slot *slots;
     struct sample_order order; /* of the epoch that is read; zeroed: samples come as they lie */
-    float *scratch;            /* an image that nobody wants; then one thread reads */
+    char *scratch;             /* an input that nobody wants; then one thread reads */
     int32_t *ignored;          /* a mini-batch's labels that nobody wants */
 
     int64_t released, asked, read;
@@ -77,11 +77,11 @@ static enum ps_status read_sample(struct loader *loader, struct slot *slot, int 
     const struct dataset *dataset = loader->options.samples->dataset;
     const struct dataset_class *class = dataset->class;
     int32_t *label = (slot->labels ? slot->labels : loader->ignored) + (size_t)i * loader->label_count;
-    if (!slot->images && class->label) return class->label(dataset, index, label, error);
-    float *image = slot->images ? slot->images + (size_t)i * loader->image_floats : loader->scratch;
-    if (!loader->options.shuffle || !class->read_augmented) return class->read(dataset, index, image, label, error);
+    if (!slot->inputs && class->label) return class->label(dataset, index, label, error);
+    void *input = slot->inputs ? slot->inputs + (size_t)i * loader->input_bytes : loader->scratch;
+    if (!loader->options.shuffle || !class->read_augmented) return class->read(dataset, index, input, label, error);
     struct random_key key = random_key(loader->options.seed, RANDOM_AUGMENT, (uint64_t)epoch, (uint64_t)index);
-    return class->read_augmented(dataset, index, key, image, label, error);
+    return class->read_augmented(dataset, index, key, input, label, error);
 }
 
 /* Samples [first, end) of mini-batch `number`; `failed_at` is the one that could not be read. */
@@ -107,7 +107,7 @@ static void prepare(struct loader *loader) {
     const int64_t left = samples->count - start;
     slot->samples = left < loader->options.batch ? (int)left : loader->options.batch;
     const size_t padding = (size_t)(loader->options.batch - slot->samples), used = (size_t)slot->samples;
-    if (slot->images) memset(slot->images + used * loader->image_floats, 0, padding * loader->image_floats * sizeof(float));
+    if (slot->inputs) memset(slot->inputs + used * loader->input_bytes, 0, padding * loader->input_bytes);
     if (slot->labels) memset(slot->labels + used * loader->label_count, -1, padding * loader->label_count * sizeof(int32_t));
     loader->prepared = true;
     loader->claimed = loader->done = 0;
@@ -209,7 +209,7 @@ enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_b
     if (!there) return status;
     const struct slot *slot = slot_of(loader, number);
     *batch = (struct loaded_batch){
-        .images = slot->images, .labels = slot->labels, .samples = slot->samples, .counted = slot->counted};
+        .inputs = slot->inputs, .labels = slot->labels, .samples = slot->samples, .counted = slot->counted};
     return PS_OK;
 }
 
@@ -239,28 +239,28 @@ enum ps_status loader_seek(struct loader *loader, int64_t number, struct ps_erro
 
 /* ------------------------------------------------------------- life and death */
 
-/* Takes one block for the mini-batches and the scratch image. */
+/* Takes one block for the mini-batches and the scratch input. */
 static enum ps_status take_memory(struct loader *loader, struct ps_error *error) {
     static const char what[] = "reading mini-batches ahead";
     const struct loader_options *options = &loader->options;
     const struct dataset *dataset = options->samples->dataset;
     const struct dataset_shape *shape = &dataset->shape;
-    loader->image_floats = (size_t)(shape->channels * shape->height * shape->width);
+    loader->input_bytes = dataset_input_bytes(shape);
     loader->label_count = (size_t)dataset_labels(shape);
-    const size_t image = loader->image_floats * sizeof(float), batch = (size_t)options->batch;
+    const size_t input = loader->input_bytes, batch = (size_t)options->batch;
     const size_t sample_labels = loader->label_count * sizeof(int32_t), ignored = options->labels ? 0 : sample_labels * batch;
     size_t labels = 0;
-    const size_t scratch = !options->images && !dataset->class->label ? image : 0;
-    size_t images = 0, total;
-    if ((options->images && __builtin_mul_overflow(image, batch, &images)) || images > SIZE_MAX / 4 ||
+    const size_t scratch = !options->inputs && !dataset->class->label ? input : 0;
+    size_t inputs = 0, total;
+    if ((options->inputs && __builtin_mul_overflow(input, batch, &inputs)) || inputs > SIZE_MAX / 4 ||
         (options->labels && __builtin_mul_overflow(sample_labels, batch, &labels)) || labels > SIZE_MAX / 4 ||
-        __builtin_mul_overflow(memory_align(images) + memory_align(labels), (size_t)options->ahead, &total) ||
+        __builtin_mul_overflow(memory_align(inputs) + memory_align(labels), (size_t)options->ahead, &total) ||
         total > SIZE_MAX / 4) {
         return error_memory(error, what, SIZE_MAX);
     }
     TRY(memory_block_take(&loader->memory, total + memory_align(scratch) + memory_align(ignored), what, error));
     for (int i = 0; i < options->ahead; i++) {
-        if (images) loader->slots[i].images = memory_block_carve(&loader->memory, images);
+        if (inputs) loader->slots[i].inputs = memory_block_carve(&loader->memory, inputs);
         if (labels) loader->slots[i].labels = memory_block_carve(&loader->memory, labels);
     }
     if (scratch) loader->scratch = memory_block_carve(&loader->memory, scratch);
@@ -270,7 +270,7 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
 
 static int thread_count(const struct loader_options *options) {
     if (options->serial) return 0;
-    if (!options->images) return 1; /* labels alone are mostly had without reading the images */
+    if (!options->inputs) return 1; /* labels alone are mostly had without reading the inputs */
     if (options->threads > 0) return options->threads < THREADS_MAX ? options->threads : THREADS_MAX;
     if (!options->samples->dataset->class->several_readers) return 1;
     const int usable = cores_usable();
@@ -292,7 +292,7 @@ static enum ps_status start_threads(struct loader *loader, struct ps_error *erro
 
 enum ps_status loader_create(const struct loader_options *options, struct loader **out, struct ps_error *error) {
     const int64_t count = options->samples->count;
-    assert(options->batch > 0 && options->ahead > 0 && (options->images || options->labels));
+    assert(options->batch > 0 && options->ahead > 0 && (options->inputs || options->labels));
     assert(count > 0 && count <= UINT32_MAX);
     if (options->shuffle && count < options->batch) {
         return error_set(error, PS_USAGE, "a mini-batch of %d samples is larger than the data, which have %lld", options->batch,

@@ -1,6 +1,6 @@
 /*
  * A loader reads mini-batches ahead on threads of its own and hands them out in order. The order of samples is that of
- * data/order.h in training, 0, 1, 2, ... in evaluation. A worker that needs only images or only labels has a loader
+ * data/order.h in training, 0, 1, 2, ... in evaluation. A worker that needs only inputs or only labels has a loader
  * of its own for those: workers never share one, and two loaders with the same options agree on the order.
  */
 #ifndef PENSTOCK_DATA_LOADER_H
@@ -13,13 +13,13 @@ struct loader;
 struct loader_options {
     const struct samples *samples; /* borrowed until loader_destroy */
     int batch;                     /* samples in a mini-batch; each has dataset_labels labels */
-    bool images, labels;           /* what is wanted */
+    bool inputs, labels;           /* what is wanted */
     bool shuffle;                  /* training: permuted, a last short mini-batch left out; else in order, kept and padded */
     uint64_t seed;
     const struct lengths *lengths; /* of training: mini-batches by length; they are read whole all the same. NULL: not */
     /* For one of several workers that share the data: */
     int stride; /* only every stride-th mini-batch is asked for (0: every one) */
-    /* Of every `replicas` chunks of `chunk` samples in a mini-batch only the images of chunk number `replica` are wanted: the
+    /* Of every `replicas` chunks of `chunk` samples in a mini-batch only the inputs of chunk number `replica` are wanted: the
      * others are not read, and their place has no meaning. Labels are all read, since all are counted. 0: all chunks. */
     int chunk, replica, replicas;
     int ahead;   /* mini-batches read ahead, those held by the caller included; at least 1 */
@@ -28,7 +28,7 @@ struct loader_options {
 };
 
 struct loaded_batch {
-    const float *images;   /* batch x H x W x C, 64-byte aligned, or NULL */
+    const void *inputs;    /* batch x H x W x C of the samples' type, 64-byte aligned, or NULL */
     const int32_t *labels; /* batch x labels, or NULL; padding has label -1 */
     int samples;           /* real samples, the rest is padding (zeros) */
     int64_t counted;       /* labels that are not -1; 0 without labels */

@@ -10,6 +10,6 @@ enum { MASKING_TOKEN = VOCABULARY_START };
 
 /* Chooses 15% of the tokens by `key` (Devlin et al., 2019): their labels are the tokens, all other labels -1. Of the chosen,
  * 80% become MASKING_TOKEN, 10% a random token, 10% stay. */
-void masking_apply(struct random_key key, int64_t count, int vocabulary, float *tokens, int32_t *labels);
+void masking_apply(struct random_key key, int64_t count, int vocabulary, int32_t *tokens, int32_t *labels);
 
 #endif

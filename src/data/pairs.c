@@ -108,18 +108,19 @@ static enum ps_status read_labels(const struct dataset *dataset, int64_t index, 
     return PS_OK;
 }
 
-static enum ps_status read_pair(const struct dataset *dataset, int64_t index, float *tokens, int32_t *labels,
+static enum ps_status read_pair(const struct dataset *dataset, int64_t index, void *input, int32_t *labels,
                                 struct ps_error *error) {
+    int32_t *tokens = input;
     const struct pairs *pairs = (const struct pairs *)dataset;
     int64_t count, target = dataset_labels(&dataset->shape), source = dataset->shape.height - target;
     const int32_t *words = corpus_tokens(&pairs->corpus[0], index, &count);
     if (count > source - 1) count = source - 1;
     for (int64_t t = 0; t < source; t++) {
-        tokens[t] = (float)(t < count ? words[t] : t == count ? VOCABULARY_END : VOCABULARY_PADDING);
+        tokens[t] = t < count ? words[t] : t == count ? VOCABULARY_END : VOCABULARY_PADDING;
     }
     words = corpus_tokens(&pairs->corpus[1], index, &count);
     for (int64_t t = 0; t < target; t++) {
-        tokens[source + t] = (float)(t == 0 ? VOCABULARY_START : t <= count ? words[t - 1] : VOCABULARY_PADDING);
+        tokens[source + t] = t == 0 ? VOCABULARY_START : t <= count ? words[t - 1] : VOCABULARY_PADDING;
     }
     return read_labels(dataset, index, labels, error);
 }

@@ -100,11 +100,12 @@ static enum ps_status read_label_of(const struct dataset *dataset, int64_t index
     return PS_OK;
 }
 
-static enum ps_status read_review(const struct dataset *dataset, int64_t index, float *tokens, int32_t *label,
+static enum ps_status read_review(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
                                   struct ps_error *error) {
+    int32_t *tokens = input;
     int64_t count;
     const int32_t *words = corpus_tokens(&((const struct reviews *)dataset)->corpus, index, &count);
-    for (int64_t t = 0; t < dataset->shape.height; t++) tokens[t] = t < count ? (float)words[t] : VOCABULARY_PADDING;
+    for (int64_t t = 0; t < dataset->shape.height; t++) tokens[t] = t < count ? words[t] : VOCABULARY_PADDING;
     return read_label_of(dataset, index, label, error);
 }
 

@@ -201,13 +201,14 @@ static enum ps_status open_text(const char *rest, enum dataset_part part, const 
     return status;
 }
 
-static enum ps_status read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, float *tokens,
+static enum ps_status read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
                                      int32_t *labels, struct ps_error *error) {
     (void)error;
+    int32_t *tokens = input;
     const struct running_text *text = (const struct running_text *)dataset;
     int64_t length = dataset->shape.height;
     const int32_t *from = text->tokens + index * length;
-    for (int64_t t = 0; t < length; t++) tokens[t] = (float)from[t];
+    memcpy(tokens, from, (size_t)length * sizeof *tokens);
     if (text->masked)
         masking_apply(key, length, dataset->shape.vocabulary, tokens, labels);
     else
@@ -215,9 +216,9 @@ static enum ps_status read_augmented(const struct dataset *dataset, int64_t inde
     return PS_OK;
 }
 
-static enum ps_status read_text(const struct dataset *dataset, int64_t index, float *tokens, int32_t *labels,
+static enum ps_status read_text(const struct dataset *dataset, int64_t index, void *input, int32_t *labels,
                                 struct ps_error *error) {
-    return read_augmented(dataset, index, random_key(0, RANDOM_AUGMENT, UINT64_MAX, (uint64_t)index), tokens, labels, error);
+    return read_augmented(dataset, index, random_key(0, RANDOM_AUGMENT, UINT64_MAX, (uint64_t)index), input, labels, error);
 }
 
 const struct dataset_class dataset_text = {

@@ -169,9 +169,10 @@ static VECTOR_CLONES void add_noise(struct random_key key, float noise, size_t e
     }
 }
 
-static enum ps_status read_image(const struct dataset *dataset, int64_t index, float *image, int32_t *label,
+static enum ps_status read_image(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
                                  struct ps_error *error) {
     (void)error;
+    float *image = input;
     const struct synthetic *synthetic = (const struct synthetic *)dataset;
     const struct dataset_shape *shape = &dataset->shape;
     const struct sample sample = make_sample(synthetic, index);

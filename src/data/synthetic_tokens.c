@@ -27,31 +27,32 @@ struct synthetic_tokens {
 static int plain_tokens(int vocabulary) { return vocabulary - VOCABULARY_SPECIALS; }
 
 /* A row of tokens by rule `rule`. */
-static void write_row(const struct synthetic_tokens *s, struct random_key key, int rule, int64_t count, float *tokens) {
+static void write_row(const struct synthetic_tokens *s, struct random_key key, int rule, int64_t count, int32_t *tokens) {
     uint64_t size = (uint64_t)plain_tokens(s->dataset.shape.vocabulary), token = 0;
     for (int64_t t = 0; t < count; t++) {
         bool any = t == 0 || (double)random_uniform(key, (uint64_t)(2 * t)) < s->noise;
         token = any ? (uint64_t)(random_uniform(key, (uint64_t)(2 * t + 1)) * (float)size)
                     : (s->successor[token] + (uint64_t)rule) % size;
-        tokens[t] = (float)(VOCABULARY_SPECIALS + token);
+        tokens[t] = (int32_t)(VOCABULARY_SPECIALS + token);
     }
 }
 
 /* The second sequence: what the first one's tokens become. */
-static void translate(const struct dataset_shape *shape, int64_t source, float *tokens, int32_t *labels) {
+static void translate(const struct dataset_shape *shape, int64_t source, int32_t *tokens, int32_t *labels) {
     int target_size = plain_tokens(shape->classes);
     for (int t = 0; t < shape->labels; t++) {
         bool word = t < shape->labels - 1 && t < source;
-        int token = word ? VOCABULARY_SPECIALS + ((int)tokens[t] * 3 + 1) % target_size : VOCABULARY_END;
+        int token = word ? VOCABULARY_SPECIALS + (tokens[t] * 3 + 1) % target_size : VOCABULARY_END;
         bool over = t > 0 && labels[t - 1] <= VOCABULARY_END; /* only one </s>, then padding */
         labels[t] = over ? -1 : token;
-        tokens[source + t] = t == 0 ? VOCABULARY_START : over ? VOCABULARY_PADDING : (float)labels[t - 1];
+        tokens[source + t] = t == 0 ? VOCABULARY_START : over ? VOCABULARY_PADDING : labels[t - 1];
     }
 }
 
-static enum ps_status read_tokens(const struct dataset *dataset, int64_t index, float *tokens, int32_t *labels,
+static enum ps_status read_tokens(const struct dataset *dataset, int64_t index, void *input, int32_t *labels,
                                   struct ps_error *error) {
     (void)error;
+    int32_t *tokens = input;
     const struct synthetic_tokens *s = (const struct synthetic_tokens *)dataset;
     const struct dataset_shape *shape = &dataset->shape;
     struct random_key key = random_key(s->seed, RANDOM_SYNTHETIC, SEQUENCES + (uint64_t)s->part, (uint64_t)index);
@@ -64,7 +65,7 @@ static enum ps_status read_tokens(const struct dataset *dataset, int64_t index, 
     if (!shape->gives_tokens) {
         labels[0] = rule;
     } else if (next) {
-        for (int64_t t = 0; t + 1 < length; t++) labels[t] = (int32_t)tokens[t + 1];
+        for (int64_t t = 0; t + 1 < length; t++) labels[t] = tokens[t + 1];
         labels[length - 1] = -1;
     } else if (count == length) {
         masking_apply(random_key(s->seed, RANDOM_SYNTHETIC, SEQUENCES + 2 + (uint64_t)s->part, (uint64_t)index), length,

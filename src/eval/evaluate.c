@@ -84,7 +84,7 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
     wanted.words_needed = true;
     TRY(samples_open(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
     struct loader_options loader = {
-        .samples = &evaluator->samples, .batch = evaluator->batch, .images = true, .labels = true, .ahead = BATCHES_AHEAD};
+        .samples = &evaluator->samples, .batch = evaluator->batch, .inputs = true, .labels = true, .ahead = BATCHES_AHEAD};
     return loader_create(&loader, &evaluator->loader, error);
 }
 
@@ -123,11 +123,10 @@ static void free_network(struct evaluator *evaluator) {
 }
 
 static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, struct stage_result *sum, struct ps_error *error) {
-    const struct dataset_shape *shape = &evaluator->samples.dataset->shape;
-    size_t bytes = (size_t)(shape->channels * shape->height * shape->width) * (size_t)evaluator->batch * sizeof(float);
+    size_t bytes = dataset_input_bytes(&evaluator->samples.dataset->shape) * (size_t)evaluator->batch;
     struct loaded_batch batch;
     TRY(loader_get(evaluator->loader, number, &batch, error));
-    memcpy(evaluator->network.blocks.input, batch.images, bytes);
+    memcpy(evaluator->network.blocks.input, batch.inputs, bytes);
     struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
     struct stage_result result = {0};
     TRY(stage_forward(evaluator->network.stage, &evaluator->network.blocks, &step, &result, error));

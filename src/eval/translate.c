@@ -37,7 +37,7 @@ struct search {
     struct hypothesis *rows;
     struct candidate *candidates; /* the best so far, `beam` at most */
     int candidate_count;
-    float *sample;   /* one sample, as the dataset reads it */
+    int32_t *sample; /* one sample, as the dataset reads it */
     int32_t *labels; /* none counts */
     bool *kept;      /* layers that the decoder's words do not reach */
 };
@@ -134,7 +134,8 @@ static enum ps_status begin(struct search *search, int64_t first, int count, str
     const struct translation_options *o = search->options;
     const struct dataset *dataset = o->samples->dataset;
     int64_t length = search->source + 1;
-    memset(o->blocks.input, 0, (size_t)(o->rows * length) * sizeof(float));
+    int32_t *input = o->blocks.input;
+    memset(input, 0, (size_t)(o->rows * length) * sizeof *input);
     memset(search->blocks.state, 0, (size_t)stage_state_bytes(o->stage));
     memset(search->tokens, 0, (size_t)(o->rows * search->target) * sizeof *search->tokens);
     for (int row = 0; row < o->rows; row++) {
@@ -144,7 +145,7 @@ static enum ps_status begin(struct search *search, int64_t first, int count, str
     for (int s = 0; s < count; s++) {
         TRY(dataset->class->read(dataset, o->samples->first + first + s, search->sample, search->labels, error));
         for (int b = 0; b < o->beam; b++) {
-            memcpy(o->blocks.input + (s * o->beam + b) * length, search->sample, (size_t)search->source * sizeof(float));
+            memcpy(input + (s * o->beam + b) * length, search->sample, (size_t)search->source * sizeof *input);
         }
         search->rows[s * o->beam].log_probability = 0;
     }
@@ -157,8 +158,8 @@ static enum ps_status decode(struct search *search, int64_t position, const floa
     const struct translation_options *o = search->options;
     struct stage_step step = {.labels = search->labels};
     for (int64_t row = 0; row < o->rows; row++) {
-        float *input = o->blocks.input + row * (search->source + 1) + search->source;
-        *input = position > 0 ? (float)search->tokens[row * search->target + position - 1] : VOCABULARY_START;
+        int32_t *input = (int32_t *)o->blocks.input + row * (search->source + 1) + search->source;
+        *input = position > 0 ? search->tokens[row * search->target + position - 1] : VOCABULARY_START;
     }
     TRY(stage_forward_again(o->stage, &search->blocks, &step, position > 0 ? search->kept : NULL, NULL, error));
     *probabilities = stage_probabilities(o->stage, &search->blocks);

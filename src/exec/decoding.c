@@ -16,14 +16,13 @@ static int count_written(const struct decoding *decoding, int64_t first, int sam
     return left < samples ? (int)left : samples;
 }
 
-void decoding_put(const struct decoding *decoding, int64_t first, int samples, size_t floats, float *data) {
+void decoding_put(const struct decoding *decoding, int64_t first, int samples, size_t length, int32_t *data) {
     int count = count_written(decoding, first, samples);
     for (int s = 0; s < count; s++) {
         const int32_t *tokens = decoding->tokens + (first + s) * decoding->positions;
-        float *words = data + ((size_t)s + 1) * floats - decoding->positions;
+        int32_t *words = data + ((size_t)s + 1) * length - decoding->positions;
         words[0] = VOCABULARY_START;
-        for (int t = 1; t < decoding->positions; t++)
-            words[t] = t <= decoding->position ? (float)tokens[t - 1] : VOCABULARY_PADDING;
+        for (int t = 1; t < decoding->positions; t++) words[t] = t <= decoding->position ? tokens[t - 1] : VOCABULARY_PADDING;
     }
 }
 

@@ -20,9 +20,9 @@ struct decoding {
 
 /* The next token as translating counts it, of `classes` probabilities: neither padding nor a start; of equals the first. */
 int decoding_best(const float *probabilities, int classes);
-/* Samples `first` and on of the data, `floats` each, of which the last `positions` are what the decoder reads: gives them what
- * was written. Those past the last stay as they are. */
-void decoding_put(const struct decoding *writing, int64_t first, int samples, size_t floats, float *data);
+/* Samples `first` and on of the data, `length` tokens each, of which the last `positions` are what the decoder reads: gives
+ * them what was written. Those past the last stay as they are. */
+void decoding_put(const struct decoding *writing, int64_t first, int samples, size_t length, int32_t *data);
 /* Takes in their probabilities at all positions: samples x positions x classes. */
 void decoding_take(const struct decoding *writing, int64_t first, int samples, const float *probabilities);
 /* Has every sentence its end among its tokens? */

@@ -141,7 +141,7 @@ static inline bool executor_has(const struct executor *executor, int number) {
 int64_t executor_batch_number(const struct executor *executor, int micro_batch);
 /* The number of its length: its mini-batch's; of an evaluation the last, which is the whole one. */
 int executor_length(const struct executor *executor, int micro_batch);
-/* Fills the first stage's input with the micro-batch's images, or tokens. Waits for the loader. */
+/* Fills the first stage's input with the micro-batch's inputs. Waits for the loader. */
 enum ps_status executor_load_inputs(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                                     const struct instruction *instruction, struct ps_error *error);
 /* The last stage's labels, copied so that they live as long as the micro-batch; `counted`: samples that are no padding. */

@@ -39,20 +39,20 @@ int executor_length(const struct executor *executor, int micro_batch) {
 
 enum ps_status executor_load_inputs(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                                     const struct instruction *instruction, struct ps_error *error) {
-    struct worker_data *data = &worker->images[data_kind(executor)];
+    struct worker_data *data = &worker->inputs[data_kind(executor)];
     TRY(hold_batch(data, executor_batch_number(executor, instruction->micro_batch), error));
     int place = instruction->micro_batch % executor->segment.programs->micro_batches;
-    size_t floats = data->image_floats * (size_t)executor->samples;
-    float *input = stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]];
-    const float *images = data->batch.images + (size_t)place * floats;
+    size_t bytes = data->input_bytes * (size_t)executor->samples;
+    void *input = stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]];
+    const void *from = (const char *)data->batch.inputs + (size_t)place * bytes;
     if (executor->lengths)
-        lengths_pack_tokens(executor->lengths, executor_length(executor, instruction->micro_batch), executor->samples, images,
+        lengths_pack_tokens(executor->lengths, executor_length(executor, instruction->micro_batch), executor->samples, from,
                             input);
     else
-        memcpy(input, images, floats * sizeof(float));
+        memcpy(input, from, bytes);
     int64_t first = (int64_t)instruction->micro_batch * executor->samples;
     if (executor->segment.decoding)
-        decoding_put(executor->segment.decoding, first, executor->samples, data->image_floats, input);
+        decoding_put(executor->segment.decoding, first, executor->samples, data->input_bytes / sizeof(int32_t), input);
     release_batch(executor, data, stage, instruction->micro_batch);
     return PS_OK;
 }

@@ -115,7 +115,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
 
 enum ps_status worker_create(const struct worker_options *options, struct worker *out, struct ps_error *error) {
     struct worker worker = {.number = options->number};
-    for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) worker.images[kind].number = worker.labels[kind].number = -1;
+    for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) worker.inputs[kind].number = worker.labels[kind].number = -1;
     worker.stages = calloc((size_t)options->plan->stage_count, sizeof *worker.stages);
     if (!worker.stages)
         return error_memory(error, "a worker's stages", (size_t)options->plan->stage_count * sizeof *worker.stages);
@@ -240,7 +240,7 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
 
 void worker_destroy(struct worker *worker) {
     for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) {
-        loader_destroy(worker->images[kind].loader);
+        loader_destroy(worker->inputs[kind].loader);
         loader_destroy(worker->labels[kind].loader);
     }
     for (int i = 0; i < worker->stage_count; i++) {
@@ -273,7 +273,7 @@ void worker_start_segment(struct worker *worker, const struct ps_programs *progr
 }
 
 enum ps_status worker_seek_data(struct worker *worker, int kind, int64_t number, struct ps_error *error) {
-    struct worker_data *data[] = {&worker->images[kind], &worker->labels[kind]};
+    struct worker_data *data[] = {&worker->inputs[kind], &worker->labels[kind]};
     for (int i = 0; i < 2; i++)
         if (data[i]->loader) TRY(loader_seek(data[i]->loader, number + data[i]->first, error));
     return PS_OK;

@@ -41,7 +41,7 @@ struct worker_stage {
 /* Data for the first or the last stage: the loader, and the mini-batch in hand. */
 struct worker_data {
     struct loader *loader; /* NULL: this worker needs none */
-    size_t image_floats;   /* in a sample */
+    size_t input_bytes;    /* of a sample */
     int first;             /* mini-batch of a segment that this worker takes first: its replica, where they take whole ones */
     struct loaded_batch batch;
     int64_t number; /* of that mini-batch; -1: none in hand */
@@ -64,7 +64,7 @@ struct worker {
     struct memory_block memory; /* memory.used: what was carved, all of it once the tables are made */
     struct shared_block shared; /* the same of blocks that travel, where other processes can open them; else base is NULL */
     void *workspace;
-    struct worker_data images[WORKER_DATA_KINDS], labels[WORKER_DATA_KINDS];
+    struct worker_data inputs[WORKER_DATA_KINDS], labels[WORKER_DATA_KINDS];
     double started_s; /* the instruction in execution */
     double busy_s;    /* in training segments */
     double slower;    /* emulated: each computation takes so many times what it takes; 1: as it is */

@@ -30,7 +30,10 @@ int build_input(struct builder *builder, int channels, int height, int width) {
     return graph_add(builder->graph, OPERATOR_INPUT, "data", &attributes, NULL, 0, builder->error);
 }
 
-int build_tokens(struct builder *builder, int positions) { return build_input(builder, 1, positions, 1); }
+int build_tokens(struct builder *builder, int positions) {
+    struct attributes attributes = {.channels = 1, .kernel_h = positions, .kernel_w = 1, .type = TYPE_I32};
+    return graph_add(builder->graph, OPERATOR_INPUT, "data", &attributes, NULL, 0, builder->error);
+}
 
 int build_embedding(struct builder *builder, int input, const char *name, int vocabulary, int features) {
     struct attributes attributes = {.channels = features, .vocabulary = vocabulary};

@@ -46,6 +46,24 @@ static bool elements_fit(const struct shape *shape) {
     return true;
 }
 
+/* An input of a type that the operator cannot take is refused by name. */
+static enum ps_status check_types(const struct graph *graph, const struct node *node, struct ps_error *error) {
+    const struct operator_type *op = operator_get(node->id);
+    for (int i = 0; i < node->input_count; i++) {
+        const struct node *input = &graph->nodes[node->inputs[i]];
+        unsigned accepted = op->types != NULL ? op->types(i, node->input_count) : 1u << TYPE_F32;
+        if (accepted >> input->shape.type & 1) continue;
+        char names[64] = "";
+        for (int t = 0, used = 0; t < TYPE_COUNT; t++)
+            if (accepted >> t & 1)
+                used +=
+                    snprintf(names + used, sizeof names - (size_t)used, "%s%s", used > 0 ? " or " : "", number_types[t].name);
+        return error_set(error, PS_USAGE, "its input '%s' is %s: %s is accepted", input->name,
+                         number_types[input->shape.type].name, names);
+    }
+    return PS_OK;
+}
+
 static enum ps_status add_parameters(struct graph *graph, struct node *node, const struct shape *inputs,
                                      struct ps_error *error) {
     const struct operator_type *op = operator_get(node->id);
@@ -84,11 +102,13 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
                          graph->node_count == 0 ? "the first node must be the data, without inputs"
                                                 : "only the first node may be without inputs");
     }
+    TRY(check_types(graph, node, error));
     struct shape inputs[GRAPH_INPUTS_MAX];
     for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
     TRY(op->infer(&node->attributes, inputs, node->input_count, &node->shape, error));
     node->data = node->input_count == 0 || (op->flags & OPERATOR_MOVES) != 0;
     for (int i = 0; i < node->input_count; i++) node->data &= graph->nodes[node->inputs[i]].data;
+    node->data |= node->shape.type == TYPE_I32;
     if (!elements_fit(&node->shape)) {
         return error_set(error, PS_USAGE, "its output would have more than %lld elements", (long long)ELEMENTS_MAX);
     }
@@ -316,9 +336,7 @@ const int *graph_cut_values(const struct graph *graph, int cut) {
     return graph->cut_values + graph->cut_first[cut];
 }
 
-int64_t graph_value_bytes(const struct graph *graph, int node) {
-    return shape_elements(&graph->nodes[node].shape) * (int64_t)sizeof(float);
-}
+int64_t graph_value_bytes(const struct graph *graph, int node) { return shape_bytes(&graph->nodes[node].shape); }
 
 int64_t graph_cut_bytes(const struct graph *graph, int cut) {
     int64_t bytes = 0;

@@ -22,7 +22,7 @@ struct node {
     int layer;                                 /* -1: the input node */
     int root;                                  /* node whose buffer holds the output; itself, or an earlier one */
     int parameter_first, parameter_count;      /* into graph.parameters, statistics included */
-    bool data;                                 /* the data, or moved from them: it has no gradient */
+    bool data;                                 /* the data, or moved from them, or tokens: it has no gradient */
     int random_number;                         /* tells its random numbers from other nodes'; its own number, but in a split
                                                   network the one that it had before */
 };

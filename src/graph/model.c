@@ -28,7 +28,7 @@ static enum ps_status read_sizes(const struct model *entry, struct options *opti
     *sizes = entry->defaults;
     if (reads_tokens(entry)) {
         TRY(options_int(options, "seq", 1, 1 << 20, &sizes->positions, error));
-        TRY(options_int(options, "vocab", 2, 1 << 24, &sizes->vocabulary, error));
+        TRY(options_int(options, "vocab", 2, 1 << 30, &sizes->vocabulary, error));
     } else {
         TRY(options_int(options, "input", 1, 16384, &sizes->input, error));
         TRY(options_int(options, "channels", 1, 4096, &sizes->channels, error));

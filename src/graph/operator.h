@@ -3,15 +3,16 @@
  * how it is computed is a device's matter (compute/kernel.h).
  *
  * Shapes are those of one sample and in PyTorch's order (images C, H, W). In memory activations lie with the channels last
- * (N, H, W, C); all elements have four bytes.
+ * (N, H, W, C).
  *
  * A sequence of T vectors of D features is an image of D channels, T high and 1 wide: in memory N, T, D, one vector after the
- * other. A sequence of tokens is one of vectors of a single feature, the token's number (exact in a float up to 2^24).
+ * other. A sequence of tokens is one of vectors of a single feature, the token's number (i32).
  */
 #ifndef PENSTOCK_GRAPH_OPERATOR_H
 #define PENSTOCK_GRAPH_OPERATOR_H
 
 #include "base/error.h"
+#include "base/number_type.h"
 #include "graph/layer_times.h"
 
 enum operator_id {
@@ -23,8 +24,10 @@ enum operator_id {
 
 enum { GRAPH_INPUTS_MAX = 8, GRAPH_PARAMETERS_MAX = 4, SHAPE_RANK_MAX = 4 };
 
+/* What a value or a parameter is: its sides, and the type of its elements. */
 struct shape {
     int rank;
+    enum number_type type;
     int64_t dim[SHAPE_RANK_MAX];
     /* Where a vector (rank 1) was flattened from an image: its C, H, W, so that a linear layer can keep its weights in
      * PyTorch's order (C, H, W) while the memory stays H, W, C. All 0 otherwise. */
@@ -32,6 +35,7 @@ struct shape {
 };
 
 int64_t shape_elements(const struct shape *shape);
+int64_t shape_bytes(const struct shape *shape);
 
 /* One flat struct for all operators; each documents what it reads. */
 struct attributes {
@@ -53,6 +57,7 @@ struct attributes {
                                  vectors */
     bool everywhere;          /* position_embedding: the first vector at every position */
     bool tanh_form;           /* gelu: the approximation by the hyperbolic tangent */
+    enum number_type type;    /* input: of the data; cast: of the output */
     int heads;                /* attention */
     bool causal;              /* attention: no position sees those after it */
     bool reverse;             /* lstm: from the last position to the first */
@@ -104,7 +109,10 @@ struct operator_type {
     const char *name;
     unsigned flags;
     int inputs_min, inputs_max;
-    /* Output shape; completes attributes (0 strides become kernels or 1, and so on). Errors name what does not fit. */
+    /* The types that an input may have, of so many, as bits 1 << TYPE. NULL: f32 alone. */
+    unsigned (*types)(int input, int input_count);
+    /* Output shape with its type, f32 where nothing is said; completes attributes (0 strides become kernels or 1, and so on).
+     * Errors name what does not fit. */
     enum ps_status (*infer)(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
                             struct ps_error *error);
     /* Parameters and statistics with PyTorch's default initial values; names without the node's name. NULL: none. */

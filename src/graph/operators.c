@@ -24,8 +24,10 @@ int64_t shape_elements(const struct shape *shape) {
     return elements;
 }
 
+int64_t shape_bytes(const struct shape *shape) { return shape_elements(shape) * (int64_t)number_types[shape->type].bytes; }
+
 bool shape_equal(const struct shape *a, const struct shape *b) {
-    if (a->rank != b->rank) return false;
+    if (a->rank != b->rank || a->type != b->type) return false;
     for (int d = 0; d < a->rank; d++) {
         if (a->dim[d] != b->dim[d]) return false;
     }
@@ -37,6 +39,7 @@ bool shape_permuted(const struct shape *shape) { return shape->image[1] * shape-
 const char *shape_text(const struct shape *shape, char text[96]) {
     int used = snprintf(text, 96, "%lld", (long long)shape->dim[0]);
     for (int d = 1; d < shape->rank; d++) used += snprintf(text + used, 96 - (size_t)used, "x%lld", (long long)shape->dim[d]);
+    if (shape->type != TYPE_F32) snprintf(text + used, 96 - (size_t)used, " %s", number_types[shape->type].name);
     return text;
 }
 
@@ -70,6 +73,11 @@ enum ps_status require_tokens_of(const struct shape *sequence, const struct shap
     char a[96], b[96];
     return error_set(error, PS_USAGE, "the tokens of a sequence of %s must be 1x%lldx1, and are %s", shape_text(sequence, a),
                      (long long)sequence->dim[1], shape_text(tokens, b));
+}
+
+unsigned any_type(int input, int input_count) {
+    (void)input, (void)input_count;
+    return (1u << TYPE_COUNT) - 1;
 }
 
 /* Positions of a window along one side. With `ceiling` it may end outside, also the first of an image that is smaller than it

@@ -11,7 +11,7 @@
 bool shape_equal(const struct shape *a, const struct shape *b);
 /* Whether memory holds the features of a vector in another order (H, W, C) than PyTorch's (C, H, W). */
 bool shape_permuted(const struct shape *shape);
-/* "3x32x32" */
+/* "3x32x32"; behind it the type where that is not f32: "1x20x1 i32" */
 const char *shape_text(const struct shape *shape, char text[96]);
 
 enum ps_status require_image(const struct shape *input, struct ps_error *error);
@@ -27,6 +27,9 @@ enum ps_status require_tokens_of(const struct shape *sequence, const struct shap
 /* The output of `channels` maps of a window that slides over an image. */
 enum ps_status window_output(const struct attributes *attributes, const struct shape *input, int64_t channels,
                              struct shape *output, struct ps_error *error);
+
+/* What entries give as `types`. */
+unsigned any_type(int input, int input_count);
 
 /* For pooling, and for what computes nothing. */
 enum ps_status pool_infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,

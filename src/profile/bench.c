@@ -44,15 +44,15 @@ static size_t list_pieces(struct bench *bench, const struct stage_sizes *sizes, 
         {(void **)&bench->moment, sizes->parameter_bytes},
         {(void **)&bench->predicted, sizes->parameter_bytes},
         {(void **)&blocks->statistics, sizes->statistics_bytes},
-        {(void **)&blocks->input, sizes->input_bytes},
-        {(void **)&blocks->output, sizes->output_bytes},
-        {(void **)&blocks->stash, sizes->stash_bytes},
-        {(void **)&bench->other.input, sizes->input_bytes},
-        {(void **)&bench->other.output, sizes->output_bytes},
-        {(void **)&bench->other.stash, sizes->stash_bytes},
-        {(void **)&blocks->delta, sizes->delta_bytes},
-        {(void **)&blocks->input_gradient, sizes->input_bytes},
-        {(void **)&blocks->output_gradient, sizes->output_bytes},
+        {&blocks->input, sizes->input_bytes},
+        {&blocks->output, sizes->output_bytes},
+        {&blocks->stash, sizes->stash_bytes},
+        {&bench->other.input, sizes->input_bytes},
+        {&bench->other.output, sizes->output_bytes},
+        {&bench->other.stash, sizes->stash_bytes},
+        {&blocks->delta, sizes->delta_bytes},
+        {&blocks->input_gradient, sizes->input_bytes},
+        {&blocks->output_gradient, sizes->output_bytes},
         {&blocks->workspace, sizes->workspace_bytes},
         {(void **)&bench->labels, (int64_t)(label_count(bench) * sizeof *bench->labels)},
     };
@@ -90,6 +90,20 @@ static enum ps_status take_memory(struct bench *bench, struct ps_error *error) {
     return bench->times && bench->pass && bench->left_out ? PS_OK : error_memory(error, "profiling", count * sizeof(double));
 }
 
+/* Random numbers where the network's data lie: tokens, or from -1 to 1. */
+static void fill_data(struct bench *bench, struct random_key key) {
+    const struct shape *shape = &bench->graph->nodes[0].shape;
+    uint64_t tokens = (uint64_t)graph_vocabulary(bench->graph), count = (uint64_t)(bench->samples * shape_elements(shape));
+    int32_t *numbers = bench->blocks.input;
+    float *values = bench->blocks.input;
+    for (uint64_t i = 0; i < count; i++) {
+        if (shape->type == TYPE_I32)
+            numbers[i] = (int32_t)random_below(key, i, tokens);
+        else
+            values[i] = 2 * random_uniform(key, i) - 1;
+    }
+}
+
 enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
     assert(bench->first < bench->graph->layer_count && bench->repeats > 0);
     bench->layer_count = count_layers(bench);
@@ -99,14 +113,14 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
     /* Borrowed as const by those who run the stage. */
     TRY(stage_initialize(bench->stage, 0, (float *)bench->blocks.weights, bench->blocks.statistics, error));
     struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
-    size_t elements = (size_t)stage_sizes(bench->stage).input_bytes / sizeof(float);
-    uint64_t tokens = (uint64_t)graph_vocabulary(bench->graph);
-    if (bench->input) memcpy(bench->blocks.input, bench->input, elements * sizeof(float));
-    for (size_t i = 0; i < elements && !bench->input; i++)
-        bench->blocks.input[i] = tokens > 0 ? (float)random_below(key, i, tokens) : 2 * random_uniform(key, i) - 1;
-    memcpy(bench->other.input, bench->blocks.input, elements * sizeof(float));
+    size_t bytes = (size_t)stage_sizes(bench->stage).input_bytes;
+    if (bench->input)
+        memcpy(bench->blocks.input, bench->input, bytes);
+    else
+        fill_data(bench, key);
+    memcpy(bench->other.input, bench->blocks.input, bytes);
     for (size_t n = 0; n < label_count(bench); n++)
-        bench->labels[n] = (int32_t)random_below(key, elements + n, (uint64_t)bench->classes);
+        bench->labels[n] = (int32_t)random_below(key, bytes + n, (uint64_t)bench->classes);
     return PS_OK;
 }
 

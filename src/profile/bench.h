@@ -33,7 +33,7 @@ struct bench {
     int samples, classes, repeats;  /* repeats: rounds whose times are kept, */
     int least_repeats;              /* or down to so many, where they take long; 0: no fewer */
     int64_t memory_bytes;           /* limit; 0: none */
-    const float *input;             /* of the first layer, where that is not the network's */
+    const void *input;              /* of the first layer, where that is not the network's */
     int first;                      /* layer of the network */
 
     int layer_count; /* from there on, as many as fit; one at least */
@@ -41,7 +41,7 @@ struct bench {
     struct memory_block memory; /* of the blocks */
     struct stage_blocks blocks;
     struct bench_values {
-        float *input, *output, *stash;
+        void *input, *output, *stash;
     } other; /* the same blocks of the micro-batch whose turn is next */
     float *moment, *predicted;
     int32_t *labels;

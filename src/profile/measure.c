@@ -173,9 +173,9 @@ static enum ps_status summarize_shared(const struct bench *bench, bool several, 
 }
 
 /* Gives what the piece's last layer made to the next piece. */
-static enum ps_status pass_on(const struct bench *bench, float **input, struct ps_error *error) {
+static enum ps_status pass_on(const struct bench *bench, void **input, struct ps_error *error) {
     size_t size = (size_t)stage_sizes(bench->stage).output_bytes;
-    float *copy = realloc(*input, size + 1);
+    void *copy = realloc(*input, size + 1);
     if (!copy) return error_memory(error, "profiling", size);
     memcpy(copy, bench->blocks.output, size);
     *input = copy;
@@ -201,7 +201,7 @@ static enum ps_status measure_rounds(struct bench *bench, int warmup, struct ps_
 }
 
 /* Measures as many layers as fit, from bench->first on, while `others` workers do the same. */
-static enum ps_status measure_piece(struct bench *bench, int others, int warmup, struct cost_table *table, float **input,
+static enum ps_status measure_piece(struct bench *bench, int others, int warmup, struct cost_table *table, void **input,
                                     struct ps_error *error) {
     struct background_load *background_load = NULL;
     if (others > 0) TRY(background_load_start(bench, others, &background_load, error));
@@ -215,7 +215,7 @@ static enum ps_status measure_piece(struct bench *bench, int others, int warmup,
 
 static enum ps_status measure_size(const struct bench *all, int others, int warmup, struct cost_table *table,
                                    struct ps_error *error) {
-    float *input = NULL;
+    void *input = NULL;
     enum ps_status status = record_sizes(all, table, error);
     for (int first = 0; status == PS_OK && first < all->graph->layer_count;) {
         struct bench bench = *all;

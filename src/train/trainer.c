@@ -159,7 +159,7 @@ static void note_process(struct trainer *trainer) {
     };
     for (int number = executor->first_here; number < executor->end_here; number++)
         for (int kind = 0; kind < WORKER_DATA_KINDS; kind++)
-            process->loader_bytes += loader_bytes(executor->workers[number].images[kind].loader) +
+            process->loader_bytes += loader_bytes(executor->workers[number].inputs[kind].loader) +
                                      loader_bytes(executor->workers[number].labels[kind].loader);
 }
 

@@ -184,16 +184,15 @@ static enum ps_status check_memory(const struct trainer *trainer, struct ps_erro
 
 /* Replicas share the data as they share the micro-batches. */
 static enum ps_status give_loader(const struct trainer *trainer, const struct samples *samples, const struct instance *instance,
-                                  int kind, bool images, struct ps_error *error) {
-    const struct dataset_shape *shape = &samples->dataset->shape;
+                                  int kind, bool inputs, struct ps_error *error) {
     bool training = kind == WORKER_DATA_TRAIN, whole = !training || !trainer->programs.entries[0].programs->flush;
     struct worker *worker = &trainer->executor->workers[instance->worker];
-    struct worker_data *data = images ? &worker->images[kind] : &worker->labels[kind];
+    struct worker_data *data = inputs ? &worker->inputs[kind] : &worker->labels[kind];
     struct loader_options options = {
         .samples = samples,
         .batch = training ? trainer->job.batch : trainer->job.samples,
-        .images = images,
-        .labels = !images,
+        .inputs = inputs,
+        .labels = !inputs,
         .shuffle = training,
         .seed = trainer->options.seed,
         .lengths = training ? trainer_sample_lengths(trainer) : NULL,
@@ -205,21 +204,21 @@ static enum ps_status give_loader(const struct trainer *trainer, const struct sa
         .serial = !trainer->job.transport->own_threads,
     };
     data->first = whole ? instance->replica : 0;
-    data->image_floats = (size_t)(shape->channels * shape->height * shape->width);
+    data->input_bytes = dataset_input_bytes(&samples->dataset->shape);
     return loader_create(&options, &data->loader, error);
 }
 
-/* Images for the first stage's workers, labels for the last stage's, of a split one also for the backward's. */
+/* Inputs for the first stage's workers, labels for the last stage's, of a split one also for the backward's. */
 static enum ps_status give_data(struct trainer *trainer, struct ps_error *error) {
     const struct ps_programs *programs = trainer->programs.entries[0].programs;
     for (int p = 0; p < programs->instance_count; p++) {
         const struct instance *instance = &programs->instances[p];
         if (!executor_has(trainer->executor, instance->worker)) continue;
-        for (int images = 0; images < 2; images++) {
-            if (instance->stage != (images ? 0 : programs->stages - 1) || (images && !instance->forward)) continue;
-            TRY(give_loader(trainer, &trainer->data, instance, WORKER_DATA_TRAIN, images, error));
+        for (int inputs = 0; inputs < 2; inputs++) {
+            if (instance->stage != (inputs ? 0 : programs->stages - 1) || (inputs && !instance->forward)) continue;
+            TRY(give_loader(trainer, &trainer->data, instance, WORKER_DATA_TRAIN, inputs, error));
             if (trainer->valid.dataset && instance->forward)
-                TRY(give_loader(trainer, &trainer->valid, instance, WORKER_DATA_VALID, images, error));
+                TRY(give_loader(trainer, &trainer->valid, instance, WORKER_DATA_VALID, inputs, error));
         }
     }
     return PS_OK;

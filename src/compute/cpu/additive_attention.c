@@ -31,10 +31,6 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
     TRY(plain_create(device, graph, node, samples, relu_follows, kernel, error));
     struct sizes s = sizes_of(*kernel);
-    for (int p = 0; p < node->parameter_count; p++) {
-        int64_t elements = shape_elements(&graph->parameters[node->parameter_first + p].shape);
-        (*kernel)->parameter_bytes[p] = elements * (int64_t)sizeof(float);
-    }
     (*kernel)->inner_bytes = (int64_t)(s.samples * s.queries * s.keys * sizeof(float));
     (*kernel)->workspace_bytes = (int64_t)((s.units + s.samples * share_of(&s)) * sizeof(float));
     return PS_OK;
@@ -50,7 +46,8 @@ struct work {
 /* One sample's part of everything. */
 struct sample {
     const struct sizes *sizes;
-    const float *query, *key, *value, *bias, *v, *tokens; /* tokens may be NULL */
+    const float *query, *key, *value, *bias, *v;
+    const int32_t *tokens; /* may be NULL */
     float *p, *dquery, *dkey, *dv, *row;
 };
 
@@ -65,7 +62,7 @@ static struct sample sample_of(const struct work *work, size_t n) {
         .value = call->input[2] + n * s->keys * s->values,
         .bias = call->weights[2],
         .v = work->v,
-        .tokens = call->input[3] != NULL ? call->input[3] + n * s->keys : NULL,
+        .tokens = call->input[3] != NULL ? token_numbers(call->input[3]) + n * s->keys : NULL,
         .p = call->inner + n * s->queries * s->keys,
         .dquery = share,
         .dkey = share + s->queries * s->units,
@@ -221,7 +218,6 @@ static void input_samples(const void *context, int part, size_t first, size_t en
         size_t query = s->queries * s->units, key = s->keys * s->units, value = s->keys * s->values;
         if (gradient[0] != NULL) memcpy(gradient[0] + n * query, sample.dquery, query * sizeof(float));
         if (gradient[1] != NULL) memcpy(gradient[1] + n * key, sample.dkey, key * sizeof(float));
-        if (gradient[3] != NULL) memset(gradient[3] + n * s->keys, 0, s->keys * sizeof(float));
         if (gradient[2] == NULL) continue;
         memset(gradient[2] + n * value, 0, value * sizeof(float));
         for (size_t q = 0; q < s->queries; q++) {

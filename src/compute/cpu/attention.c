@@ -153,7 +153,8 @@ static void softmax_part(const void *context, int part, size_t first, size_t end
     for (size_t row = first; row < end; row++) {
         float *x = r->scores + row * keys;
         size_t seen = s->causal ? row % queries + 1 : keys;
-        const float *tokens = s->tokens < 0 ? NULL : r->call->input[s->tokens] + row / queries / (size_t)s->heads * keys;
+        const int32_t *tokens =
+            s->tokens < 0 ? NULL : token_numbers(r->call->input[s->tokens]) + row / queries / (size_t)s->heads * keys;
         for (size_t i = 0; tokens != NULL && i < seen; i++) x[i] = tokens[i] != 0 ? x[i] : -INFINITY;
         float largest = largest_of(seen, x);
         exponentials(seen, x, largest > -INFINITY ? largest : 0, r->scale); /* -INFINITY: all of them are padding */

@@ -1,5 +1,5 @@
 /* Values side by side: row by row (a pixel, or a sample of vectors) the channels of each input after those of the one
- * before. */
+ * before. Elements of any type are moved: lengths are in bytes. */
 #include <string.h>
 
 #include "compute/cpu/cpu.h"
@@ -9,20 +9,22 @@ struct rows {
     const struct kernel_call *call;
 };
 
-static size_t input_channels(const struct plain_kernel *k, int input) {
-    return shape_channels(&k->graph->nodes[k->node->inputs[input]].shape);
+static size_t row_bytes(const struct shape *shape) { return shape_channels(shape) * number_types[shape->type].bytes; }
+
+static size_t input_bytes(const struct plain_kernel *k, int input) {
+    return row_bytes(&k->graph->nodes[k->node->inputs[input]].shape);
 }
 
 static void gather_part(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct rows *rows = context;
     const struct plain_kernel *k = plain_of(rows->kernel);
-    size_t channels = shape_channels(&k->node->shape), before = 0;
+    size_t all = row_bytes(&k->node->shape), before = 0;
     for (int i = 0; i < k->node->input_count; i++) {
-        size_t own = input_channels(k, i);
-        const float *x = rows->call->input[i];
-        float *y = rows->call->output + before;
-        for (size_t row = first; row < end; row++) memcpy(y + row * channels, x + row * own, own * sizeof *y);
+        size_t own = input_bytes(k, i);
+        const char *x = (const char *)rows->call->input[i];
+        char *y = (char *)rows->call->output + before;
+        for (size_t row = first; row < end; row++) memcpy(y + row * all, x + row * own, own);
         before += own;
     }
 }
@@ -31,12 +33,12 @@ static void scatter_part(const void *context, int part, size_t first, size_t end
     (void)part;
     const struct rows *rows = context;
     const struct plain_kernel *k = plain_of(rows->kernel);
-    size_t channels = shape_channels(&k->node->shape), before = 0;
+    size_t all = row_bytes(&k->node->shape), before = 0;
     for (int i = 0; i < k->node->input_count; i++) {
-        size_t own = input_channels(k, i);
-        float *dx = rows->call->input_gradient[i];
-        const float *dy = rows->call->output_gradient + before;
-        for (size_t row = first; row < end && dx != NULL; row++) memcpy(dx + row * own, dy + row * channels, own * sizeof *dx);
+        size_t own = input_bytes(k, i);
+        char *dx = (char *)rows->call->input_gradient[i];
+        const char *dy = (const char *)rows->call->output_gradient + before;
+        for (size_t row = first; row < end && dx != NULL; row++) memcpy(dx + row * own, dy + row * all, own);
         before += own;
     }
 }

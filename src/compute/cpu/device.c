@@ -20,8 +20,7 @@ enum ps_status plain_create(struct device *device, const struct graph *graph, co
     made->graph = graph;
     made->node = node;
     for (int p = 0; p < node->parameter_count; p++) {
-        const struct shape *shape = &graph->parameters[node->parameter_first + p].shape;
-        made->kernel.parameter_bytes[p] = shape_elements(shape) * (int64_t)sizeof(float);
+        made->kernel.parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
     }
     *kernel = &made->kernel;
     return PS_OK;

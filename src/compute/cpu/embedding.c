@@ -10,12 +10,14 @@
 struct lookup {
     const struct plain_kernel *kernel;
     const struct kernel_call *call;
-    int64_t tokens, features;
+    const int32_t *tokens;
+    int64_t count, features;
 };
 
 static struct lookup start(struct kernel *kernel, const struct kernel_call *call) {
     const struct shape *shape = &plain_of(kernel)->node->shape;
-    return (struct lookup){plain_of(kernel), call, kernel->samples * shape->dim[1], shape->dim[0]};
+    return (struct lookup){plain_of(kernel), call, token_numbers(call->input[0]), kernel->samples * shape->dim[1],
+                           shape->dim[0]};
 }
 
 static void copy_part(const void *context, int part, size_t first, size_t end) {
@@ -23,7 +25,7 @@ static void copy_part(const void *context, int part, size_t first, size_t end) {
     const struct lookup *l = context;
     size_t features = (size_t)l->features;
     for (size_t i = first; i < end; i++) {
-        const float *vector = l->call->weights[0] + (size_t)l->call->input[0][i] * features;
+        const float *vector = l->call->weights[0] + (size_t)l->tokens[i] * features;
         memcpy(l->call->output + i * features, vector, features * sizeof *vector);
     }
 }
@@ -31,10 +33,10 @@ static void copy_part(const void *context, int part, size_t first, size_t end) {
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct lookup lookup = start(kernel, call);
     const struct node *node = plain_of(kernel)->node;
-    for (int64_t i = 0; i < lookup.tokens; i++) {
-        TRY(token_check(call->input[0][i], i, node->shape.dim[1], node->attributes.vocabulary, error));
+    for (int64_t i = 0; i < lookup.count; i++) {
+        TRY(token_check(lookup.tokens[i], i, node->shape.dim[1], node->attributes.vocabulary, error));
     }
-    cpu_parallel(plain_of(kernel)->device, (size_t)lookup.tokens, 64, copy_part, &lookup);
+    cpu_parallel(plain_of(kernel)->device, (size_t)lookup.count, 64, copy_part, &lookup);
     return PS_OK;
 }
 
@@ -45,8 +47,8 @@ static void add_part(const void *context, int part, size_t first, size_t end) {
     size_t features = (size_t)l->features;
     float *gradient = l->call->gradients[0];
     memset(gradient + first * features, 0, (end - first) * features * sizeof *gradient);
-    for (int64_t i = 0; i < l->tokens; i++) {
-        size_t token = (size_t)l->call->input[0][i];
+    for (int64_t i = 0; i < l->count; i++) {
+        size_t token = (size_t)l->tokens[i];
         if (token < first || token >= end || (attributes->padded && token == (size_t)attributes->padding)) continue;
         vector_add(features, gradient + token * features, l->call->output_gradient + (size_t)i * features);
     }

@@ -212,7 +212,7 @@ static size_t inner_row(const struct lstm *lstm, int64_t position, size_t n) {
 }
 
 static bool is_padding(const struct step *step, size_t n) {
-    return step->lstm->padded && step->call->input[1][outer_row(step, n)] == 0;
+    return step->lstm->padded && token_numbers(step->call->input[1])[outer_row(step, n)] == 0;
 }
 
 static float *gates_of(const struct step *step, size_t n) {
@@ -372,9 +372,6 @@ static enum ps_status backward_shared(struct kernel *kernel, const struct kernel
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace;
-    if (call->input_gradient[1] != NULL) {
-        memset(call->input_gradient[1], 0, (size_t)(kernel->samples * lstm->steps) * sizeof(float));
-    }
     if (call->input_gradient[0] == NULL) return PS_OK;
     const void *addresses[] = {workspace, call->weights[0], workspace + lstm->turned};
     TRY(primitive_run(&lstm->input_back, lstm->device, addresses, workspace + lstm->scratch, error));

@@ -3,7 +3,7 @@
 
 #include "compute/cpu/cpu.h"
 
-/* Elements of a sample before the slice, in it, and after it. */
+/* Bytes of a sample before the slice, in it, and after it. */
 struct lengths {
     size_t before, inside, after;
 };
@@ -11,9 +11,9 @@ struct lengths {
 static struct lengths lengths_of(const struct kernel *kernel) {
     const struct plain_kernel *plain = plain_of(kernel);
     const struct shape *input = &plain->graph->nodes[plain->node->inputs[0]].shape;
-    size_t features = (size_t)input->dim[0], all = (size_t)shape_elements(input);
-    struct lengths lengths = {.before = (size_t)plain->node->attributes.first * features,
-                              .inside = (size_t)plain->node->attributes.count * features};
+    size_t all = (size_t)shape_bytes(input), position = all / (size_t)input->dim[1];
+    struct lengths lengths = {.before = (size_t)plain->node->attributes.first * position,
+                              .inside = (size_t)plain->node->attributes.count * position};
     lengths.after = all - lengths.before - lengths.inside;
     return lengths;
 }
@@ -21,11 +21,11 @@ static struct lengths lengths_of(const struct kernel *kernel) {
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct lengths l = lengths_of(kernel);
-    const float *from = call->input[0];
-    float *to = call->output;
+    const char *from = (const char *)call->input[0];
+    char *to = (char *)call->output;
     for (int n = 0; n < kernel->samples; n++, from += l.inside + l.after, to += l.inside) {
         from += l.before;
-        memcpy(to, from, l.inside * sizeof *to);
+        memcpy(to, from, l.inside);
     }
     return PS_OK;
 }
@@ -33,13 +33,13 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct lengths l = lengths_of(kernel);
-    const float *from = call->output_gradient;
-    float *to = call->input_gradient[0];
+    const char *from = (const char *)call->output_gradient;
+    char *to = (char *)call->input_gradient[0];
     for (int n = 0; n < kernel->samples; n++, from += l.inside, to += l.after) {
-        memset(to, 0, l.before * sizeof *to);
-        memcpy(to + l.before, from, l.inside * sizeof *to);
+        memset(to, 0, l.before);
+        memcpy(to + l.before, from, l.inside);
         to += l.before + l.inside;
-        memset(to, 0, l.after * sizeof *to);
+        memset(to, 0, l.after);
     }
     return PS_OK;
 }

@@ -30,7 +30,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
 }
 
 static bool is_padding(const struct kernel_call *call, int64_t key) {
-    return call->input[3] != NULL && call->input[3][key] == 0;
+    return call->input[3] != NULL && token_numbers(call->input[3])[key] == 0;
 }
 
 static double norm_of(const struct sizes *s, const float *a) {
@@ -135,7 +135,6 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
         call->input_gradient[1][i] = (float)(sum * scale * (double)call->weights[0][u]);
     }
     for (int64_t k = 0; k < s.samples * s.keys && call->input_gradient[2] != NULL; k++) value_gradient(&s, call, k);
-    if (call->input_gradient[3] != NULL) memset(call->input_gradient[3], 0, (size_t)(s.samples * s.keys) * sizeof(float));
     return PS_OK;
 }
 

@@ -104,7 +104,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     struct attention_shape s = shape_of(kernel);
     const struct reference_kernel *k = reference_of(kernel);
     for (int i = 0; i < k->input_count; i++) {
-        size_t bytes = (size_t)(kernel->samples * shape_elements(&k->input[i])) * sizeof(float);
+        size_t bytes = (size_t)(kernel->samples * shape_bytes(&k->input[i]));
         if (call->input_gradient[i] != NULL) memset(call->input_gradient[i], 0, bytes);
     }
     for (int64_t row = 0; row < s.samples * s.heads * s.queries; row++) backward_row(kernel, call, &s, row);

@@ -3,20 +3,20 @@
 
 #include "compute/reference/reference.h"
 
-/* Walks over the pieces: `channels` elements at y + offset belong to input j at x_j + position * channels. */
+/* Walks over the pieces, of elements of any type: `bytes` at y + offset belong to input j at x_j + position * bytes. */
 static void each_piece(struct kernel *kernel, const struct kernel_call *call, bool backward) {
     const struct reference_kernel *k = reference_of(kernel);
-    int64_t positions = kernel->samples * shape_elements(&k->output) / k->output.dim[0], offset = 0;
+    int64_t positions = reference_rows(kernel, &k->output), offset = 0;
     for (int64_t p = 0; p < positions; p++) {
         for (int j = 0; j < k->input_count; j++) {
-            int64_t channels = k->input[j].dim[0];
-            size_t bytes = (size_t)channels * sizeof(float);
+            int64_t bytes = k->input[j].dim[0] * (int64_t)number_types[k->output.type].bytes;
             if (!backward) {
-                memcpy(call->output + offset, call->input[j] + p * channels, bytes);
+                memcpy((char *)call->output + offset, (const char *)call->input[j] + p * bytes, (size_t)bytes);
             } else if (call->input_gradient[j] != NULL) {
-                memcpy(call->input_gradient[j] + p * channels, call->output_gradient + offset, bytes);
+                memcpy((char *)call->input_gradient[j] + p * bytes, (const char *)call->output_gradient + offset,
+                       (size_t)bytes);
             }
-            offset += channels;
+            offset += bytes;
         }
     }
 }

@@ -18,8 +18,7 @@ enum ps_status reference_create(struct device *device, const struct graph *graph
     made->input_count = node->input_count;
     for (int i = 0; i < node->input_count; i++) made->input[i] = graph->nodes[node->inputs[i]].shape;
     for (int p = 0; p < node->parameter_count; p++) {
-        const struct shape *shape = &graph->parameters[node->parameter_first + p].shape;
-        made->kernel.parameter_bytes[p] = shape_elements(shape) * (int64_t)sizeof(float);
+        made->kernel.parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
     }
     *kernel = &made->kernel;
     return PS_OK;

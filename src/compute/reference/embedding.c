@@ -7,14 +7,15 @@
 
 #include "compute/reference/reference.h"
 
-static int64_t tokens_of(const struct kernel *kernel) { return kernel->samples * reference_of(kernel)->input[0].dim[1]; }
+static int64_t token_count(const struct kernel *kernel) { return kernel->samples * reference_of(kernel)->input[0].dim[1]; }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     const struct reference_kernel *k = reference_of(kernel);
     int64_t features = k->output.dim[0];
-    for (int64_t i = 0; i < tokens_of(kernel); i++) {
-        TRY(token_check(call->input[0][i], i, k->output.dim[1], k->attributes->vocabulary, error));
-        const float *vector = call->weights[0] + (int64_t)call->input[0][i] * features;
+    const int32_t *tokens = token_numbers(call->input[0]);
+    for (int64_t i = 0; i < token_count(kernel); i++) {
+        TRY(token_check(tokens[i], i, k->output.dim[1], k->attributes->vocabulary, error));
+        const float *vector = call->weights[0] + (int64_t)tokens[i] * features;
         memcpy(call->output + i * features, vector, (size_t)features * sizeof *vector);
     }
     return PS_OK;
@@ -24,11 +25,12 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     (void)error;
     const struct attributes *attributes = reference_of(kernel)->attributes;
     int64_t features = reference_of(kernel)->output.dim[0];
+    const int32_t *tokens = token_numbers(call->input[0]);
     for (int64_t v = 0; v < attributes->vocabulary; v++) {
         for (int64_t d = 0; d < features; d++) {
             double sum = 0;
-            for (int64_t i = 0; i < tokens_of(kernel); i++) {
-                if ((int64_t)call->input[0][i] == v) sum += (double)call->output_gradient[i * features + d];
+            for (int64_t i = 0; i < token_count(kernel); i++) {
+                if (tokens[i] == v) sum += (double)call->output_gradient[i * features + d];
             }
             call->gradients[0][v * features + d] = attributes->padded && v == attributes->padding ? 0 : (float)sum;
         }

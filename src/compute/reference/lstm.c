@@ -38,7 +38,7 @@ static int64_t position(const struct sizes *s, int64_t k) { return s->reverse ? 
 static int64_t row(const struct sizes *s, int64_t n, int64_t k) { return k < 0 ? -1 : n * s->steps + position(s, k); }
 
 static bool is_padding(const struct kernel_call *call, int64_t row) {
-    return call->input[1] != NULL && call->input[1][row] == 0;
+    return call->input[1] != NULL && token_numbers(call->input[1])[row] == 0;
 }
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
@@ -149,7 +149,6 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
             call->input_gradient[0][r * s.features + c] = (float)sum;
         }
     }
-    if (call->input_gradient[1] != NULL) memset(call->input_gradient[1], 0, (size_t)(s.samples * s.steps) * sizeof(float));
     return PS_OK;
 }
 

@@ -1,27 +1,36 @@
-/* Positions first .. first + count - 1 of a sequence. x (N, T, D), y (N, count, D); dx is dy there and 0 elsewhere. */
+/* Positions first .. first + count - 1 of a sequence. x (N, T, D), y (N, count, D); dx is dy there and 0 elsewhere. Elements of
+ * any type are moved: lengths are in bytes. */
 #include <string.h>
 
 #include "compute/reference/reference.h"
 
+struct lengths {
+    size_t before, inside, all; /* bytes of a sample: before the slice, in it, together with those behind it */
+};
+
+static struct lengths lengths_of(const struct kernel *kernel) {
+    const struct reference_kernel *k = reference_of(kernel);
+    size_t position = (size_t)k->input[0].dim[0] * number_types[k->input[0].type].bytes;
+    return (struct lengths){(size_t)k->attributes->first * position, (size_t)k->output.dim[1] * position,
+                            (size_t)k->input[0].dim[1] * position};
+}
+
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    const struct reference_kernel *k = reference_of(kernel);
-    int64_t positions = k->input[0].dim[1], features = k->input[0].dim[0], count = k->output.dim[1] * features;
-    for (int64_t n = 0; n < kernel->samples; n++) {
-        const float *from = call->input[0] + (n * positions + k->attributes->first) * features;
-        for (int64_t i = 0; i < count; i++) call->output[n * count + i] = from[i];
+    struct lengths l = lengths_of(kernel);
+    for (size_t n = 0; n < (size_t)kernel->samples; n++) {
+        memcpy((char *)call->output + n * l.inside, (const char *)call->input[0] + n * l.all + l.before, l.inside);
     }
     return PS_OK;
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    const struct reference_kernel *k = reference_of(kernel);
-    int64_t positions = k->input[0].dim[1], features = k->input[0].dim[0], count = k->output.dim[1] * features;
-    memset(call->input_gradient[0], 0, (size_t)(kernel->samples * positions * features) * sizeof(float));
-    for (int64_t n = 0; n < kernel->samples; n++) {
-        float *to = call->input_gradient[0] + (n * positions + k->attributes->first) * features;
-        for (int64_t i = 0; i < count; i++) to[i] = call->output_gradient[n * count + i];
+    struct lengths l = lengths_of(kernel);
+    memset(call->input_gradient[0], 0, (size_t)kernel->samples * l.all);
+    for (size_t n = 0; n < (size_t)kernel->samples; n++) {
+        memcpy((char *)call->input_gradient[0] + n * l.all + l.before, (const char *)call->output_gradient + n * l.inside,
+               l.inside);
     }
     return PS_OK;
 }

@@ -89,7 +89,7 @@ static enum ps_status read_options(struct gnmt *g, const struct model_options *s
     g->target_vocabulary = sizes->vocabulary;
     TRY(options_int(options, "hidden", 1, 1 << 16, &g->hidden, error));
     TRY(options_int(options, "target", 1, 1 << 20, &g->target, error));
-    TRY(options_int(options, "target_vocab", 2, 1 << 24, &g->target_vocabulary, error));
+    TRY(options_int(options, "target_vocab", 2, 1 << 30, &g->target_vocabulary, error));
     TRY(options_number(options, "dropout", 0, 0.99, &dropout, error));
     TRY(options_number(options, "smoothing", 0, 0.99, &smoothing, error));
     g->dropout = (float)dropout;

@@ -49,11 +49,17 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return pairs * (14.0 * (double)inputs->dim[0] + 2.0 * (double)output->dim[0]);
 }
 
+static unsigned types(int input, int input_count) {
+    (void)input_count;
+    return input == 3 ? 1u << TYPE_I32 : 1u << TYPE_F32;
+}
+
 const struct operator_type operator_additive_attention = {
     .name = "additive_attention",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 3,
     .inputs_max = 4,
+    .types = types,
     .infer = infer,
     .parameters = parameters,
     .flops = flops,

@@ -53,11 +53,17 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 4.0 * (double)output->dim[0] * (double)output->dim[1] * (double)output->dim[1] + 5.0 * scores;
 }
 
+static unsigned types(int input, int input_count) {
+    bool tokens = input_count % 2 == 0 && input == input_count - 1;
+    return tokens ? 1u << TYPE_I32 : 1u << TYPE_F32;
+}
+
 const struct operator_type operator_attention = {
     .name = "attention",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_RANDOM,
     .inputs_min = 1,
     .inputs_max = 4,
+    .types = types,
     .infer = infer,
     .flops = flops,
 };

@@ -9,6 +9,10 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     for (int i = 0; i < input_count; i++) {
         struct shape aligned = inputs[i];
         aligned.dim[0] = inputs[0].dim[0];
+        if (inputs[i].type != inputs[0].type) {
+            return error_set(error, PS_USAGE, "its inputs must have one type, and are %s and %s",
+                             number_types[inputs[0].type].name, number_types[inputs[i].type].name);
+        }
         if (!shape_equal(&inputs[0], &aligned)) {
             char first[96], other[96];
             return error_set(error, PS_USAGE, "its inputs may differ in their channels only, and are %s and %s",
@@ -28,6 +32,7 @@ const struct operator_type operator_concat = {
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = GRAPH_INPUTS_MAX,
+    .types = any_type,
     .infer = infer,
     .flops = no_flops,
 };

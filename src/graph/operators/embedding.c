@@ -12,10 +12,9 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     if (inputs->dim[0] != 1) {
         return error_set(error, PS_USAGE, "its input must be tokens (1 x positions x 1), and is %s", shape_text(inputs, text));
     }
-    enum { VOCABULARY_MAX = 1 << 24 }; /* a float counts no further */
-    if (attributes->channels < 1 || attributes->vocabulary < 1 || attributes->vocabulary > VOCABULARY_MAX) {
-        return error_set(error, PS_USAGE, "%d features for %d tokens: at least 1 of each, and at most %d tokens, are accepted",
-                         attributes->channels, attributes->vocabulary, VOCABULARY_MAX);
+    if (attributes->channels < 1 || attributes->vocabulary < 1) {
+        return error_set(error, PS_USAGE, "%d features for %d tokens: at least 1 of each is needed", attributes->channels,
+                         attributes->vocabulary);
     }
     if (attributes->padded && (attributes->padding < 0 || attributes->padding >= attributes->vocabulary)) {
         return error_set(error, PS_USAGE, "padding token %d: the tokens are 0 to %d", attributes->padding,
@@ -35,11 +34,17 @@ static int parameters(const struct attributes *attributes, const struct shape *i
     return 1;
 }
 
+static unsigned types(int input, int input_count) {
+    (void)input, (void)input_count;
+    return 1u << TYPE_I32;
+}
+
 const struct operator_type operator_embedding = {
     .name = "embedding",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,
+    .types = types,
     .infer = infer,
     .parameters = parameters,
     .flops = no_flops,

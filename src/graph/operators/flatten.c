@@ -9,7 +9,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     (void)attributes, (void)input_count, (void)error;
     *output = inputs[0];
     if (inputs->rank == 3) {
-        *output = (struct shape){.rank = 1, .dim = {shape_elements(inputs)}};
+        *output = (struct shape){.rank = 1, .type = inputs->type, .dim = {shape_elements(inputs)}};
         memcpy(output->image, inputs->dim, sizeof output->image);
     }
     return PS_OK;
@@ -20,6 +20,7 @@ const struct operator_type operator_flatten = {
     .flags = OPERATOR_VIEW,
     .inputs_min = 1,
     .inputs_max = 1,
+    .types = any_type,
     .infer = infer,
     .flops = no_flops,
 };

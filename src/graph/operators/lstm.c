@@ -39,11 +39,17 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 8.0 * (double)shape_elements(output) * (double)(inputs->dim[0] + attributes->channels);
 }
 
+static unsigned types(int input, int input_count) {
+    (void)input_count;
+    return input == 1 ? 1u << TYPE_I32 : 1u << TYPE_F32;
+}
+
 const struct operator_type operator_lstm = {
     .name = "lstm",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT,
     .inputs_min = 1,
     .inputs_max = 2,
+    .types = types,
     .infer = infer,
     .parameters = parameters,
     .flops = flops,

@@ -13,7 +13,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
         return error_set(error, PS_USAGE, "%lld positions from position %lld on: its input has %lld", (long long)count,
                          (long long)first, (long long)inputs->dim[1]);
     }
-    *output = (struct shape){.rank = 3, .dim = {inputs->dim[0], count, 1}};
+    *output = (struct shape){.rank = 3, .type = inputs->type, .dim = {inputs->dim[0], count, 1}};
     return PS_OK;
 }
 
@@ -22,6 +22,7 @@ const struct operator_type operator_slice = {
     .flags = OPERATOR_MOVES,
     .inputs_min = 1,
     .inputs_max = 1,
+    .types = any_type,
     .infer = infer,
     .flops = no_flops,
 };
