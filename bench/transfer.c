@@ -61,7 +61,8 @@ static void post(struct bench *bench, int number) {
     struct worker_stage *stage = &bench->workers[number].stages[0];
     enum block_kind kinds[] = {received_by(number), sent_by(number)};
     for (int k = 0; k < 2; k++)
-        bench->class->post(bench->transport, number, kinds[k], GUEST, 1 - number, &stage->block[kinds[k]][GUEST], clock_now());
+        bench->class->post(bench->transport, number, kinds[k], GUEST, 1 - number, &stage->block[kinds[k]][GUEST],
+                           &(struct moment){.time = clock_now()});
 }
 
 static void settle(struct bench *bench, int number) {

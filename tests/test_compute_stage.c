@@ -300,21 +300,21 @@ static void test_clock(void **state) {
     assert_ok(stage_forward(stage, &nowhere, &step, NULL, &test_error));
     assert_ok(stage_backward(stage, &nowhere, &step, STAGE_BOTH, &test_error));
     device->type->update(device, NULL, NULL, NULL, false, stage_times(stage).time.update_s);
-    device->type->finish(device);
+    device_finish(device);
     double spent = clock_now() - before;
     assert_true(spent >= 2 * 8e-3 + 16e-3);
 
     /* By its own time: what a backward adds to gradients of before, and what its halves take longer apart. */
-    double done = device->type->done_at(device) + 1;
-    device->type->not_before(device, done);
+    double done = device_mark(device).time + 1;
+    device_after(device, &(struct moment){.time = done});
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_BOTH, &test_error));
-    assert_float_equal((device->type->done_at(device) - done), 2 * 6e-3, 1e-6);
+    assert_float_equal((device_mark(device).time - done), 2 * 6e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_INPUT_APART, &test_error));
-    assert_float_equal((device->type->done_at(device) - done), 2 * 40e-3, 1e-6);
+    assert_float_equal((device_mark(device).time - done), 2 * 40e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_WEIGHTS_APART, &test_error));
-    assert_float_equal((device->type->done_at(device) - done), 2 * 60e-3, 1e-6);
+    assert_float_equal((device_mark(device).time - done), 2 * 60e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &step, STAGE_WEIGHTS_APART, &test_error));
-    assert_float_equal((device->type->done_at(device) - done), 2 * 81e-3, 1e-6);
+    assert_float_equal((device_mark(device).time - done), 2 * 81e-3, 1e-6);
     stage_destroy(stage);
     graph_destroy(graph);
     device_close(device);

@@ -123,7 +123,7 @@ static void open_end(struct end *end) {
 
 static void post(struct end *end, bool sends, int slot) {
     ranks_post(end->transport, own_rank, sends ? end->sent : end->received, slot, 1 - own_rank,
-               sends ? &end->out[slot] : &end->in[slot], clock_now());
+               sends ? &end->out[slot] : &end->in[slot], &(struct moment){.time = clock_now()});
 }
 
 /* Now and then one is late: a moment, or so long that the other falls asleep. */

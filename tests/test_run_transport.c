@@ -40,18 +40,18 @@ static void test_order(void **state) {
             receiver[i] = &blocks[SLOTS + i];
         }
         /* Two sends wait, three receives come, the third send comes last. */
-        class->post(transport, 0, BLOCK_OUTPUT, 2, 1, &sender[2], 0);
-        class->post(transport, 0, BLOCK_OUTPUT, 0, 1, &sender[0], 0);
+        class->post(transport, 0, BLOCK_OUTPUT, 2, 1, &sender[2], &(struct moment){0});
+        class->post(transport, 0, BLOCK_OUTPUT, 0, 1, &sender[0], &(struct moment){0});
         assert_false(class->settled(transport, 0, BLOCK_OUTPUT, 2));
         assert_true(class->settled(transport, 0, BLOCK_OUTPUT, 1));
-        class->post(transport, 1, BLOCK_INPUT, 1, 0, &receiver[1], 0);
+        class->post(transport, 1, BLOCK_INPUT, 1, 0, &receiver[1], &(struct moment){0});
         assert_true(class->settled(transport, 0, BLOCK_OUTPUT, 2));
         assert_true(class->settled(transport, 1, BLOCK_INPUT, 1));
         assert_false(class->settled(transport, 0, BLOCK_OUTPUT, 0));
-        class->post(transport, 1, BLOCK_INPUT, 0, 0, &receiver[0], 0);
-        class->post(transport, 1, BLOCK_INPUT, 2, 0, &receiver[2], 0);
+        class->post(transport, 1, BLOCK_INPUT, 0, 0, &receiver[0], &(struct moment){0});
+        class->post(transport, 1, BLOCK_INPUT, 2, 0, &receiver[2], &(struct moment){0});
         assert_false(class->settled(transport, 1, BLOCK_INPUT, 2));
-        class->post(transport, 0, BLOCK_OUTPUT, 1, 1, &sender[1], 0);
+        class->post(transport, 0, BLOCK_OUTPUT, 1, 1, &sender[1], &(struct moment){0});
         assert_true(class->settled(transport, 1, BLOCK_INPUT, 2));
         assert_true(*receiver[1] == 12 && *receiver[0] == 10 && *receiver[2] == 11);
         bool seen[2 * SLOTS] = {false};
@@ -71,9 +71,9 @@ static void test_gradients_go_back(void **state) {
         const struct transport_class *class = transport_table[t];
         struct transport *transport = create(class);
         float full = 5, empty = 0, *from = &full, *to = &empty;
-        class->post(transport, 1, BLOCK_OUTPUT_GRADIENT, 0, 2, &to, 0);
+        class->post(transport, 1, BLOCK_OUTPUT_GRADIENT, 0, 2, &to, &(struct moment){0});
         assert_false(class->settled(transport, 1, BLOCK_OUTPUT_GRADIENT, 0));
-        class->post(transport, 2, BLOCK_INPUT_GRADIENT, 0, 1, &from, 0);
+        class->post(transport, 2, BLOCK_INPUT_GRADIENT, 0, 1, &from, &(struct moment){0});
         assert_true(class->settled(transport, 1, BLOCK_OUTPUT_GRADIENT, 0));
         assert_true(*to == 5);
         class->destroy(transport);
@@ -97,7 +97,7 @@ static void *send_all(void *argument) {
         int slot = i % SLOTS;
         if (!end->class->wait(end->transport, 0, BLOCK_OUTPUT, slot)) return NULL;
         *end->block[slot] = (float)i;
-        end->class->post(end->transport, 0, BLOCK_OUTPUT, slot, 1, &end->block[slot], 0);
+        end->class->post(end->transport, 0, BLOCK_OUTPUT, slot, 1, &end->block[slot], &(struct moment){0});
     }
     end->good = true;
     return NULL;
@@ -105,11 +105,12 @@ static void *send_all(void *argument) {
 
 static void *receive_all(void *argument) {
     struct end *end = argument;
-    for (int i = 0; i < SLOTS; i++) end->class->post(end->transport, 1, BLOCK_INPUT, i, 0, &end->block[i], 0);
+    for (int i = 0; i < SLOTS; i++) end->class->post(end->transport, 1, BLOCK_INPUT, i, 0, &end->block[i], &(struct moment){0});
     for (int i = 0; i < MESSAGES; i++) {
         int slot = i % SLOTS;
         if (!end->class->wait(end->transport, 1, BLOCK_INPUT, slot) || *end->block[slot] != (float)i) return NULL;
-        if (i + SLOTS < MESSAGES) end->class->post(end->transport, 1, BLOCK_INPUT, slot, 0, &end->block[slot], 0);
+        if (i + SLOTS < MESSAGES)
+            end->class->post(end->transport, 1, BLOCK_INPUT, slot, 0, &end->block[slot], &(struct moment){0});
     }
     end->good = true;
     return NULL;
@@ -138,7 +139,7 @@ static void test_between_threads(void **state) {
 
 static void *wait_for_nothing(void *argument) {
     struct end *end = argument;
-    end->class->post(end->transport, 1, BLOCK_INPUT, 0, 0, &end->block[0], 0);
+    end->class->post(end->transport, 1, BLOCK_INPUT, 0, 0, &end->block[0], &(struct moment){0});
     end->good = !end->class->wait(end->transport, 1, BLOCK_INPUT, 0);
     return NULL;
 }

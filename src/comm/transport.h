@@ -14,6 +14,7 @@
 
 #include "base/shared_block.h"
 #include "comm/processes.h"
+#include "compute/device.h"
 #include "program/program.h"
 
 struct transport;
@@ -25,6 +26,8 @@ struct transport_options {
      * here. */
     struct processes *processes;
     const struct stage_sizes *sizes;
+    struct device
+        *device; /* of this process's worker, where workers are processes; NULL: its blocks lie in the host's memory */
     /* The blocks of this process that travel, in memory that other processes of the host can open; NULL: in its own. Borrowed
      * as long as the transport lives. */
     const struct shared_block *shared;
@@ -39,6 +42,8 @@ struct transport_options {
 /* What one instance brings to a sum over the replicas of its stage and, where the first and the last stage share a parameter,
  * over both. */
 struct transport_share {
+    struct device *device; /* that has the blocks; NULL: the host's memory */
+    struct moment when;    /* its work on them is done */
     float *gradients;
     size_t gradient_count; /* floats; 0 where nothing is computed */
     bool empty;            /* it has no gradients of this update: its block only takes the sum */
@@ -67,21 +72,24 @@ struct transport_class {
     /* Posts a block to the channel with instance `other`: full where `kind` goes there, empty where it comes from there
      * (program/routes.h). BLOCK_WEIGHTS: a weight slot. Never blocks; takes the channel's lock. From here until `settled` the
      * entry *block and the block itself belong to the transport; then both are the poster's again: a receiver's entry names a
-     * full block, a sender's one whose contents do not matter. A slot is posted again only when it is settled. `when` (as
-     * clock_now counts) is the time by the poster's device. */
+     * full block, a sender's one whose contents do not matter. A slot is posted again only when it is settled. `when` is the
+     * moment when the poster's device will have done all that it was asked for: a receiver's work on the block must come after
+     * the sender's moment, and what the sender does with the block that it got after the receiver's (`settled_at`). Where both
+     * devices have a memory of their own together, blocks change hands before that. */
     void (*post)(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
-                 double when);
+                 const struct moment *when);
     /* Offers an instance's weight gradients to be added up over the replicas of its stage: when all of them have come, each
      * one's block holds the sum, in the order of the replicas; and then, over both its stages, of the gradient of what they
      * share, the first stage's plus the last's. Called in the same order by all of them, and again only when the sum before is
      * settled (BLOCK_WEIGHT_GRADIENTS, slot 0). `share` is copied; what it points to belongs to the transport until then. Never
      * blocks for others. NULL: the transport cannot, and plans with replicas are refused. */
-    void (*reduce)(struct transport *transport, int instance, const struct transport_share *share, double when);
+    void (*reduce)(struct transport *transport, int instance, const struct transport_share *share);
     /* Is the block's last post over (or was there none)? Asked by the worker that posts it. Never blocks; takes the channel's
      * lock, so that what the other end wrote before its post may be read after the answer "yes". */
     bool (*settled)(struct transport *transport, int instance, enum block_kind kind, int slot);
-    /* The later of the two posts' times; of a settled block that was posted. Never blocks. */
-    double (*settled_at)(struct transport *transport, int instance, enum block_kind kind, int slot);
+    /* The later of the two posts' times, and the place in the queue of the other end's device behind which the block is free to
+     * be used; of a sum, of the device that made it. Of a settled block that was posted. Never blocks. */
+    struct moment (*settled_at)(struct transport *transport, int instance, enum block_kind kind, int slot);
     /* Blocks, asleep, until the block is settled; false: the transport was stopped. NULL where own_threads is false. */
     bool (*wait)(struct transport *transport, int instance, enum block_kind kind, int slot);
     /* After a failure: wakes all who wait, now and later. From any thread; posts still match afterwards. */

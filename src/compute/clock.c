@@ -1,8 +1,8 @@
 /*
  * The clock device: computes nothing and takes as long as the profile says. Each call moves a deadline by its seconds, as work
- * queued on an accelerator would; `finish` waits for it. So real programs with real messages run at the planned speed, and more
- * workers than the machine has cores run side by side. Its networks are made of opaque nodes; of any other it tells the sizes
- * and takes no time.
+ * queued on an accelerator would, and its moments are times. So real programs with real messages run at the planned speed, and
+ * more workers than the machine has cores run side by side. Its networks are made of opaque nodes; of any other it tells the
+ * sizes and takes no time.
  */
 #include "base/clock.h"
 
@@ -13,7 +13,7 @@
 struct clock_device {
     struct device device;
     double deadline; /* as clock_now counts */
-    bool told;       /* when its work may start, by not_before */
+    bool told;       /* when its work may start, by `after` */
     double speed;
 };
 
@@ -23,7 +23,7 @@ struct clock_kernel {
     const struct attributes *attributes;
 };
 
-/* Work starts at the end of what came before. Where somebody tells when its data came (not_before), that is all that counts:
+/* Work starts at the end of what came before. Where somebody tells when its data came (`after`), that is all that counts:
  * threads wake up late by some microseconds, and with many short pieces of work that would add up. */
 static void spend(struct clock_device *device, double seconds) {
     double now = clock_now();
@@ -31,13 +31,19 @@ static void spend(struct clock_device *device, double seconds) {
     device->deadline = (behind ? now : device->deadline) + seconds / device->speed;
 }
 
-static void not_before(struct device *device, double time) {
-    struct clock_device *clock = (struct clock_device *)device;
-    clock->told = true;
-    if (clock->deadline < time) clock->deadline = time;
+static struct moment mark(struct device *device) {
+    return (struct moment){.time = ((struct clock_device *)device)->deadline, .device = device};
 }
 
-static double done_at(struct device *device) { return ((struct clock_device *)device)->deadline; }
+static void after(struct device *device, const struct moment *moment) {
+    struct clock_device *clock = (struct clock_device *)device;
+    clock->told = true;
+    if (clock->deadline < moment->time) clock->deadline = moment->time;
+}
+
+static bool reached(const struct moment *moment) { return clock_now() >= moment->time; }
+
+static void wait(const struct moment *moment) { clock_wait_until(moment->time); }
 
 static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
@@ -103,8 +109,6 @@ static void update(struct device *device, const struct optimizer *rule, const st
     spend((struct clock_device *)device, seconds);
 }
 
-static void finish(struct device *device) { clock_wait_until(((struct clock_device *)device)->deadline); }
-
 const struct device_class device_clock = {
     .name = "clock",
     .summary = "computes nothing, takes as long as the profile says",
@@ -118,7 +122,8 @@ const struct device_class device_clock = {
     .open = open_device,
     .close = close_device,
     .update = update,
-    .finish = finish,
-    .not_before = not_before,
-    .done_at = done_at,
+    .mark = mark,
+    .after = after,
+    .reached = reached,
+    .wait = wait,
 };

@@ -1,7 +1,12 @@
-/* Devices by name. */
+/* Devices by name; and what all do that work in the host's memory. */
 #include "compute/device.h"
 
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
 #include "base/table.h"
+#include "base/vector.h"
 
 TABLE_FIND(device_find, device_class, device_table, "device")
 
@@ -22,4 +27,93 @@ enum ps_status device_open(const char *name, const struct device_options *option
 void device_close(struct device *device) {
     if (device == NULL) return;
     device->type->close(device);
+}
+
+/* ------------------------------------------------------------------- memory */
+
+enum ps_status device_take(struct device *device, struct memory_block *block, size_t size, const char *what,
+                           struct ps_error *error) {
+    void *base;
+    if (device_in_host(device)) return memory_block_take(block, size, what, error);
+    TRY(device->type->memory->take(device, memory_align(size), what, &base, error));
+    *block = (struct memory_block){.base = base, .size = memory_align(size)};
+    return PS_OK;
+}
+
+void device_give(struct device *device, struct memory_block *block) {
+    if (device_in_host(device)) {
+        memory_block_release(block);
+        return;
+    }
+    if (block->base != NULL) device->type->memory->give(device, block->base, block->size);
+    *block = (struct memory_block){0};
+}
+
+void device_copy(struct device *device, void *to, const void *from, size_t bytes) {
+    if (bytes == 0) return;
+    if (device_in_host(device))
+        memcpy(to, from, bytes);
+    else
+        device->type->memory->copy(device, to, from, bytes);
+}
+
+void device_zero(struct device *device, void *to, size_t bytes) {
+    if (bytes == 0) return;
+    if (device_in_host(device))
+        memset(to, 0, bytes);
+    else
+        device->type->memory->zero(device, to, bytes);
+}
+
+void device_add(struct device *device, size_t count, float *y, const float *x) {
+    if (device_in_host(device))
+        vector_add(count, y, x);
+    else
+        device->type->memory->add(device, count, y, x);
+}
+
+void device_scale(struct device *device, size_t count, float *y, float factor, float divisor) {
+    if (!device_in_host(device))
+        device->type->memory->scale(device, count, y, factor, divisor);
+    else if (divisor == 1)
+        vector_scale(count, y, factor);
+    else
+        for (size_t i = 0; i < count; i++) y[i] = y[i] * factor / divisor;
+}
+
+void device_clip(struct device *device, const struct stretch *stretches, int count, double limit) {
+    if (!device_in_host(device)) {
+        device->type->memory->clip(device, stretches, count, limit);
+        return;
+    }
+    double squares = 0;
+    for (int s = 0; s < count; s++) squares += vector_squares(stretches[s].count, stretches[s].at);
+    const double norm = sqrt(squares);
+    for (int s = 0; s < count && norm > limit; s++) vector_scale(stretches[s].count, stretches[s].at, (float)(limit / norm));
+}
+
+/* -------------------------------------------------------------------- queue */
+
+struct moment device_mark(struct device *device) {
+    if (device != NULL && device->type->mark) return device->type->mark(device);
+    return (struct moment){.time = clock_now()};
+}
+
+void device_after(struct device *device, const struct moment *moment) {
+    if (device != NULL && device->type->after) device->type->after(device, moment);
+}
+
+bool device_reached(const struct moment *moment) { return moment->device == NULL || moment->device->type->reached(moment); }
+
+void device_wait(const struct moment *moment) {
+    if (moment->device != NULL) moment->device->type->wait(moment);
+}
+
+enum ps_status device_check(struct device *device, struct ps_error *error) {
+    return device->type->check ? device->type->check(device, error) : PS_OK;
+}
+
+void device_finish(struct device *device) {
+    struct moment all = device_mark(device);
+    device_wait(&all);
 }

@@ -130,7 +130,7 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
     struct stage_result result = {0};
     TRY(stage_forward(evaluator->network.stage, &evaluator->network.blocks, &step, &result, error));
-    if (evaluator->device->type->finish) evaluator->device->type->finish(evaluator->device);
+    device_finish(evaluator->device);
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
     sum->correct += result.correct;

@@ -65,27 +65,31 @@ static struct stage_step step_of(struct executor *executor, const struct worker_
     };
 }
 
-/* Tells a device that keeps its own time from when on the instruction could have run: when its blocks were there. */
+/* What is asked of the device next comes after the moment when the block was settled. */
+static void come_after(struct executor *executor, struct worker *worker, const struct worker_stage *stage, enum block_kind kind,
+                       int slot) {
+    struct moment settled = executor->transport_class->settled_at(executor->transport, stage->instance, kind, slot);
+    device_after(worker->device, &settled);
+}
+
+/* Tells a device with a queue, or one that keeps its own time, from when on the instruction can run: when its blocks are there.
+ */
 static void note_arrivals(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                           const struct instruction *instruction) {
-    if (!worker->device->type->not_before) return;
+    if (!worker->device->type->after) return;
     for (int kind = BLOCK_STASH; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
-        double time = executor->transport_class->settled_at(executor->transport, stage->instance, (enum block_kind)kind, slot);
-        worker->device->type->not_before(worker->device, time);
+        come_after(executor, worker, stage, (enum block_kind)kind, slot);
     }
     if (programs_split(executor->segment.programs, instruction->stage) && instruction_handed_slot(instruction) != NO_SLOT)
-        worker->device->type->not_before(
-            worker->device, executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHTS,
-                                                                  instruction_handed_slot(instruction)));
+        come_after(executor, worker, stage, BLOCK_WEIGHTS, instruction_handed_slot(instruction));
 }
 
 /* The same of an update's gradients, where they were added up over instances. */
 static void note_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage) {
-    if (!worker->device->type->not_before || !programs_sums(executor->segment.programs, stage->number)) return;
-    worker->device->type->not_before(
-        worker->device, executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0));
+    if (programs_sums(executor->segment.programs, stage->number))
+        come_after(executor, worker, stage, BLOCK_WEIGHT_GRADIENTS, 0);
 }
 
 static void remember(struct worker *worker, const struct timeline_event *event) {
@@ -97,7 +101,8 @@ static void remember(struct worker *worker, const struct timeline_event *event) 
 static void remember_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                          const struct instruction *update) {
     if (!worker->recorder.events || !programs_sums(executor->segment.programs, stage->number)) return;
-    double settled_s = executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0);
+    double settled_s =
+        executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0).time;
     double until_s = fmin(fmax(settled_s, stage->sum_until_s), worker->started_s);
     remember(worker, &(struct timeline_event){
                          .instruction = instruction_make(OP_AR, update->stage, update->micro_batch),
@@ -107,20 +112,19 @@ static void remember_sum(struct executor *executor, struct worker *worker, const
                      });
 }
 
-/* Now, by the time that the worker's device keeps. */
-static double device_now(const struct worker *worker) {
-    return worker->device->type->done_at ? worker->device->type->done_at(worker->device) : clock_now();
-}
-
-/* Waits for the device. One that only waits leaves the time to the transfers, as one that computes by itself would. */
-static void finish(struct executor *executor, struct worker *worker) {
-    const struct device_class *device = worker->device->type;
-    bool moves = executor->transport_class->progress && device->done_at;
-    while (moves && clock_now() < device->done_at(worker->device) - TRANSFERS_S) {
+/* Waits for the device, and leaves the time to the transfers. */
+static void wait_for(struct executor *executor, const struct moment *moment) {
+    while (executor->transport_class->progress && !device_reached(moment)) {
+        if (moment->device && device_in_host(moment->device) && clock_now() > moment->time - TRANSFERS_S) break;
         clock_sleep(TRANSFERS_S);
         move_transfers(executor);
     }
-    if (device->finish) device->finish(worker->device);
+    device_wait(moment);
+}
+
+static void finish(struct executor *executor, struct worker *worker) {
+    struct moment done = device_mark(worker->device);
+    wait_for(executor, &done);
     double now = clock_now();
     if (worker->slower > 1) clock_wait_until(worker->started_s + (now - worker->started_s) * worker->slower);
 }
@@ -217,12 +221,12 @@ static enum ps_status run_backward(struct executor *executor, int number, const 
 /* Where workers share a memory whoever comes last makes the sum in its own time. Only a device that keeps its own time has to
  * be told. */
 static void note_own_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                         const struct transport_share *share, double came_s) {
+                         const struct transport_share *share) {
     const struct transport_class *class = executor->transport_class;
-    if (!worker->device->type->not_before || share->takes_s == 0) return;
+    if (!worker->device->type->after || share->takes_s == 0) return;
     if (!class->settled(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0)) return;
-    double settled_s = class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0);
-    if (settled_s <= came_s + share->takes_s) worker->device->type->not_before(worker->device, settled_s);
+    struct moment settled = class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0);
+    if (settled.time <= share->when.time + share->takes_s) device_after(worker->device, &settled);
 }
 
 /* How many blocks of the stage's size a sum works through: in each pass those of all of its instances. */
@@ -247,6 +251,8 @@ static enum ps_status reduce(void *context, int number, const struct instruction
     int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
     const struct stage_tie *tie = &stage->update.tie;
     struct transport_share share = {
+        .device = worker->device,
+        .when = device_mark(worker->device),
         .tied = tie->count > 0 ? stage->gradients + (tie->owner >= 0 ? tie->owner : tie->use) : NULL,
         .tied_count = (size_t)tie->count,
         .gradients = stage->gradients,
@@ -257,11 +263,10 @@ static enum ps_status reduce(void *context, int number, const struct instruction
         .statistics = stage->statistics,
         .statistics_count = executor->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
     };
-    double came_s = device_now(worker);
     stage->sum_from_s = clock_now();
-    executor->transport_class->reduce(executor->transport, stage->instance, &share, came_s);
+    executor->transport_class->reduce(executor->transport, stage->instance, &share);
     stage->sum_until_s = clock_now();
-    note_own_sum(executor, worker, stage, &share, came_s);
+    note_own_sum(executor, worker, stage, &share);
     return PS_OK;
 }
 
@@ -339,16 +344,16 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     struct worker *worker = &executor->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     int other = programs_instance(executor->segment.programs, instruction->peer, instruction_other_stage(instruction));
-    double when = device_now(worker);
+    struct moment when = device_mark(worker->device);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
         executor->transport_class->post(executor->transport, stage->instance, (enum block_kind)kind, slot, other,
-                                        &stage->block[kind][slot], when);
+                                        &stage->block[kind][slot], &when);
     }
     if (instruction_moves_weights(instruction))
         executor->transport_class->post(executor->transport, stage->instance, BLOCK_WEIGHTS, instruction->slot, other,
-                                        &stage->weights[instruction->slot], when);
+                                        &stage->weights[instruction->slot], &when);
     return PS_OK;
 }
 

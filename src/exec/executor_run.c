@@ -298,8 +298,8 @@ enum ps_status executor_run(struct executor *executor, const struct segment *seg
     }
     executor->segment_started_s = clock_now();
     for (int number = executor->first_here; number < executor->end_here; number++) {
-        struct device *device = executor->workers[number].device;
-        if (device->type->not_before) device->type->not_before(device, executor->segment_started_s);
+        struct moment started = {.time = executor->segment_started_s};
+        device_after(executor->workers[number].device, &started);
     }
     if (executor->turns) run_queue_start(executor->turns, executor->first_here, executor->end_here);
     if (executor->transport_class->own_threads) {

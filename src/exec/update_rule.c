@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/vector.h"
 #include "program/lower.h"
 
 /* A setting: where it lies, what it is called, which optimizers take it, and its range [low, high) or (low, high). */
@@ -156,46 +155,21 @@ static void run_rule(const struct update_state *state, struct device *device, co
 }
 
 /* The gradient of the parameter that the stage uses at both its ends: the first layer's plus the last's. */
-static void add_up_tied(const struct device *device, const struct update_state *state, float *gradient) {
+static void add_up_tied(struct device *device, const struct update_state *state, float *gradient) {
     const struct stage_tie *tie = &state->tie;
     if (!device->type->real || tie->count == 0 || tie->owner < 0 || tie->use < 0) return;
-    vector_add((size_t)tie->count, gradient + tie->owner, gradient + tie->use);
-}
-
-struct stretch {
-    size_t at, count;
-};
-
-/* What is tied, and what lies before and behind it. */
-struct stretches {
-    struct stretch tied, rest[2];
-};
-
-static struct stretches find_stretches(const struct update_state *state) {
-    const struct stage_tie *tie = &state->tie;
-    const size_t at = tie->count == 0 ? 0 : (size_t)(tie->owner >= 0 ? tie->owner : tie->use), count = (size_t)tie->count;
-    return (struct stretches){{at, count}, {{0, at}, {at + count, state->count - at - count}}};
-}
-
-/* Shortens stretches of the gradient that together may have so great a norm. */
-static void shorten(float *gradient, const struct stretch *stretches, int count, double squares, double limit) {
-    const double norm = sqrt(squares);
-    for (int s = 0; s < count && norm > limit; s++)
-        vector_scale(stretches[s].count, gradient + stretches[s].at, (float)(limit / norm));
+    device_add(device, (size_t)tie->count, gradient + tie->owner, gradient + tie->use);
 }
 
 /* To the stage's part of the norm that is allowed. What is tied counts by itself, so that copies of it on two stages are
  * shortened alike. */
-static void clip(const struct update_rule *rule, const struct device *device, const struct update_state *state,
-                 float *gradient) {
+static void clip(const struct update_rule *rule, struct device *device, const struct update_state *state, float *gradient) {
     if (rule->clip == 0 || !device->type->real) return;
-    const struct stretches stretches = find_stretches(state);
-    const struct stretch *rest = stretches.rest, *tied = &stretches.tied;
-    double squares =
-        vector_squares(rest[0].count, gradient + rest[0].at) + vector_squares(rest[1].count, gradient + rest[1].at);
-    shorten(gradient, rest, 2, squares, rule->clip * sqrt(state->share > 0 ? state->share : 1));
-    squares = vector_squares(tied->count, gradient + tied->at);
-    shorten(gradient, tied, 1, squares, rule->clip * sqrt(state->tied_share));
+    const struct stage_tie *tie = &state->tie;
+    const size_t at = tie->count == 0 ? 0 : (size_t)(tie->owner >= 0 ? tie->owner : tie->use), end = at + (size_t)tie->count;
+    const struct stretch rest[] = {{gradient, at}, {gradient + end, state->count - end}}, tied = {gradient + at, end - at};
+    device_clip(device, rest, 2, rule->clip * sqrt(state->share > 0 ? state->share : 1));
+    if (tied.count > 0) device_clip(device, &tied, 1, rule->clip * sqrt(state->tied_share));
 }
 
 /* The predictor's blocks of the state. */
@@ -222,7 +196,7 @@ void update_rule_predict(const struct update_rule *rule, struct device *device, 
                          const float *weights, float *predicted, int ahead) {
     /* No update ahead: the weights themselves, to the bit. */
     if (ahead == 0 && device->type->real)
-        memcpy(predicted, weights, state->count * sizeof *predicted);
+        device_copy(device, predicted, weights, state->count * sizeof *predicted);
     else
         predict(rule, device, state, weights, predicted, ahead, state->times.time.predict_s);
 }
@@ -256,6 +230,6 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
     const struct layer_times *time = &state->times.time;
     double seconds = predicted ? time->update_predict_s : updated != weights ? time->update_out_of_place_s : time->update_s;
     run_rule(state, device, rule->optimizer, &rule->settings, &call, false, seconds);
-    if (copies && device->type->real) memcpy(predicted, updated, state->count * sizeof *predicted);
+    if (copies && device->type->real) device_copy(device, predicted, updated, state->count * sizeof *predicted);
     if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);
 }

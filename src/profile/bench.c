@@ -128,7 +128,7 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
 
 /* Now, with all that was begun on the device done. */
 static double now(const struct bench *bench) {
-    if (bench->device->type->finish) bench->device->type->finish(bench->device);
+    device_finish(bench->device);
     return clock_now();
 }
 

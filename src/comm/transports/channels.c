@@ -6,6 +6,7 @@
 #include "comm/transports/channels.h"
 
 #include <assert.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -22,7 +23,8 @@ struct pending {
     struct channel *channel;
     float **block; /* the poster's table entry */
     bool pending;
-    double when; /* it was posted; once settled, the later of both ends', or when its emulated transfer is over */
+    struct moment when; /* of its post; once settled, the other end's, at the later of both times or when its emulated
+                           transfer is over */
 };
 
 struct channel {
@@ -41,8 +43,7 @@ struct reduce_group {
     pthread_cond_t changed;
     struct transport_share *shares; /* by stage and replica, of those that have come */
     int size, first, came;          /* `first`: instances of the first stage */
-    double when;                    /* of the last to come so far, by the posters' devices */
-    double settled_at;              /* the same of the sum that was made last */
+    struct moment settled_at;       /* the sum that was made last */
     int64_t over;                   /* sums made */
     bool stopped;
 };
@@ -52,7 +53,7 @@ struct reduce_member {
     struct reduce_group *group;
     int index;
     int64_t offered; /* times that it came */
-    double settled_at;
+    struct moment settled_at;
 };
 
 struct channels {
@@ -184,13 +185,16 @@ static void exchange(struct channels *channels, struct channel *channel, struct 
     *one->block = *other->block;
     *other->block = block;
     one->pending = other->pending = false;
-    double met = one->when > other->when ? one->when : other->when;
-    one->when = other->when = emulation_carry(channels->emulation, (int)(channel - channels->channel), met);
+    double met = fmax(one->when.time, other->when.time);
+    struct moment when = one->when;
+    one->when = other->when;
+    other->when = when;
+    one->when.time = other->when.time = emulation_carry(channels->emulation, (int)(channel - channels->channel), met);
     pthread_cond_broadcast(&channel->changed);
 }
 
 void channels_post(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
-                   double when) {
+                   const struct moment *when) {
     struct channels *channels = (struct channels *)transport;
     bool sends = false;
     int route = routes_between(&channels->routes, instance, other, kind, &sends), end = sends ? SENDER : RECEIVER;
@@ -198,7 +202,7 @@ void channels_post(struct transport *transport, int instance, enum block_kind ki
     assert(route != NO_ROUTE && !pending->pending);
     struct channel *channel = &channels->channel[route];
     pthread_mutex_lock(&channel->lock);
-    *pending = (struct pending){.channel = channel, .block = block, .pending = true, .when = when};
+    *pending = (struct pending){.channel = channel, .block = block, .pending = true, .when = *when};
     if (channel->waiting > 0 && channel->queued_end != end) {
         struct pending *first = channel->queue[channel->first];
         channel->first = (channel->first + 1) % channel->capacity;
@@ -213,21 +217,31 @@ void channels_post(struct transport *transport, int instance, enum block_kind ki
 
 /* Under the lock: has the block changed hands while its emulated transfer goes on? */
 static bool still_travels(const struct transport *transport, const struct pending *pending) {
-    return ((const struct channels *)transport)->emulation && pending->when > clock_now();
+    return ((const struct channels *)transport)->emulation && pending->when.time > clock_now();
 }
 
-void channels_reduce(struct transport *transport, int instance, const struct transport_share *share, double when) {
+/* All have come: whose device it is makes the sum behind the work of all, and all theirs behind that. */
+static void make_sum(struct reduce_group *group, const struct transport_share *last) {
+    double came = 0;
+    for (int s = 0; s < group->size; s++) {
+        came = fmax(came, group->shares[s].when.time);
+        if (!device_in_host(last->device)) device_after(last->device, &group->shares[s].when);
+    }
+    sum_stages(last->device, group->shares, group->first, group->size);
+    group->settled_at = device_mark(last->device);
+    group->settled_at.time = came + last->takes_s;
+}
+
+void channels_reduce(struct transport *transport, int instance, const struct transport_share *share) {
     struct reduce_member *own = &((struct channels *)transport)->members[instance];
     struct reduce_group *group = own->group;
     pthread_mutex_lock(&group->lock);
     assert(own->offered == group->over);
     own->offered++;
     group->shares[own->index] = *share;
-    if (group->came == 0 || when > group->when) group->when = when;
     if (++group->came == group->size) {
-        sum_stages(group->shares, group->first, group->size);
+        make_sum(group, share);
         group->came = 0;
-        group->settled_at = group->when + share->takes_s;
         group->over++;
         pthread_cond_broadcast(&group->changed);
     }
@@ -256,14 +270,14 @@ bool channels_settled(struct transport *transport, int instance, enum block_kind
     return settled;
 }
 
-double channels_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot) {
+struct moment channels_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot) {
     if (kind == BLOCK_WEIGHT_GRADIENTS) return ((struct channels *)transport)->members[instance].settled_at;
     const struct pending *pending = pending_of(transport, instance, kind, slot);
-    if (!pending->channel) return 0;
+    if (!pending->channel) return (struct moment){0};
     pthread_mutex_lock(&pending->channel->lock);
-    double time = pending->when;
+    struct moment when = pending->when;
     pthread_mutex_unlock(&pending->channel->lock);
-    return time;
+    return when;
 }
 
 bool channels_wait(struct transport *transport, int instance, enum block_kind kind, int slot) {
@@ -274,7 +288,7 @@ bool channels_wait(struct transport *transport, int instance, enum block_kind ki
     pthread_mutex_lock(&channel->lock);
     while (pending->pending && !channel->stopped) pthread_cond_wait(&channel->changed, &channel->lock);
     bool settled = !pending->pending;
-    double travels_until = settled && still_travels(transport, pending) ? pending->when : 0;
+    double travels_until = settled && still_travels(transport, pending) ? pending->when.time : 0;
     pthread_mutex_unlock(&channel->lock);
     if (travels_until > 0) clock_wait_until(travels_until);
     return settled;

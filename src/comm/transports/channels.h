@@ -9,10 +9,10 @@ enum ps_status channels_create(const struct transport_class *class, const struct
                                struct transport **transport, struct ps_error *error);
 void channels_destroy(struct transport *transport);
 void channels_post(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
-                   double when);
-void channels_reduce(struct transport *transport, int instance, const struct transport_share *share, double when);
+                   const struct moment *when);
+void channels_reduce(struct transport *transport, int instance, const struct transport_share *share);
 bool channels_settled(struct transport *transport, int instance, enum block_kind kind, int slot);
-double channels_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot);
+struct moment channels_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot);
 bool channels_wait(struct transport *transport, int instance, enum block_kind kind, int slot);
 void channels_stop(struct transport *transport);
 

@@ -29,7 +29,14 @@ struct member {
     struct piece *piece;
 };
 
-enum phase { IDLE, IN, OUT, COMING, ADDED };
+enum phase { IDLE, FETCHING, IN, OUT, COMING, ADDED };
+
+/* What an instance brings of a device with memory of its own, as it stands in the host's: gradients, then statistics. */
+struct staging {
+    struct transport_share share; /* where it is taken from, and goes back to */
+    struct moment copied;         /* it stands here */
+    float *floats;                /* NULL: there is nothing to stage */
+};
 
 struct rank_sum {
     int size;               /* instances whose gradients are added up; 0: there is no such sum */
@@ -45,6 +52,7 @@ struct rank_sum {
     bool begun; /* its first piece: there is one even where nothing is to be added, so that all wait for all */
     size_t at;  /* floats that are done: gradients, then statistics */
     double settled_at;
+    struct staging *staging; /* NULL: the share lies in the host's memory */
     /* In shared memory: the replicas' notes, in their order; NULL: by messages. */
     struct peer_descriptor **notes;
     int first_instance, replica;
@@ -52,6 +60,7 @@ struct rank_sum {
 };
 
 struct rank_sums {
+    struct staging *staging; /* by instance */
     const struct processes_class *class;
     const struct shared_peers *peers;
     struct rank_sum *sums; /* by instance, over the replicas of its stage; then by instance, of what two stages share */
@@ -93,10 +102,24 @@ static void begin(const struct rank_sums *sums, struct rank_sum *sum) {
     begin_piece(sums, sum);
 }
 
+/* Copies a share to where it is staged, or back from there. */
+static void move_staged(const struct staging *staging, bool back) {
+    const struct transport_share *share = &staging->share;
+    float *staged = staging->floats;
+    const size_t gradient_bytes = share->gradient_count * sizeof *staged;
+    const size_t statistics_bytes = share->statistics_count * sizeof *staged;
+    device_copy(share->device, back ? share->gradients : staged, back ? staged : share->gradients, gradient_bytes);
+    staged += share->gradient_count;
+    device_copy(share->device, back ? share->statistics : staged, back ? staged : share->statistics, statistics_bytes);
+}
+
 static void end_sum(const struct rank_sums *sums, struct rank_sum *sum) {
     sum->phase = IDLE;
     sum->settled_at = clock_now() + sum->share.takes_s;
-    if (sum->next) begin(sums, sum->next);
+    if (sum->next)
+        begin(sums, sum->next);
+    else if (sum->staging)
+        move_staged(sum->staging, true);
 }
 
 /* Takes up the next piece, or ends the sum. Those who do not add send first, who adds receives first. */
@@ -131,7 +154,7 @@ static void add_piece(struct rank_sum *sum) {
                                                   .statistics = values,
                                                   .statistics_count = gradients ? 0 : length};
     }
-    sum_shares(sum->shares, sum->size);
+    sum_shares(NULL, sum->shares, sum->size);
 }
 
 static bool messages_done(const struct rank_sums *sums, const struct rank_sum *sum) {
@@ -209,7 +232,7 @@ static void add_slice(const struct rank_sums *sums, struct rank_sum *sum) {
         if (share->statistics_count > 0)
             share->statistics = shared_peers_block(sums->peers, sum->first_instance + r, note->statistics) + statistics;
     }
-    sum_shares(sum->shares, sum->size);
+    sum_shares(NULL, sum->shares, sum->size);
 }
 
 static void move_shared(const struct rank_sums *sums, struct rank_sum *sum) {
@@ -226,6 +249,11 @@ static void move_shared(const struct rank_sums *sums, struct rank_sum *sum) {
 /* ------------------------------------------------------------------------- sums */
 
 static void move_sum(const struct rank_sums *sums, struct rank_sum *sum) {
+    if (sum->phase == FETCHING) {
+        if (!device_reached(&sum->staging->copied)) return;
+        sum->phase = IDLE;
+        begin(sums, sum);
+    }
     if (sum->notes && sum->phase != IDLE)
         move_shared(sums, sum);
     else
@@ -236,15 +264,29 @@ void rank_sums_look(struct rank_sums *sums) {
     for (int s = 0; s < 2 * sums->instance_count; s++) move_sum(sums, &sums->sums[s]);
 }
 
+/* Asks for the share in the host's memory, and returns it as it will stand there. */
+static struct transport_share stage(struct staging *staging, const struct transport_share *share) {
+    struct transport_share staged = *share;
+    staging->share = *share;
+    move_staged(staging, false);
+    staging->copied = device_mark(share->device);
+    staged.gradients = staging->floats;
+    staged.statistics = staging->floats + share->gradient_count;
+    if (share->tied) staged.tied = staged.gradients + (share->tied - share->gradients);
+    return staged;
+}
+
 /* What is tied is added up when each stage's own sum is there, which all its replicas have: one of them brings it. */
 void rank_sums_start(struct rank_sums *sums, int instance, const struct transport_share *share) {
     struct rank_sum *own = own_sum(sums, instance), *tied = tied_sum(sums, instance);
     struct rank_sum *first = own->size > 0 ? own : tied;
     assert(first->size > 1 && own->phase == IDLE && tied->phase == IDLE);
-    own->share = *share;
+    own->share = first->staging ? stage(first->staging, share) : *share;
     tied->share = (struct transport_share){
-        .gradients = share->tied, .gradient_count = share->tied_count, .empty = !tied->brings, .scale = 1};
-    if (first->notes)
+        .gradients = own->share.tied, .gradient_count = share->tied_count, .empty = !tied->brings, .scale = 1};
+    if (first->staging)
+        first->phase = FETCHING;
+    else if (first->notes)
         come(sums, first);
     else
         begin(sums, first);
@@ -360,6 +402,18 @@ static enum ps_status open_tied(struct rank_sums *sums, const struct transport_o
     return PS_OK;
 }
 
+static enum ps_status open_staging(struct rank_sums *sums, const struct transport_options *options, int instance,
+                                   struct ps_error *error) {
+    const struct stage_sizes *sizes = &options->sizes[options->programs->instances[instance].stage];
+    const size_t bytes = (size_t)(stage_gradient_bytes(sizes) + sizes->statistics_bytes) + 1;
+    if (device_in_host(options->device)) return PS_OK;
+    struct staging *staging = &sums->staging[instance];
+    staging->floats = malloc(bytes);
+    if (!staging->floats) return error_memory(error, "a sum of gradients", bytes);
+    own_sum(sums, instance)->staging = tied_sum(sums, instance)->staging = staging;
+    return PS_OK;
+}
+
 enum ps_status rank_sums_create(const struct processes_class *class, const struct shared_peers *peers,
                                 const struct transport_options *options, struct rank_sums **out, struct ps_error *error) {
     const struct ps_programs *programs = options->programs;
@@ -368,7 +422,8 @@ enum ps_status rank_sums_create(const struct processes_class *class, const struc
     if (sums) {
         *sums = (struct rank_sums){.class = class, .peers = peers, .instance_count = programs->instance_count};
         sums->sums = calloc(2 * (size_t)programs->instance_count, sizeof *sums->sums);
-        if (!sums->sums)
+        sums->staging = calloc((size_t)programs->instance_count, sizeof *sums->staging);
+        if (!sums->sums || !sums->staging)
             status = error_memory(error, "sums of gradients", 2 * (size_t)programs->instance_count * sizeof *sums->sums);
     }
     for (int instance = 0; status == PS_OK && instance < programs->instance_count; instance++) {
@@ -377,6 +432,7 @@ enum ps_status rank_sums_create(const struct processes_class *class, const struc
         if (of->replicas > 1) status = open_own(sums, options, instance, error);
         if (status == PS_OK && programs_sum_group(programs, of->stage).stage_count > 1)
             status = open_tied(sums, options, instance, error);
+        if (status == PS_OK && programs_sums(programs, of->stage)) status = open_staging(sums, options, instance, error);
     }
     if (status != PS_OK) {
         rank_sums_destroy(sums);
@@ -398,6 +454,8 @@ void rank_sums_destroy(struct rank_sums *sums) {
         free(sum->notes);
         free(sum->shares);
     }
+    for (int instance = 0; sums->staging && instance < sums->instance_count; instance++) free(sums->staging[instance].floats);
+    free(sums->staging);
     free(sums->sums);
     free(sums);
 }

@@ -38,6 +38,7 @@ enum { WORD_TAG = 10000 };
 struct pending {
     struct message *message;
     struct message *word; /* that the receiver is ready, where turns are taken; NULL: they never are */
+    size_t bytes;         /* of the block */
     char said;            /* by the word; it does not matter */
     bool travels;         /* it was last posted to another process */
     bool pending;         /* the post is not over */
@@ -47,13 +48,17 @@ struct pending {
     int route, peer;
     float **block;        /* its table entry */
     uint64_t number;      /* of the post on a neighbour's route */
-    double when;          /* it was over, or would be by the emulated link */
+    struct moment when;   /* it was over, or would be by the emulated link */
+    char *staging;        /* where a device's block stands as a message; NULL: the block itself does */
+    struct moment staged; /* outgoing: it stands there */
+    bool fetched;         /* it stands there, and its message was started, or waits for its turn */
     struct pending *next; /* of those that are pending */
 };
 
 struct ranks {
     struct transport transport;
     struct processes *processes; /* NULL: all instances are here */
+    struct device *device;       /* of the worker here */
     struct transport *inside;    /* channels, for routes within this process */
     struct routes routes;
     int *instance_worker;
@@ -83,7 +88,12 @@ static enum ps_status make_places(struct ranks *ranks, const struct transport_op
     if (!pending_posts) return error_memory(error, "transport", (size_t)slots * sizeof *pending_posts);
     ranks->pending_posts[instance][kind] = pending_posts;
     for (int slot = 0; slot < slots; slot++) {
+        pending_posts[slot].bytes = (size_t)bytes;
         TRY(ranks->transport.class->processes->message_create((size_t)bytes, &pending_posts[slot].message, error));
+        if (!device_in_host(options->device)) {
+            pending_posts[slot].staging = malloc((size_t)bytes + 1);
+            if (!pending_posts[slot].staging) return error_memory(error, "blocks on their way", (size_t)bytes);
+        }
         if (options->cluster) TRY(ranks->transport.class->processes->message_create(1, &pending_posts[slot].word, error));
     }
     return PS_OK;
@@ -137,6 +147,7 @@ enum ps_status ranks_create(const struct transport_class *class, const struct tr
     struct ranks *ranks = calloc(1, sizeof *ranks);
     if (!ranks) return error_memory(error, "transport", sizeof *ranks);
     *ranks = (struct ranks){.transport.class = class, .instance_count = options->programs->instance_count};
+    ranks->device = options->device;
     ranks->pending_end = &ranks->pending;
     if (options->processes && options->processes->count > 1) ranks->processes = options->processes;
     enum ps_status status = channels_create(class, options, &ranks->inside, error);
@@ -153,6 +164,7 @@ static void free_places(const struct transport_class *class, struct pending *pen
     for (struct pending *pending = pending_posts; pending_posts && pending->message; pending++) {
         class->processes->message_destroy(pending->message);
         class->processes->message_destroy(pending->word);
+        free(pending->staging);
     }
     free(pending_posts);
 }
@@ -182,6 +194,9 @@ static bool has_older(const struct ranks *ranks, const struct pending *pending) 
     return false;
 }
 
+/* What a message takes, or brings. */
+static void *contents(const struct pending *pending) { return pending->staging ? pending->staging : (void *)*pending->block; }
+
 /* Starts those whose turn it is: on each shared link the first posted of those whose receivers are ready. */
 static void begin_next(struct ranks *ranks) {
     const struct processes_class *processes = ranks->transport.class->processes;
@@ -190,24 +205,26 @@ static void begin_next(struct ranks *ranks) {
         if (!processes->message_done(pending->word)) continue;
         pending->waits = false;
         ranks->sending[ranks->shared_link[pending->route]] = pending;
-        processes->message_start(pending->message, pending->peer, pending->route, true, *pending->block);
+        processes->message_start(pending->message, pending->peer, pending->route, true, contents(pending));
     }
 }
 
-/* Starts a post's message, or has it wait for its turn. */
+/* Starts a post's message, or has it wait for its turn. What a device has it must first have copied to the host. */
 static void start(struct ranks *ranks, struct pending *pending) {
     const struct processes_class *processes = ranks->transport.class->processes;
     bool turns = ranks->shared_link[pending->route] != NO_ROUTE;
+    if (pending->fetched || !device_reached(&pending->staged)) return;
+    pending->fetched = true;
     pending->waits = turns && !pending->incoming;
     if (!pending->waits)
-        processes->message_start(pending->message, pending->peer, pending->route, !pending->incoming, *pending->block);
+        processes->message_start(pending->message, pending->peer, pending->route, !pending->incoming, contents(pending));
     if (turns)
         processes->message_start(pending->word, pending->peer, WORD_TAG + pending->route, pending->incoming, &pending->said);
     if (pending->waits) begin_next(ranks);
 }
 
 void ranks_post(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
-                double when) {
+                const struct moment *when) {
     struct ranks *ranks = (struct ranks *)transport;
     struct pending *pending = find(transport, instance, kind, slot);
     int peer = pending ? ranks->instance_worker[other] : 0;
@@ -222,6 +239,8 @@ void ranks_post(struct transport *transport, int instance, enum block_kind kind,
     assert(route != NO_ROUTE);
     *pending = (struct pending){.message = pending->message,
                                 .word = pending->word,
+                                .bytes = pending->bytes,
+                                .staging = pending->staging,
                                 .travels = true,
                                 .pending = true,
                                 .incoming = !outgoing,
@@ -232,18 +251,22 @@ void ranks_post(struct transport *transport, int instance, enum block_kind kind,
     *ranks->pending_end = pending;
     ranks->pending_end = &pending->next;
     if (pending->changes) {
-        pending->number = shared_peers_post(ranks->peers, route, *block, when);
-    } else {
-        ranks->messages++;
-        start(ranks, pending);
+        pending->number = shared_peers_post(ranks->peers, route, *block, when->time);
+        return;
     }
+    if (pending->staging && outgoing) {
+        device_copy(ranks->device, pending->staging, *block, pending->bytes);
+        pending->staged = device_mark(ranks->device);
+    }
+    ranks->messages++;
+    start(ranks, pending);
 }
 
 /* Is the post's message over? */
 static bool end_message(struct ranks *ranks, const struct pending *pending) {
     const struct processes_class *processes = ranks->transport.class->processes;
     int shared_link = ranks->shared_link[pending->route];
-    if (pending->waits || !processes->message_done(pending->message)) return false;
+    if (!pending->fetched || pending->waits || !processes->message_done(pending->message)) return false;
     if (shared_link == NO_ROUTE) return true;
     if (!pending->incoming) ranks->sending[shared_link] = NULL;
     return processes->message_done(pending->word);
@@ -252,13 +275,17 @@ static bool end_message(struct ranks *ranks, const struct pending *pending) {
 /* Is it over? Then notes when both ends had come, or a message's end was seen. */
 static bool end_post(struct ranks *ranks, struct pending *pending) {
     if (pending->changes) {
-        if (!shared_peers_take(ranks->peers, pending->route, pending->number, pending->block, &pending->when)) return false;
+        if (!shared_peers_take(ranks->peers, pending->route, pending->number, pending->block, &pending->when.time))
+            return false;
     } else {
+        start(ranks, pending);
         if (!end_message(ranks, pending)) return false;
-        pending->when = clock_now();
+        if (pending->staging && pending->incoming)
+            device_copy(ranks->device, *pending->block, pending->staging, pending->bytes);
+        pending->when.time = clock_now();
         ranks->messages--;
     }
-    if (pending->incoming) pending->when = emulation_carry(ranks->emulation, pending->route, pending->when);
+    if (pending->incoming) pending->when.time = emulation_carry(ranks->emulation, pending->route, pending->when.time);
     pending->pending = false;
     return true;
 }
@@ -276,12 +303,12 @@ static void look(struct ranks *ranks) {
     begin_next(ranks);
 }
 
-void ranks_reduce(struct transport *transport, int instance, const struct transport_share *share, double when) {
+void ranks_reduce(struct transport *transport, int instance, const struct transport_share *share) {
     struct ranks *ranks = (struct ranks *)transport;
     if (ranks->processes)
         rank_sums_start(ranks->sums, instance, share);
     else
-        channels_reduce(ranks->inside, instance, share, when);
+        channels_reduce(ranks->inside, instance, share);
 }
 
 /* Has the sum been made that was started last? */
@@ -296,12 +323,13 @@ bool ranks_settled(struct transport *transport, int instance, enum block_kind ki
     struct pending *pending = find(transport, instance, kind, slot);
     if (!pending || !pending->travels) return channels_settled(((struct ranks *)transport)->inside, instance, kind, slot);
     if (pending->pending) look((struct ranks *)transport);
-    return !pending->pending && (!((struct ranks *)transport)->emulation || pending->when <= clock_now());
+    return !pending->pending && (!((struct ranks *)transport)->emulation || pending->when.time <= clock_now());
 }
 
-double ranks_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot) {
+struct moment ranks_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot) {
     const struct ranks *ranks = (const struct ranks *)transport;
-    if (kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes) return rank_sums_settled_at(ranks->sums, instance);
+    if (kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes)
+        return (struct moment){.time = rank_sums_settled_at(ranks->sums, instance)};
     const struct pending *pending = find(transport, instance, kind, slot);
     if (!pending || !pending->travels) return channels_settled_at(((struct ranks *)transport)->inside, instance, kind, slot);
     return pending->when;

@@ -9,10 +9,10 @@ enum ps_status ranks_create(const struct transport_class *class, const struct tr
                             struct transport **transport, struct ps_error *error);
 void ranks_destroy(struct transport *transport);
 void ranks_post(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
-                double when);
-void ranks_reduce(struct transport *transport, int instance, const struct transport_share *share, double when);
+                const struct moment *when);
+void ranks_reduce(struct transport *transport, int instance, const struct transport_share *share);
 bool ranks_settled(struct transport *transport, int instance, enum block_kind kind, int slot);
-double ranks_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot);
+struct moment ranks_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot);
 bool ranks_wait(struct transport *transport, int instance, enum block_kind kind, int slot);
 void ranks_stop(struct transport *transport);
 void ranks_progress(struct transport *transport);
