@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks that every header compiles alone, those that a device's sources include as C++ too (CUDA's compilers take nothing else),
-# and that files include only what ARCHITECTURE.md allows their module.
+# that files include only what ARCHITECTURE.md allows their module, and that no number depends on the program's locale.
 # Usage: test_includes.sh SOURCE_DIRECTORY COMPILER [COMPILER FLAG...]
 set -u
 
@@ -47,6 +47,12 @@ check_module() { # FILE MODULE
 for file in $(find src -name '*.[ch]' -o -name '*.def' | sort); do
     module=${file#src/}
     check_module "$file" "${module%%/*}"
+done
+
+# What depends on the program's locale: base/number.h and base/json.h have the same without. The command line sets no locale.
+for file in $(grep -rlE '\<(strto[df]|strtold|atof|json_load[bsf]?|json_loads|json_dump[sf])\(' src --include='*.[ch]' |
+    grep -vE '^src/(base/(number|json)\.c|cli/)'); do
+    complain "$file: reads or writes numbers by the program's locale; see base/number.h and base/json.h"
 done
 
 for header in include/penstock.h $(find src tests -name '*.h' | sort); do

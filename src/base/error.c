@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -40,7 +41,7 @@ enum ps_status error_set(struct ps_error *error, enum ps_status status, const ch
     char message[MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    number_vprint(message, sizeof message, format, arguments);
     va_end(arguments);
     one_line(message);
     error->status = status;
@@ -54,7 +55,7 @@ void error_hint(struct ps_error *error, const char *format, ...) {
     char hint[HINT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(hint, sizeof hint, format, arguments);
+    number_vprint(hint, sizeof hint, format, arguments);
     va_end(arguments);
     size_t used = strlen(error->hint);
     if (used > 0 && used + 1 < sizeof error->hint) error->hint[used++] = '\n';
@@ -67,7 +68,7 @@ void error_prefix(struct ps_error *error, const char *format, ...) {
     char message[MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    number_vprint(message, sizeof message, format, arguments);
     va_end(arguments);
     size_t used = strlen(message);
     snprintf(message + used, sizeof message - used, ": %s", error->message);

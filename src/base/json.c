@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 
 static const char *kind_of(const json_t *value) {
@@ -42,7 +43,7 @@ enum ps_status json_error(const struct json_place *place, struct ps_error *error
     char message[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    number_vprint(message, sizeof message, format, arguments);
     va_end(arguments);
     return error_set(error, PS_BAD_INPUT, "%s%s %s", place->path, at_root(place) ? "" : ":", message);
 }
@@ -118,10 +119,24 @@ static enum ps_status read_old_names(json_t *root, const char *path, struct ps_e
     return PS_OK;
 }
 
+json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t *trouble) {
+    const locale_t before = number_locale_enter();
+    json_t *root = json_loadb(text, size, flags, trouble);
+    number_locale_leave(before);
+    return root;
+}
+
+char *json_dump_text(const json_t *root, size_t flags) {
+    const locale_t before = number_locale_enter();
+    char *text = json_dumps(root, flags);
+    number_locale_leave(before);
+    return text;
+}
+
 enum ps_status json_parse(const char *text, size_t size, const char *name, const char *format, json_t **root,
                           struct ps_error *error) {
     json_error_t trouble;
-    json_t *document = json_loadb(text, size, JSON_REJECT_DUPLICATES, &trouble);
+    json_t *document = json_load_text(text, size, JSON_REJECT_DUPLICATES, &trouble);
     if (document == NULL) {
         return error_set(error, PS_BAD_INPUT, "%s: line %d, column %d: %s", name, trouble.line, trouble.column, trouble.text);
     }
@@ -147,16 +162,15 @@ enum ps_status json_read_file(const char *path, const char *format, json_t **roo
     return status;
 }
 
-/* Adds the number token with as few digits as give the same double, or as it stands where it is an integer (or where the
- * locale's numbers are not JSON's). */
+/* Adds the number token with as few digits as give the same double, or as it stands where it is an integer. */
 static void add_number(struct text *out, const char *token, size_t length) {
     char *end;
-    double value = strtod(token, &end);
+    double value = number_read(token, &end);
     if (memchr(token, '.', length) != NULL && end == token + length) {
         for (int digits = 15; digits < 17; digits++) {
             char shorter[40];
-            snprintf(shorter, sizeof shorter, "%.*g", digits, value);
-            if (strtod(shorter, NULL) != value) continue;
+            number_print(shorter, sizeof shorter, "%.*g", digits, value);
+            if (number_read(shorter, NULL) != value) continue;
             text_add(out, "%s%s", shorter, strpbrk(shorter, ".e") == NULL ? ".0" : "");
             return;
         }
@@ -172,7 +186,7 @@ static size_t string_length(const char *quote) {
 }
 
 char *json_text(json_t *root) {
-    char *dump = root != NULL ? json_dumps(root, JSON_INDENT(2) | JSON_ENCODE_ANY) : NULL;
+    char *dump = root != NULL ? json_dump_text(root, JSON_INDENT(2) | JSON_ENCODE_ANY) : NULL;
     json_decref(root);
     if (dump == NULL) return NULL;
     /* jansson writes doubles with 17 digits, always: 0.10000000000000001. */
@@ -288,8 +302,8 @@ enum ps_status json_get_number(const struct json_place *place, const char *name,
     TRY(json_field(place, name, required, &field, error));
     if (field.value == NULL) return PS_OK;
     char range[80], low_text[32], high_text[32];
-    snprintf(low_text, sizeof low_text, "%g", low);
-    snprintf(high_text, sizeof high_text, "%g", high);
+    number_print(low_text, sizeof low_text, "%g", low);
+    number_print(high_text, sizeof high_text, "%g", high);
     describe_range(range, isfinite(low), isfinite(high), low_text, high_text);
     if (!json_is_number(field.value)) {
         return json_error(&field, error, "must be a number%s, not %s", range, kind_of(field.value));

@@ -12,6 +12,10 @@
 /* No file of ours comes near it; a wrong file should not fill the memory. */
 #define JSON_FILE_LIMIT ((size_t)1 << 30)
 
+/* json_loadb and json_dumps, with numbers as JSON has them in every locale of the program. */
+json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t *trouble);
+char *json_dump_text(const json_t *root, size_t flags);
+
 /* Parses a file; syntax errors name line and column. `format` is what its "format" field must say, with "version": 1; NULL for
  * files of others, of which nothing is asked. */
 enum ps_status json_read_file(const char *path, const char *format, json_t **root, struct ps_error *error);

@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/number.h"
+
 #define LEVEL_SILENT (PS_LOG_ERROR + 1)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -38,7 +40,7 @@ void log_line(enum ps_log_level level, const char *format, ...) {
     char text[2048];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    number_vprint(text, sizeof text, format, arguments);
     va_end(arguments);
     pthread_mutex_lock(&mutex);
     /* The sink may have changed since the level was read. */
@@ -54,7 +56,7 @@ void log_progress(const char *what, double done, double total, const char *detai
     char detail[512];
     va_list arguments;
     va_start(arguments, detail_format);
-    vsnprintf(detail, sizeof detail, detail_format, arguments);
+    number_vprint(detail, sizeof detail, detail_format, arguments);
     va_end(arguments);
     pthread_mutex_lock(&mutex);
     if (sink.progress != NULL && forward == NULL) sink.progress(sink.context, what, done, total, detail);

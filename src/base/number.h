@@ -1,9 +1,22 @@
-/* Small arithmetic that C's library lacks and several modules need. */
+/* Small arithmetic that C's library lacks and several modules need, and numbers as text. */
 #ifndef PENSTOCK_BASE_NUMBER_H
 #define PENSTOCK_BASE_NUMBER_H
 
+#include <locale.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdint.h>
+
+#include "base/error.h"
+
+/* strtod, snprintf and vsnprintf as in the C locale: "1.5" wherever the program runs, never "1,5". Nothing in the library reads
+ * or writes a number with a fraction otherwise (text_add, error_set and log_line are made of these). */
+double number_read(const char *text, char **rest);
+int number_print(char *out, size_t size, const char *format, ...) PS_PRINTF(3, 4);
+int number_vprint(char *out, size_t size, const char *format, va_list arguments);
+/* Around calls of others that do so: gives the calling thread the C locale, and the one before back. */
+locale_t number_locale_enter(void);
+void number_locale_leave(locale_t before);
 
 static inline int64_t number_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int number_larger_int(int a, int b) { return a > b ? a : b; }

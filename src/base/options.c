@@ -1,5 +1,6 @@
 /* "name,key=value,...": cut in place in the struct's own buffer. */
 #include "base/options.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <math.h>
@@ -88,7 +89,7 @@ enum ps_status options_number(struct options *options, const char *key, double l
     const char *text = find(options, key);
     if (text == NULL) return PS_OK;
     char *end;
-    double value = strtod(text, &end);
+    double value = number_read(text, &end);
     if (end == text || *end != '\0' || starts_with_space(text) || !isfinite(value) || value < low || value > high) {
         return error_set(error, PS_USAGE, "%s: %s=%s: must be a number from %g to %g", options->name, key, text, low, high);
     }

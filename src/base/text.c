@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 /* Room for `more` bytes and the terminating 0. */
 static bool reserve(struct text *text, size_t more) {
     if (text->failed) return false;
@@ -27,11 +29,11 @@ void text_add(struct text *text, const char *format, ...) {
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = number_vprint(NULL, 0, format, arguments);
     va_end(arguments);
     if (length < 0) text->failed = true;
     if (length >= 0 && reserve(text, (size_t)length)) {
-        vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
+        number_vprint(text->data + text->length, (size_t)length + 1, format, again);
         text->length += (size_t)length;
     }
     va_end(again);
@@ -63,7 +65,7 @@ void text_free(struct text *text) {
 /* Three digits that count. */
 static const char *three_digits(double value, const char *unit, char out[32]) {
     int decimals = fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
-    snprintf(out, 32, "%.*f %s", decimals, value, unit);
+    number_print(out, 32, "%.*f %s", decimals, value, unit);
     return out;
 }
 

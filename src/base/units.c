@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/number.h"
 
 struct unit {
     const char *name;
@@ -63,7 +64,7 @@ static enum ps_status parse(const struct quantity *quantity, const char *text, c
     bool starts_well = isdigit((unsigned char)text[0]) || (text[0] == '.' && isdigit((unsigned char)text[1]));
     if (!starts_well || text[1] == 'x' || text[1] == 'X') return refuse(quantity, text, name, error);
     char *rest;
-    double value = strtod(text, &rest);
+    double value = number_read(text, &rest);
     while (*rest == ' ') rest++;
     if (value == 0 && *rest == '\0') rest = (char *)quantity->units[0].name;
     for (size_t i = 0; i < quantity->count; i++) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/table.h"
 #include "exec/learning_rate.h"
 
@@ -36,7 +37,7 @@ static double poly_factor(const struct learning_rate *rate, int64_t update, doub
 /* A number that ends at `stop` (or the string's end), above `low`. */
 static bool parse_number(const char **text, char stop, double low, double *out) {
     char *end;
-    double value = strtod(*text, &end);
+    double value = number_read(*text, &end);
     if (end == *text || (*end != stop && *end != '\0') || !isfinite(value) || value <= low) return false;
     *text = *end ? end + 1 : end;
     *out = value;
@@ -51,7 +52,7 @@ static enum ps_status poly_parse(const char *rest, struct learning_rate *rate, s
 /* Epochs as a number, or steps with an "s" behind it, up to `end`; gives the update at which they are over. */
 static bool parse_time(const char **text, const char *end, const struct learning_rate *rate, int64_t *update) {
     char *rest;
-    double value = strtod(*text, &rest);
+    double value = number_read(*text, &rest);
     bool steps = rest != *text && *rest == 's';
     if (rest == *text || !isfinite(value) || value <= 0 || value > 1e9) return false;
     rest += steps;

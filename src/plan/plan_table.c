@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "plan/plan.h"
 
@@ -91,7 +92,7 @@ static void add_loads(struct text *out, const struct ps_plan *plan) {
 /* Digits enough to hold against figures of others. */
 static const char *exact_seconds(double seconds, char out[32]) {
     if (seconds < 1e-3) return text_seconds(seconds, out);
-    snprintf(out, 32, "%.3f ms", 1e3 * seconds);
+    number_print(out, 32, "%.3f ms", 1e3 * seconds);
     return out;
 }
 
@@ -113,9 +114,9 @@ static void add_why_not_simulated(struct text *out, const struct ps_plan *plan) 
 static void add_figures(struct text *out, const struct ps_plan *plan) {
     const struct plan_prediction *predicted = &plan->predicted;
     char text[4][32], figures[200];
-    snprintf(figures, sizeof figures, "objective %s, lower bound %s, gap %.2f %%, found in %s",
-             exact_seconds(predicted->objective_s, text[1]), exact_seconds(predicted->lower_bound_s, text[2]),
-             100 * predicted->gap, text_seconds(predicted->solve_s, text[3]));
+    number_print(figures, sizeof figures, "objective %s, lower bound %s, gap %.2f %%, found in %s",
+                 exact_seconds(predicted->objective_s, text[1]), exact_seconds(predicted->lower_bound_s, text[2]),
+                 100 * predicted->gap, text_seconds(predicted->solve_s, text[3]));
     if (!predicted->simulated) {
         text_add(out, "\n%s\n", figures);
         add_why_not_simulated(out, plan);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "profile/profile.h"
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
@@ -72,9 +73,9 @@ enum ps_status span_number(struct span span, int line, const char *name, double 
     if (span.length >= sizeof copy) return span_error(error, line, name, span, "is not a number");
     memcpy(copy, span.text, span.length);
     copy[span.length] = '\0';
-    double value = strtod(copy, &end);
+    double value = number_read(copy, &end);
     if (*end != '\0' || end == copy) return span_error(error, line, name, span, "is not a number");
-    snprintf(message, sizeof message, "is not a number from 0 to %g", high);
+    number_print(message, sizeof message, "is not a number from 0 to %g", high);
     if (!(value >= 0 && value <= high)) return span_error(error, line, name, span, message);
     *out = value;
     return PS_OK;

@@ -48,7 +48,7 @@ static struct text *next(struct tracing *tracing) {
 /* Any string as JSON, quotes included. */
 static void add_string(struct text *text, const char *words) {
     json_t *string = json_string(words);
-    char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    char *quoted = string ? json_dump_text(string, JSON_ENCODE_ANY) : NULL;
     text_add(text, "%s", quoted ? quoted : "\"\"");
     free(quoted);
     json_decref(string);

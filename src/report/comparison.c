@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "report/parts.h"
 
@@ -15,7 +16,7 @@ const char *comparison_rate(double bytes_per_s, char out[32]) {
     static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s"};
     int unit = 0;
     for (; unit < 3 && bytes_per_s >= 1000; unit++) bytes_per_s /= 1000;
-    snprintf(out, 32, "%.4g %s", bytes_per_s, units[unit]);
+    number_print(out, 32, "%.4g %s", bytes_per_s, units[unit]);
     return out;
 }
 
@@ -42,7 +43,7 @@ static void add_row(struct text *rows, const struct ps_comparison_row *row) {
 /* "-" for what was not measured. */
 static void add_number(struct text *rows, const char *format, double value) {
     char number[64];
-    snprintf(number, sizeof number, format, value);
+    number_print(number, sizeof number, format, value);
     text_add(rows, "%s\t", isnan(value) ? "-" : number);
 }
 
@@ -126,8 +127,8 @@ static void add_ways(const struct ps_comparison *comparison, struct text *out) {
         snprintf(title, sizeof title, "validation %s", metric_looks[row.metric].words);
         add_what(&rows, &row);
         for (int c = 0; c < columns; c++) {
-            snprintf(value, sizeof value, metric_looks[row.metric].format,
-                     ps_run_point_metric(&row.points[way_point(c, columns, length)], row.metric));
+            number_print(value, sizeof value, metric_looks[row.metric].format,
+                         ps_run_point_metric(&row.points[way_point(c, columns, length)], row.metric));
             text_add(&rows, "\t%s", value);
         }
         text_add(&rows, "\n");
@@ -180,7 +181,7 @@ static char *trained_table(const struct ps_comparison *comparison) {
         add_trained_row(&rows, &row);
     }
     text_add_table(&out, &rows);
-    snprintf(target, sizeof target, look->format, any.target);
+    number_print(target, sizeof target, look->format, any.target);
     if (any.target > 0) text_add(&out, "\ntarget: validation %s %s\n", look->words, target);
     add_ways(comparison, &out);
     add_memory(comparison, &out);
@@ -189,9 +190,9 @@ static char *trained_table(const struct ps_comparison *comparison) {
 
 char *comparison_parameters(int64_t parameters, char out[32]) {
     if (parameters < 1000000000)
-        snprintf(out, 32, "%.1f M", 1e-6 * (double)parameters);
+        number_print(out, 32, "%.1f M", 1e-6 * (double)parameters);
     else
-        snprintf(out, 32, "%.2f B", 1e-9 * (double)parameters);
+        number_print(out, 32, "%.2f B", 1e-9 * (double)parameters);
     return out;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "report/memory_curve.h"
 #include "report/parts.h"
 
@@ -72,8 +73,8 @@ static const char **worker_notes(const struct ps_simulation *simulation) {
     for (size_t w = 0; notes && w < workers; w++) {
         const struct ps_simulation_worker *worker = &simulation->worker[w];
         char *note = (char *)(notes + workers) + w * NOTE_SIZE, memory[32];
-        snprintf(note, NOTE_SIZE, "%.0f%% busy, %s, %d weight cop%s", percent(worker->busy_s, simulation->info.makespan_s),
-                 text_bytes(worker->memory_bytes, memory), worker->weight_copies, worker->weight_copies == 1 ? "y" : "ies");
+        number_print(note, NOTE_SIZE, "%.0f%% busy, %s, %d weight cop%s", percent(worker->busy_s, simulation->info.makespan_s),
+                     text_bytes(worker->memory_bytes, memory), worker->weight_copies, worker->weight_copies == 1 ? "y" : "ies");
         notes[w] = note;
     }
     return notes;

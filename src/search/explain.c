@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "search/search.h"
 
@@ -25,20 +26,20 @@ struct shares {
 static void describe(const struct shares *shares, const char *memory, const char *layers, bool flush, char *text, size_t size) {
     char busiest[96] = "";
     if (shares->most_link > 0)
-        snprintf(busiest, sizeof busiest, "; the link between workers %d and %d is busy most, %.0f %%", shares->from,
-                 shares->to, 100 * shares->most_link);
+        number_print(busiest, sizeof busiest, "; the link between workers %d and %d is busy most, %.0f %%", shares->from,
+                     shares->to, 100 * shares->most_link);
     if (shares->most_link > shares->most && shares->most_link >= LIMITING)
-        snprintf(text, size, "%sthe link between workers %d and %d, which is busy %.0f %% of the time", memory, shares->from,
-                 shares->to, 100 * shares->most_link);
+        number_print(text, size, "%sthe link between workers %d and %d, which is busy %.0f %% of the time", memory,
+                     shares->from, shares->to, 100 * shares->most_link);
     else if (shares->most >= LIMITING)
-        snprintf(text, size, "%sworker %d (%s), which computes %.0f %% of the time", memory, shares->worker, layers,
-                 100 * shares->most);
+        number_print(text, size, "%sworker %d (%s), which computes %.0f %% of the time", memory, shares->worker, layers,
+                     100 * shares->most);
     else
-        snprintf(text, size, "%s%s: worker %d computes most, %.0f %% of the time%s", memory,
-                 shares->transfers > shares->order ? "waiting for transfers"
-                 : flush                           ? "the schedule, which fills and drains"
-                                                   : "waiting along the pipeline",
-                 shares->worker, 100 * shares->most, busiest);
+        number_print(text, size, "%s%s: worker %d computes most, %.0f %% of the time%s", memory,
+                     shares->transfers > shares->order ? "waiting for transfers"
+                     : flush                           ? "the schedule, which fills and drains"
+                                                       : "waiting along the pipeline",
+                     shares->worker, 100 * shares->most, busiest);
 }
 
 static struct shares find_shares(const struct ps_simulation *simulation) {
@@ -64,9 +65,9 @@ static void describe_layers(const struct ps_plan *plan, int worker, char *text, 
         last = stage->last;
     }
     if (stages == 1)
-        snprintf(text, size, "layers %d-%d", first + 1, last + 1);
+        number_print(text, size, "layers %d-%d", first + 1, last + 1);
     else
-        snprintf(text, size, "%d stages", stages);
+        number_print(text, size, "%d stages", stages);
 }
 
 /* What memory has to do with it: "" or the beginning of a sentence. */
@@ -83,10 +84,10 @@ static void describe_memory(const struct search *search, const struct ps_plan *p
         if (full > fullest) fullest = full, worker = w;
     }
     if (gain_s > 0)
-        snprintf(text, size, "memory: without a limit the slowest stage would take %s, not %s; then ",
-                 text_seconds(predicted->objective_s - gain_s, less), text_seconds(predicted->objective_s, now));
+        number_print(text, size, "memory: without a limit the slowest stage would take %s, not %s; then ",
+                     text_seconds(predicted->objective_s - gain_s, less), text_seconds(predicted->objective_s, now));
     else if (fullest >= LIMITING && shares->most < LIMITING && shares->most_link < LIMITING)
-        snprintf(text, size, "memory, of which worker %d uses %.0f %%: ", worker, 100 * fullest);
+        number_print(text, size, "memory, of which worker %d uses %.0f %%: ", worker, 100 * fullest);
 }
 
 void search_explain(const struct search *search, const struct ps_simulation *simulation, double gain_s, struct ps_plan *plan) {

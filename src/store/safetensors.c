@@ -1,11 +1,11 @@
 /* Reading and writing safetensors; see safetensors.h. The header's JSON is jansson's work. */
 #include "store/safetensors.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 
 #define LENGTH_BYTES 8
 /* The bound of the format's own library. */
@@ -106,7 +106,7 @@ static enum ps_status parse_file(struct safetensors *file, size_t size, struct p
     if (length > HEADER_LIMIT || length > size - LENGTH_BYTES)
         return damaged(file, NULL, error, "the header's length is past the file's end");
     json_error_t trouble;
-    json_t *header = json_loadb(file->contents + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &trouble);
+    json_t *header = json_load_text(file->contents + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &trouble);
     if (!json_is_object(header)) {
         json_decref(header);
         return damaged(file, NULL, error, "the header is not a JSON object");
@@ -200,7 +200,7 @@ static char *describe(const struct safetensor_source *tensors, int count, size_t
         made = json_object_set_new(header, tensors[i].name, entry) == 0;
         offset = (size_t)past;
     }
-    char *text = made ? json_dumps(header, JSON_COMPACT) : NULL;
+    char *text = made ? json_dump_text(header, JSON_COMPACT) : NULL;
     json_decref(header);
     *data_bytes = offset;
     return text;

@@ -344,7 +344,7 @@ enum ps_status resumption_open(const struct ps_train_options *requested, int pro
     return status;
 }
 
-char *resumption_text(const struct resumption *resumption) { return json_dumps(resumption->document, JSON_COMPACT); }
+char *resumption_text(const struct resumption *resumption) { return json_dump_text(resumption->document, JSON_COMPACT); }
 
 enum ps_status resumption_parse(const char *text, size_t size, const struct ps_train_options *requested,
                                 struct resumption *resumption, struct ps_error *error) {

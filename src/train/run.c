@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "base/number.h"
 #include "base/text.h"
 
 enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *error) {
@@ -130,7 +131,7 @@ static const char *shown(double number, const char *format, double factor, char 
     if (!isfinite(number)) return "-";
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(out, 32, format, number * factor);
+    number_print(out, 32, format, number * factor);
 #pragma GCC diagnostic pop
     return out;
 }

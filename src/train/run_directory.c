@@ -63,7 +63,7 @@ enum ps_status run_directory_open(const char *path, const struct resumption *bef
 static size_t lines_up_to(const char *text, int64_t step) {
     const char *line = text, *end;
     for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        json_t *entry = json_loadb(line, (size_t)(end - line), 0, NULL);
+        json_t *entry = json_load_text(line, (size_t)(end - line), 0, NULL);
         json_t *number = json_object_get(entry, "step");
         bool stays = json_is_integer(number) && json_integer_value(number) <= step;
         json_decref(entry);
@@ -147,7 +147,7 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
         set_list(line, "prediction_error", entry, offsetof(struct ps_run_worker, prediction_error));
         set_list(line, "newest_error", entry, offsetof(struct ps_run_worker, newest_error));
     }
-    char *text = json_dumps(line, JSON_REAL_PRECISION(9));
+    char *text = json_dump_text(line, JSON_REAL_PRECISION(9));
     json_decref(line);
     if (!text) return error_memory(error, "a log line", 256);
     bool written = fprintf(directory->log, "%s\n", text) > 0 && fflush(directory->log) == 0;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "exec/trace.h"
 #include "train/trainer_share.h"
@@ -41,8 +42,8 @@ static void tell_segment(const struct trainer *trainer, const struct log_entry *
     if (!trainer->job.device->real) return;
     char perplexity[32] = "", bleu[32] = "";
     if (isfinite(entry->valid_perplexity))
-        snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", entry->valid_perplexity);
-    if (isfinite(entry->valid_bleu)) snprintf(bleu, sizeof bleu, ", BLEU %.2f", entry->valid_bleu);
+        number_print(perplexity, sizeof perplexity, ", perplexity %.2f", entry->valid_perplexity);
+    if (isfinite(entry->valid_bleu)) number_print(bleu, sizeof bleu, ", BLEU %.2f", entry->valid_bleu);
     if (isfinite(entry->valid_loss))
         log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; validation loss %.4f, accuracy %.2f%%%s%s; %.1f samples/s",
                  (long long)entry->epoch, (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->valid_loss,

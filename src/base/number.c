@@ -1,0 +1,41 @@
+/* Numbers as text, whatever the locale of the program: the calling thread has the C locale meanwhile. */
+#include "base/number.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static locale_t c_locale;
+
+static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+locale_t number_locale_enter(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_c_locale);
+    return uselocale(c_locale);
+}
+
+void number_locale_leave(locale_t before) { uselocale(before); }
+
+double number_read(const char *text, char **rest) {
+    const locale_t before = number_locale_enter();
+    const double number = strtod(text, rest);
+    number_locale_leave(before);
+    return number;
+}
+
+int number_vprint(char *out, size_t size, const char *format, va_list arguments) {
+    const locale_t before = number_locale_enter();
+    const int length = vsnprintf(out, size, format, arguments);
+    number_locale_leave(before);
+    return length;
+}
+
+int number_print(char *out, size_t size, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = number_vprint(out, size, format, arguments);
+    va_end(arguments);
+    return length;
+}
