@@ -45,17 +45,20 @@ ARGUMENT_READER(names);
 ARGUMENT_READER(sizes);
 ARGUMENT_READER(rates);
 
-/* Rows that several commands have, in groups of their own. */
-#define ARGUMENT_DEVICE(place)                                                                                                 \
+/* A row: OPTION(name, letter or 0, what the help calls its value, kind of value, target, help, other fields of the row...), or
+ * a flag's without value and kind. The target is a member of the group's struct, which OF(member) gives the offset of: each
+ * file says so of its own struct. */
+#define OPTION(long_name, short_name, shown, kind, target, ...)                                                                \
     {                                                                                                                          \
-        .name = "device", .value = "NAME", .help = "what computes", .offset = (place), .read = argument_read_name,             \
-        .table = PS_TABLE_DEVICES                                                                                              \
+        .name = long_name, .letter = short_name, .value = shown, .read = argument_read_##kind, .offset = OF(target),           \
+        .help = __VA_ARGS__                                                                                                    \
     }
-#define ARGUMENT_THREADS(place, text)                                                                                          \
-    {                                                                                                                          \
-        .name = "threads", .value = "N", .help = (text), .offset = (place), .read = argument_read_integer, .low = 1,           \
-        .high = 1024                                                                                                           \
-    }
+#define FLAG(long_name, short_name, target, ...)                                                                               \
+    { .name = long_name, .letter = short_name, .offset = OF(target), .help = __VA_ARGS__ }
+#define RANGE(least, most) .low = least, .high = most
+/* Of several commands. */
+#define OPTION_DEVICE(target) OPTION("device", 0, "NAME", name, target, "what computes", .table = PS_TABLE_DEVICES)
+#define OPTION_THREADS(target, help) OPTION("threads", 0, "N", integer, target, help, RANGE(1, 1024))
 
 struct integers {
     int values[32], count;

@@ -11,14 +11,9 @@ struct cluster_command_arguments {
 #define OF(member) offsetof(struct cluster_command_arguments, member)
 
 static const struct argument rows[] = {
-    ARGUMENT_DEVICE(OF(options.device)),
-    ARGUMENT_THREADS(OF(options.threads), "threads of each worker"),
-    {.name = "output",
-     .letter = 'o',
-     .value = "FILE",
-     .help = "write the cluster here",
-     .offset = OF(output),
-     .read = argument_read_text},
+    OPTION_DEVICE(options.device),
+    OPTION_THREADS(options.threads, "threads of each worker"),
+    OPTION("output", 'o', "FILE", text, output, "write the cluster here"),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 

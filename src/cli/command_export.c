@@ -15,26 +15,9 @@ static const char *const formats[] = {"safetensors", NULL};
 #define OF(member) offsetof(struct export_arguments, member)
 
 static const struct argument rows[] = {
-    {.name = "run",
-     .letter = 'r',
-     .value = "RUN_DIR",
-     .help = "the run",
-     .offset = OF(run),
-     .read = argument_read_text,
-     .required = true},
-    {.name = "format",
-     .value = "NAME",
-     .help = "of the file",
-     .offset = OF(format),
-     .read = argument_read_choice,
-     .choices = formats},
-    {.name = "output",
-     .letter = 'o',
-     .value = "FILE",
-     .help = "the file to write",
-     .offset = OF(output),
-     .read = argument_read_output,
-     .required = true},
+    OPTION("run", 'r', "RUN_DIR", text, run, "the run", .required = true),
+    OPTION("format", 0, "NAME", choice, format, "of the file", .choices = formats),
+    OPTION("output", 'o', "FILE", output, output, "the file to write", .required = true),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 

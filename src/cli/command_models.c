@@ -13,14 +13,12 @@ struct models_arguments {
     const char *model;
 };
 
+#define OF(member) offsetof(struct models_arguments, member)
+
 static const struct argument rows[] = {
-    {.name = "model",
-     .letter = 'm',
-     .value = "NAME[,key=value...]",
-     .help = "the layers of this network; those of images take input= (pixels), channels=, classes=; "
-             "those of texts seq= (tokens), vocab=",
-     .offset = offsetof(struct models_arguments, model),
-     .read = argument_read_text},
+    OPTION("model", 'm', "NAME[,key=value...]", text, model,
+           "the layers of this network; those of images take input= (pixels), channels=, classes=; those of texts seq= "
+           "(tokens), vocab="),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 

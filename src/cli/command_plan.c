@@ -11,20 +11,11 @@ struct plan_arguments {
     struct ps_plan_options options;
 };
 
+#define OF(member) offsetof(struct plan_arguments, member)
+
 static const struct argument rows[] = {
-    {.name = "profile",
-     .letter = 'P',
-     .value = "FILE",
-     .help = COSTS_HELP,
-     .offset = offsetof(struct plan_arguments, profile),
-     .read = argument_read_text,
-     .required = true},
-    {.name = "output",
-     .letter = 'o',
-     .value = "FILE",
-     .help = "write the plan here",
-     .offset = offsetof(struct plan_arguments, output),
-     .read = argument_read_output},
+    OPTION("profile", 'P', "FILE", text, profile, COSTS_HELP, .required = true),
+    OPTION("output", 'o', "FILE", output, output, "write the plan here"),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 

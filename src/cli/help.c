@@ -8,22 +8,13 @@ enum { HELP_WIDTH = 100, HELP_INDENT = 28, RANGE_WORTH_TELLING = 10000 };
 
 static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
 
+#define OF(member) offsetof(struct common_arguments, member)
+
 static const struct argument common_rows[] = {
-    {.name = "json",
-     .help = "one JSON document on standard output and nothing else",
-     .offset = offsetof(struct common_arguments, json)},
-    {.name = "quiet",
-     .letter = 'q',
-     .help = "only errors on standard error",
-     .offset = offsetof(struct common_arguments, quiet),
-     .excludes = "log-level"},
-    {.name = "log-level",
-     .value = "LEVEL",
-     .help = "what is logged to standard error",
-     .offset = offsetof(struct common_arguments, log_level),
-     .read = argument_read_choice,
-     .choices = level_names},
-    {.name = "help", .letter = 'h', .help = "this text", .offset = offsetof(struct common_arguments, help)},
+    FLAG("json", 0, json, "one JSON document on standard output and nothing else"),
+    FLAG("quiet", 'q', quiet, "only errors on standard error", .excludes = "log-level"),
+    OPTION("log-level", 0, "LEVEL", choice, log_level, "what is logged to standard error", .choices = level_names),
+    FLAG("help", 'h', help, "this text"),
 };
 const struct argument_group common_group = ARGUMENT_GROUP("Common", common_rows);
 
