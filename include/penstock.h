@@ -75,8 +75,9 @@ struct ps_log_sink {
     void (*progress)(void *context, const char *what, double done, double total, const char *detail);
 };
 
-/* Sets where log lines and progress go; NULL silences both. The sink's functions are called from any thread, one at a time.
- * The struct is copied. This is the library's only global state. */
+/* Sets where log lines and progress go; NULL silences both. The sink's functions are called from any thread, one at a time;
+ * they may call the library, whose lines then reach them within their own call. The struct is copied. This is the library's only
+ * global state. */
 void ps_log_to(const struct ps_log_sink *sink);
 
 /* ------------------------------------------------------------------- units */

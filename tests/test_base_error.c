@@ -143,6 +143,28 @@ static void *write_many(void *unused) {
     return unused;
 }
 
+/* A sink that has something to log itself, and goes on to another one. */
+static void see_more(void *context, enum ps_log_level level, const char *text) {
+    struct seen *seen = context;
+    see_line(context, level, text);
+    if (level == PS_LOG_INFO) return;
+    log_info("from the sink");
+    assert_string_equal(seen->last, "1 from the sink");
+    ps_log_to(&(struct ps_log_sink){.context = seen, .level = PS_LOG_INFO, .line = see_line});
+    log_warn("to the other");
+}
+
+static void sinks_may_log(void **state) {
+    (void)state;
+    struct seen seen = {0};
+    ps_log_to(&(struct ps_log_sink){.context = &seen, .level = PS_LOG_INFO, .line = see_more});
+    log_warn("begin");
+    assert_int_equal(seen.lines, 3);
+    log_warn("end");
+    assert_int_equal(seen.lines, 4);
+    ps_log_to(NULL);
+}
+
 static void logs(void **state) {
     (void)state;
     struct seen seen = {0};
@@ -210,6 +232,7 @@ int main(void) {
         cmocka_unit_test(statuses_have_texts),
         cmocka_unit_test(blocks),
         cmocka_unit_test(logs),
+        cmocka_unit_test(sinks_may_log),
         cmocka_unit_test(waits_until_the_time_has_come),
         cmocka_unit_test(elementwise),
     };

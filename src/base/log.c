@@ -1,6 +1,7 @@
 /*
  * The library's only global state: where log lines and progress go. The level is read first and without a lock, so that a line
- * nobody wants costs one load; the sink's functions are called under the mutex, one at a time.
+ * nobody wants costs one load; the sink's functions are called under the mutex, one at a time. A sink may call the library, and
+ * so be called again within its own call: a thread takes the mutex once.
  */
 #include "base/log.h"
 
@@ -19,20 +20,29 @@ static void (*forward)(void *context, enum ps_log_level level, const char *text)
 static void *forward_context;
 static atomic_int level_wanted = LEVEL_SILENT;
 static atomic_bool progress_wanted;
+static _Thread_local int depth; /* of the calls of this thread that hold the mutex */
+
+static void enter(void) {
+    if (depth++ == 0) pthread_mutex_lock(&mutex);
+}
+
+static void leave(void) {
+    if (--depth == 0) pthread_mutex_unlock(&mutex);
+}
 
 void ps_log_to(const struct ps_log_sink *new_sink) {
-    pthread_mutex_lock(&mutex);
+    enter();
     sink = new_sink != NULL ? *new_sink : (struct ps_log_sink){0};
     atomic_store(&level_wanted, sink.line != NULL ? (int)sink.level : LEVEL_SILENT);
     atomic_store(&progress_wanted, sink.progress != NULL);
-    pthread_mutex_unlock(&mutex);
+    leave();
 }
 
 void log_forward(void (*line)(void *context, enum ps_log_level level, const char *text), void *context) {
-    pthread_mutex_lock(&mutex);
+    enter();
     forward = line;
     forward_context = context;
-    pthread_mutex_unlock(&mutex);
+    leave();
 }
 
 void log_line(enum ps_log_level level, const char *format, ...) {
@@ -42,13 +52,13 @@ void log_line(enum ps_log_level level, const char *format, ...) {
     va_start(arguments, format);
     number_vprint(text, sizeof text, format, arguments);
     va_end(arguments);
-    pthread_mutex_lock(&mutex);
+    enter();
     /* The sink may have changed since the level was read. */
     if (forward != NULL)
         forward(forward_context, level, text);
     else if (sink.line != NULL && level >= sink.level)
         sink.line(sink.context, level, text);
-    pthread_mutex_unlock(&mutex);
+    leave();
 }
 
 void log_progress(const char *what, double done, double total, const char *detail_format, ...) {
@@ -58,7 +68,7 @@ void log_progress(const char *what, double done, double total, const char *detai
     va_start(arguments, detail_format);
     number_vprint(detail, sizeof detail, detail_format, arguments);
     va_end(arguments);
-    pthread_mutex_lock(&mutex);
+    enter();
     if (sink.progress != NULL && forward == NULL) sink.progress(sink.context, what, done, total, detail);
-    pthread_mutex_unlock(&mutex);
+    leave();
 }
