@@ -244,6 +244,21 @@ begins "where the results go"
 } | true
 case $(cat piped-status) in 0 | 5) ;; *) complain "a closed pipe is status $(cat piped-status)" ;; esac
 
+for piped in pipe file; do
+    # The file itself and nothing else, behind what stands there already.
+    case $piped in
+    pipe) "$PENSTOCK" profile --model lenet5 --device gpu:v100 -q -o - 2>err | cat >out ;;
+    file) echo before >out && "$PENSTOCK" profile --model lenet5 --device gpu:v100 -q --json -o - >>out 2>err && sed -i 1d out ;;
+    esac
+    says_json "profile -o - ($piped)"
+    cmp -s out standard.profile || [ $piped = pipe ] || complain "profile -o -: not the same into a file as into a pipe"
+    cp out standard.profile
+done
+"$PENSTOCK" plan --profile standard.profile --workers 2 -q -o - >standard.plan 2>err &&
+    "$PENSTOCK" simulate --plan standard.plan --profile standard.profile -q --svg - >out 2>err
+[ "$(head -c 4 out)" = "<svg" ] || complain "simulate --svg -: no picture on standard output"
+[ ! -e - ] || complain "a file is called -"
+
 begins "training"
 train="train --model lenet5 --workers 2 --schedule 1f1b --weights sync --micro-batch 8 --micro-batches 2 --batch 16
     --optimizer adam --lr 0.002 --data synthetic:images,samples=128 --valid synthetic:images,samples=32 --epochs 1 --seed 3"
@@ -255,6 +270,7 @@ for file in plan.json config.json log.jsonl summary.json trace.json timeline.svg
     [ -s "run/$file" ] || complain "train left no $file"
 done
 done_by export --run run -o lenet5.safetensors && says "lenet5.safetensors"
+"$PENSTOCK" export --run run -o - 2>err | cmp - lenet5.safetensors || complain "export -o -: other weights than in a file"
 done_by evaluate --run run --data synthetic:images,samples=64 --json -q && says_json evaluate && says '"samples": 64'
 cp out by-run
 done_by evaluate --weights lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 --json -q

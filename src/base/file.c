@@ -152,9 +152,9 @@ static int open_beside(const char *path, char name[PATH_SIZE]) {
     return -1;
 }
 
-/* Into a device or pipe, which is not to be replaced by a file. */
+/* Into a device or pipe, which is not to be replaced by a file; /dev/stdout may be a file, to which more was written before. */
 static enum ps_status write_in_place(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
-    int descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    int descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (descriptor < 0) return cannot(error, PS_IO, path, "write");
     bool written = write_pieces(descriptor, pieces, count);
     enum ps_status status = written ? PS_OK : cannot(error, PS_IO, path, "write");
@@ -184,7 +184,9 @@ static void parent_of(const char *path, char parent[PATH_SIZE]) {
 
 enum ps_status file_write_pieces(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
     struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) return write_in_place(path, pieces, count, error);
+    const bool open_already = strcmp(path, "/dev/stdout") == 0 || strncmp(path, "/dev/fd/", 8) == 0;
+    if (stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || open_already))
+        return write_in_place(path, pieces, count, error);
     /* A symbolic link stays; what it points to is replaced. */
     char *place = realpath(path, NULL);
     char parent[PATH_SIZE];

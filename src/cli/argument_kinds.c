@@ -9,6 +9,7 @@
 
 #include "cli/arguments.h"
 #include "cli/message.h"
+#include "cli/output.h"
 
 enum { NAMES_MAX = 64 };
 
@@ -19,9 +20,12 @@ ARGUMENT_READER(text) {
     return PS_OK;
 }
 
+ARGUMENT_READER(file) { return argument_read_text(argument, strcmp(text, "-") == 0 ? OUTPUT_STANDARD : text, target, error); }
+
 /* Files are written beside their place and renamed; what is no file (a pipe, /dev/stdout) is written where it is. */
 ARGUMENT_READER(output) {
-    CHECK(argument_read_text(argument, text, target, error));
+    CHECK(argument_read_file(argument, text, target, error));
+    text = *(const char **)target;
     struct stat status;
     const bool there = stat(text, &status) == 0;
     if (there && S_ISDIR(status.st_mode)) return message_set(error, PS_IO, "--%s: %s: is a directory", argument->name, text);

@@ -24,12 +24,13 @@ struct argument {
     const char *excludes; /* names of options that contradict it, separated by spaces */
 };
 
-/* Their targets: const char *, const char * (a file that is to be written; PS_IO where it cannot be, before the work and not
- * after it), const char *, int (the index), int, uint64_t, double, int64_t, double, double, struct integers, struct betas,
+/* Their targets: const char *, const char * (a file; "-" becomes OUTPUT_STANDARD), const char * (likewise, and PS_IO where it
+ * cannot be written, before the work and not after it), const char *, int (the index), int, uint64_t, double, int64_t, double, double, struct integers, struct betas,
  * struct names, struct sizes, struct rates. Lists are separated by commas. */
 #define ARGUMENT_READER(kind)                                                                                                  \
     enum ps_status argument_read_##kind(const struct argument *argument, const char *text, void *target, struct ps_error *error)
 ARGUMENT_READER(text);
+ARGUMENT_READER(file);
 ARGUMENT_READER(output);
 ARGUMENT_READER(name);
 ARGUMENT_READER(choice);

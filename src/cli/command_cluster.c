@@ -13,13 +13,14 @@ struct cluster_command_arguments {
 static const struct argument rows[] = {
     OPTION_DEVICE(options.device),
     OPTION_THREADS(options.threads, "threads of each worker"),
-    OPTION("output", 'o', "FILE", text, output, "write the cluster here"),
+    OPTION("output", 'o', "FILE", file, output, "write the cluster here"),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
 static enum ps_status put_cluster(const struct cluster_command_arguments *arguments, const struct ps_cluster *cluster,
                                   struct ps_error *error) {
     if (arguments->output != NULL) CHECK(ps_cluster_write(cluster, arguments->output, error));
+    if (output_is_taken(arguments->output)) return PS_OK;
     return output_text(arguments->common.json ? ps_cluster_json(cluster) : ps_cluster_table(cluster), error);
 }
 

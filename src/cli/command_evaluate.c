@@ -32,6 +32,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     const struct evaluate_arguments *arguments = values;
     struct ps_evaluation evaluation;
     CHECK(ps_evaluate(&arguments->options, &evaluation, error));
+    if (output_is_taken(arguments->options.translations)) return PS_OK;
     if (arguments->common.json) {
         printf("{\"loss\": ");
         output_json_number(evaluation.loss);

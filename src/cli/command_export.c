@@ -25,6 +25,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     const struct export_arguments *arguments = values;
     const char *format = formats[arguments->format];
     CHECK(ps_export(arguments->run, format, arguments->output, error));
+    if (output_is_taken(arguments->output)) return PS_OK;
     if (arguments->common.json) {
         printf("{\"file\": ");
         output_json_string(arguments->output);

@@ -30,6 +30,7 @@ static enum ps_status find_plan(const struct plan_arguments *arguments, const st
 
 static enum ps_status put_plan(const struct plan_arguments *arguments, const struct ps_plan *plan, struct ps_error *error) {
     if (arguments->output != NULL) CHECK(ps_plan_write(plan, arguments->output, error));
+    if (output_is_taken(arguments->output)) return PS_OK;
     return output_text(arguments->common.json ? ps_plan_json(plan) : ps_plan_table(plan), error);
 }
 

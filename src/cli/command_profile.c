@@ -43,6 +43,7 @@ static void defaults(void *values) {
 static enum ps_status put_profile(const struct profile_arguments *arguments, const struct ps_profile *profile,
                                   struct ps_error *error) {
     if (arguments->output != NULL) CHECK(ps_profile_write(profile, arguments->output, error));
+    if (output_is_taken(arguments->output)) return PS_OK;
     return output_text(arguments->common.json ? ps_profile_json(profile) : ps_profile_table(profile), error);
 }
 

@@ -32,6 +32,7 @@ static enum ps_status put_simulation(const struct simulate_arguments *arguments,
     else if (arguments->svg != NULL)
         CHECK(ps_simulation_write_svg(simulation, arguments->svg, error));
     if (arguments->trace != NULL) CHECK(ps_simulation_write_trace(simulation, arguments->trace, error));
+    if (output_is_taken(arguments->svg) || output_is_taken(arguments->trace)) return PS_OK;
     if (arguments->common.json) return output_text(ps_simulation_json(simulation), error);
     CHECK(output_text(ps_simulation_table(simulation), error));
     putchar('\n');

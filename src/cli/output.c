@@ -14,6 +14,8 @@
 
 #include "cli/message.h"
 
+bool output_is_taken(const char *path) { return path != NULL && strcmp(path, OUTPUT_STANDARD) == 0; }
+
 enum ps_status output_text(char *text, struct ps_error *error) {
     if (text == NULL) return message_set(error, PS_FAILED, "out of memory while writing the result");
     fputs(text, stdout);

@@ -4,6 +4,11 @@
 
 #include <penstock.h>
 
+/* What "-" stands for where an option names a file to write. Nothing else is then put on standard output. */
+#define OUTPUT_STANDARD "/dev/stdout"
+/* Does this file (NULL: none) take standard output? */
+bool output_is_taken(const char *path);
+
 /* Puts out a text that the library returned, and frees it; NULL means that memory ran out. */
 enum ps_status output_text(char *text, struct ps_error *error);
 

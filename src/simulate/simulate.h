@@ -6,8 +6,9 @@
  *   F  the stage's forward         B  its backward by input and by weights         R  as F
  *   I  its backward by input       W  by weights; both with what the halves take longer where they run separately
  *   B and W take accumulate_s longer where they add to the gradients of an earlier micro-batch
- *   U  update_s, with the prediction in the same pass update_predict_s, into another slot update_out_of_place_s      P
- * predict_s F, B, R, I and W of a mini-batch take batch_factors[] times as long, where there are any: mini-batches that have
+ *   U  update_s; update_predict_s with the prediction in the same pass; update_out_of_place_s into another slot
+ *   P  predict_s
+ * F, B, R, I and W of a mini-batch take batch_factors[] times as long, where there are any: mini-batches that have
  * several lengths. SEND and RECEIVE only start. A transfer begins when both ends have come and the link between the two workers
  * has done with those before it; it lasts latency + bytes / bandwidth, and both blocks are settled at its end. Each direction
  * of each pair is a link of its own, unless the cluster says half duplex (the two directions are one) or names a shared link
