@@ -274,6 +274,24 @@ static inline int case_attention_causal(struct builder *b, struct draw *d) {
     return graph_add(b->graph, OPERATOR_ATTENTION, "node", &a, (const int[]){x, key, value, tokens}, 4, b->error);
 }
 
+static inline int case_cast_narrow(struct builder *b, struct draw *d) {
+    return build_cast(b, draw_image(b, d), "node", TYPE_BF16);
+}
+
+static inline int case_cast_wide(struct builder *b, struct draw *d) {
+    return build_cast(b, build_cast(b, draw_image(b, d), "narrow", TYPE_BF16), "node", TYPE_F32);
+}
+
+static inline int case_concat_narrow(struct builder *b, struct draw *d) {
+    int x = build_cast(b, draw_image(b, d), "narrow", TYPE_BF16);
+    return build_concat(b, (const int[]){x, x, x}, draw(d, 1, 3), "node");
+}
+
+static inline int case_slice_narrow(struct builder *b, struct draw *d) {
+    int positions = draw(d, 2, POSITIONS_MAX), x = build_input(b, draw(d, 1, 9), positions, 1);
+    return build_slice(b, build_cast(b, x, "narrow", TYPE_BF16), "node", draw(d, 0, 1), positions - 1);
+}
+
 struct test_case {
     const char *name;
     int (*build)(struct builder *b, struct draw *d); /* returns the node to test */
@@ -325,6 +343,10 @@ static const struct test_case cases[] = {
     {"adaptive pool", case_adaptive_pool, false},
     {"local response norm", case_response_norm, false},
     {"local response norm as usual", case_response_norm_default, false},
+    {"cast to bf16", case_cast_narrow, false},
+    {"cast from bf16", case_cast_wide, false},
+    {"concat of bf16", case_concat_narrow, false},
+    {"slice of bf16", case_slice_narrow, false},
 };
 
 #endif

@@ -49,6 +49,22 @@ static inline struct graph *tangle(void) {
     return b.graph;
 }
 
+/* Values in bf16 that several layers read and that cross cuts: their gradients, too, are added up in bf16. */
+static inline struct graph *mixed(void) {
+    struct builder b = {graph_create(), &test_error};
+    int conv1 = build_convolution(&b, build_input(&b, 2, 6, 6), "conv1", 5, 3, 1, 1, true);
+    int half1 = build_cast(&b, build_relu(&b, conv1, "relu1"), "half1", TYPE_BF16);
+    int conv2 = build_convolution(&b, build_cast(&b, half1, "full1", TYPE_F32), "conv2", 5, 3, 1, 1, false);
+    int half2 = build_cast(&b, build_relu(&b, conv2, "relu2"), "half2", TYPE_BF16);
+    int both = build_concat(&b, (const int[]){half1, half2, half1}, 3, "both");
+    int conv3 = build_convolution(&b, build_cast(&b, both, "full2", TYPE_F32), "conv3", 5, 1, 1, 0, true);
+    int sum = build_add(&b, conv3, build_cast(&b, half1, "full3", TYPE_F32), "sum");
+    int flat = build_flatten(&b, build_cast(&b, sum, "half3", TYPE_BF16), "flatten");
+    build_cross_entropy(&b, build_linear(&b, build_cast(&b, flat, "full4", TYPE_F32), "fc", 5), "loss");
+    assert_ok(graph_finish(b.graph, &test_error));
+    return b.graph;
+}
+
 static inline void fill_data(struct chain *chain) {
     for (int m = 0; m < chain->micro_batches; m++) {
         struct random_key key = test_key(100 + (uint64_t)m);

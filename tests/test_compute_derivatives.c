@@ -42,8 +42,9 @@ static void test_finite_differences(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         for (uint64_t r = 0; r < REPEATS; r++) {
             struct problem p = make_problem(&cases[c], c * 100 + r);
-            p.relu_follows = false;          /* the node alone */
-            if (p.node->attributes.padded) { /* padding has no gradient on purpose */
+            p.relu_follows = false;                                                  /* the node alone */
+            bool rounds = p.node->shape.type == TYPE_BF16 || p.type[0] == TYPE_BF16; /* in steps: test_cast */
+            if (p.node->attributes.padded || rounds) {                               /* padding has no gradient on purpose */
                 free_problem(&p);
                 continue;
             }

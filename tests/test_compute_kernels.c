@@ -144,6 +144,32 @@ static void test_unwanted_gradients(void **state) {
     }
 }
 
+/* Casts round to the nearest number of their type, forwards and backwards, to the bit on every device. */
+static void test_cast(void **state) {
+    (void)state;
+    int casts = 0;
+    for (int i = 0; device_table[i] != NULL; i++) {
+        if (!device_table[i]->real) continue;
+        struct device *device = chain_device(device_table[i]->name);
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            struct problem p = make_problem(&cases[c], c * 100 + 5);
+            struct answer answer = {0};
+            bool cast = p.node->id == OPERATOR_CAST;
+            if (cast) answer = solve(device, &p);
+            for (int64_t e = 0; e < p.output && cast; e++) {
+                /* What is given in bf16 was rounded before. */
+                assert_float_equal(answer.output[e], bf16_value(bf16_of(p.input[0][e])), 0);
+                assert_float_equal(answer.input_gradient[0][e], bf16_value(bf16_of(p.output_gradient[e])), 0);
+            }
+            casts += cast;
+            free_answer(&answer);
+            free_problem(&p);
+        }
+        device_close(device);
+    }
+    assert_true(casts >= 4);
+}
+
 /* Tokens are whole numbers of 32 bits: those that a float cannot tell apart are told apart. */
 static void test_large_vocabulary(void **state) {
     (void)state;
@@ -189,8 +215,9 @@ static void test_large_vocabulary(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases_complete),     cmocka_unit_test(test_devices_agree),    cmocka_unit_test(test_wide_linear),
-        cmocka_unit_test(test_unwanted_gradients), cmocka_unit_test(test_large_vocabulary),
+        cmocka_unit_test(test_cases_complete), cmocka_unit_test(test_devices_agree),
+        cmocka_unit_test(test_wide_linear),    cmocka_unit_test(test_unwanted_gradients),
+        cmocka_unit_test(test_cast),           cmocka_unit_test(test_large_vocabulary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,9 +48,11 @@ static void test_sizes_compose(void **state) {
             check_sizes(device, graph, 3);
             graph_destroy(graph);
         }
-        struct graph *graph = tangle();
-        check_sizes(device, graph, 5);
-        graph_destroy(graph);
+        for (int i = 0; i < 2; i++) {
+            struct graph *graph = i == 0 ? tangle() : mixed();
+            check_sizes(device, graph, 5);
+            graph_destroy(graph);
+        }
         device_close(device);
     }
 }
@@ -85,6 +87,29 @@ static void test_sizes_by_hand(void **state) {
     assert_int_equal(middle.output_bytes, conv2);
     graph_destroy(graph);
     device_close(device);
+}
+
+/* A value in bf16 takes half the bytes wherever it lies: at a cut, and its gradient in the workspace. */
+static void test_narrow_sizes(void **state) {
+    (void)state;
+    for (int d = 0; device_table[d] != NULL; d++) {
+        struct device *device = chain_device(device_table[d]->name);
+        struct graph *graph = mixed();
+        struct layer_sizes layers[32];
+        int64_t input_bytes = 0, full = 4 * 5 * 6 * 6 * 4, narrow = 1472; /* half of 2880, aligned */
+        assert_true(graph->layer_count <= 32);
+        assert_ok(stage_layer_sizes(device, graph, 4, layers, &input_bytes, &test_error));
+        assert_int_equal(layers[0].output_bytes, full); /* conv1 with its ReLU */
+        assert_string_equal(graph->layers[1].name, "half1");
+        assert_int_equal(layers[1].output_bytes, narrow);
+        assert_int_equal(layers[1].value_bytes, narrow);
+        assert_string_equal(graph->layers[2].name, "full1");
+        assert_int_equal(layers[2].output_bytes, full + narrow); /* half1 is read further on */
+        assert_int_equal(layers[2].workspace_bytes, narrow);     /* a gradient to be added to another */
+        assert_int_equal(graph_cut_bytes(graph, 2), 5 * 6 * 6 * 2);
+        graph_destroy(graph);
+        device_close(device);
+    }
 }
 
 /* ------------------------------------------------------------------ dropout */
@@ -354,10 +379,15 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_compose), cmocka_unit_test(test_sizes_by_hand),
-        cmocka_unit_test(test_dropout_keys),  cmocka_unit_test(test_short_batch_and_labels),
-        cmocka_unit_test(test_parameters),    cmocka_unit_test(test_normal_values),
-        cmocka_unit_test(test_between),       cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_sizes_compose),
+        cmocka_unit_test(test_sizes_by_hand),
+        cmocka_unit_test(test_narrow_sizes),
+        cmocka_unit_test(test_dropout_keys),
+        cmocka_unit_test(test_short_batch_and_labels),
+        cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_normal_values),
+        cmocka_unit_test(test_between),
+        cmocka_unit_test(test_clock),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

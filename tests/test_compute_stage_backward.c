@@ -80,6 +80,9 @@ static void check_cuts_change_nothing(struct device *device) {
     struct graph *graph = tangle();
     check_cuts(device, graph, 1000);
     graph_destroy(graph);
+    graph = mixed();
+    check_cuts(device, graph, 3000);
+    graph_destroy(graph);
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         graph = take_model(specs[i]);
         check_cuts(device, graph, 2000);
@@ -336,6 +339,7 @@ static struct graph *recurrent(void) {
 static void check_apart_everywhere(struct device *device) {
     check_apart(device, recurrent());
     check_apart(device, tangle());
+    check_apart(device, mixed());
     check_apart(device, take_model("lenet5,classes=5"));
     check_apart(device, take_model("resnet,input=8,classes=5"));
 }

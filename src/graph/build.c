@@ -55,6 +55,11 @@ int build_gelu(struct builder *builder, int input, const char *name, bool tanh_f
     return add_one(builder, OPERATOR_GELU, name, &attributes, input);
 }
 
+int build_cast(struct builder *builder, int input, const char *name, enum number_type type) {
+    struct attributes attributes = {.type = type};
+    return add_one(builder, OPERATOR_CAST, name, &attributes, input);
+}
+
 int build_slice(struct builder *builder, int input, const char *name, int first, int count) {
     if (input < 0 || (first == 0 && count == builder->graph->nodes[input].shape.dim[1])) return input;
     struct attributes attributes = {.first = first, .count = count};

@@ -77,6 +77,7 @@ static enum ps_status add_parameters(struct graph *graph, struct node *node, con
     if (grown == NULL) return PS_FAILED;
     graph->parameters = grown;
     for (int p = 0; p < count; p++) {
+        assert(parameters[p].shape.type == TYPE_F32);
         if (!elements_fit(&parameters[p].shape)) {
             return error_set(error, PS_USAGE, "its %s would have more than %lld elements", parameters[p].name,
                              (long long)ELEMENTS_MAX);

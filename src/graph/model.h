@@ -93,6 +93,7 @@ int build_gelu(struct builder *builder, int input, const char *name, bool tanh_f
 /* Data of `positions` tokens. */
 int build_tokens(struct builder *builder, int positions);
 int build_embedding(struct builder *builder, int input, const char *name, int vocabulary, int features);
+int build_cast(struct builder *builder, int input, const char *name, enum number_type type);
 /* Positions first .. first + count - 1; nothing is added where that is all of them. */
 int build_slice(struct builder *builder, int input, const char *name, int first, int count);
 /* A linear layer without bias. */

@@ -82,7 +82,8 @@ struct parameter_slice {
     int64_t first, rows; /* first row held here; rows of the whole. rows 0: not a slice */
 };
 
-/* A trained tensor (parameter) or a running statistic of a node, in canonical (PyTorch) shape and order. */
+/* A trained tensor (parameter) or a running statistic of a node, in canonical (PyTorch) shape and order; of f32, in which
+ * optimizers work. */
 struct parameter {
     char name[80]; /* "conv1.weight": the node's name and the tensor's */
     struct shape shape;

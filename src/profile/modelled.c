@@ -48,8 +48,20 @@ static struct layer_sizes scaled_sizes(const struct layer_sizes *sizes, const st
                                 .delta_bytes = scaled(sizes->delta_bytes, device)};
 }
 
+/* Sizes are scaled all alike, so they must have been counted in f32. */
+static enum ps_status check_types(const struct modelled_device *device, const struct graph *graph, struct ps_error *error) {
+    for (int n = 0; n < graph->node_count && device->element_bytes != (int)sizeof(float); n++) {
+        const struct node *node = &graph->nodes[n];
+        if (node->shape.type == TYPE_BF16)
+            return error_set(error, PS_USAGE, "device %s has one type of numbers: node '%s' with bf16 is not accepted",
+                             device->name, node->name);
+    }
+    return PS_OK;
+}
+
 enum ps_status modelled_fill(const struct modelled_device *device, const struct graph *graph, struct cost_table *table,
                              struct ps_error *error) {
+    TRY(check_types(device, graph, error));
     struct device *plain = NULL;
     struct layer_sizes *sizes = calloc((size_t)graph->layer_count, sizeof *sizes);
     if (!sizes) return error_memory(error, "profiling", (size_t)graph->layer_count * sizeof *sizes);

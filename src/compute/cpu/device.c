@@ -134,25 +134,10 @@ const struct device_class device_cpu = {
     .real = true,
     .kernels =
         {
-            [OPERATOR_CONVOLUTION] = &cpu_convolution,
-            [OPERATOR_LINEAR] = &cpu_linear,
-            [OPERATOR_MAX_POOL] = &cpu_max_pool,
-            [OPERATOR_AVERAGE_POOL] = &cpu_average_pool,
-            [OPERATOR_RELU] = &cpu_relu,
-            [OPERATOR_BATCH_NORM] = &cpu_batch_norm,
-            [OPERATOR_ADD] = &cpu_add,
-            [OPERATOR_CONCAT] = &cpu_concat,
-            [OPERATOR_DROPOUT] = &cpu_dropout,
-            [OPERATOR_CROSS_ENTROPY] = &cpu_cross_entropy,
-            [OPERATOR_EMBEDDING] = &cpu_embedding,
-            [OPERATOR_SLICE] = &cpu_slice,
-            [OPERATOR_POSITION_EMBEDDING] = &cpu_position_embedding,
-            [OPERATOR_LAYER_NORM] = &cpu_layer_norm,
-            [OPERATOR_GELU] = &cpu_gelu,
-            [OPERATOR_ATTENTION] = &cpu_attention,
-            [OPERATOR_LSTM] = &cpu_lstm,
-            [OPERATOR_ADDITIVE_ATTENTION] = &cpu_additive_attention,
-            [OPERATOR_LOCAL_RESPONSE_NORM] = &cpu_local_response_norm,
+#define OPERATOR(NAME, name)
+#define COMPUTED(NAME, name) [OPERATOR_##NAME] = &cpu_##name,
+#include "graph/operators.def"
+#undef OPERATOR
         },
     .open = open_device,
     .close = close_device,

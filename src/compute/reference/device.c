@@ -58,25 +58,10 @@ const struct device_class device_reference = {
     .real = true,
     .kernels =
         {
-            [OPERATOR_CONVOLUTION] = &reference_convolution,
-            [OPERATOR_LINEAR] = &reference_linear,
-            [OPERATOR_MAX_POOL] = &reference_max_pool,
-            [OPERATOR_AVERAGE_POOL] = &reference_average_pool,
-            [OPERATOR_RELU] = &reference_relu,
-            [OPERATOR_BATCH_NORM] = &reference_batch_norm,
-            [OPERATOR_ADD] = &reference_add,
-            [OPERATOR_CONCAT] = &reference_concat,
-            [OPERATOR_DROPOUT] = &reference_dropout,
-            [OPERATOR_CROSS_ENTROPY] = &reference_cross_entropy,
-            [OPERATOR_EMBEDDING] = &reference_embedding,
-            [OPERATOR_SLICE] = &reference_slice,
-            [OPERATOR_POSITION_EMBEDDING] = &reference_position_embedding,
-            [OPERATOR_LAYER_NORM] = &reference_layer_norm,
-            [OPERATOR_GELU] = &reference_gelu,
-            [OPERATOR_ATTENTION] = &reference_attention,
-            [OPERATOR_LSTM] = &reference_lstm,
-            [OPERATOR_ADDITIVE_ATTENTION] = &reference_additive_attention,
-            [OPERATOR_LOCAL_RESPONSE_NORM] = &reference_local_response_norm,
+#define OPERATOR(NAME, name)
+#define COMPUTED(NAME, name) [OPERATOR_##NAME] = &reference_##name,
+#include "graph/operators.def"
+#undef OPERATOR
         },
     .open = open_device,
     .close = close_device,
