@@ -40,7 +40,7 @@ extern "C" {
     X(PS_IO, 5, "reading or writing failed")                                                                                   \
     X(PS_WORKER_LOST, 6, "a worker was lost")                                                                                  \
     X(PS_NO_CHECKPOINT, 7, "no usable checkpoint")                                                                             \
-    X(PS_STOPPED, 75, "stopped by a signal")
+    X(PS_STOPPED, 75, "stopped on request")
 
 enum ps_status {
 #define X(name, value, text) name = value,
@@ -317,53 +317,78 @@ enum ps_status ps_simulation_write_svg_arrows(const struct ps_simulation *simula
 enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
 void ps_simulation_destroy(struct ps_simulation *simulation);
 
-/* ------------------------------------------------------ training, evaluation */
+/* ---------------------------------------------------------------- datasets */
 
-struct ps_train_options {
-    /* what: a plan with its profile, or a model to profile and plan first */
-    const char *plan_path, *profile_path, *cluster_path;
-    const char *model;
-    struct ps_plan_options plan;
-    struct ps_cluster_options cluster;
-    /* data */
-    const char *data, *valid; /* dataset specs; valid may be NULL */
-    int batch;                /* samples in a mini-batch; 0: as the plan says, 64 where the plan is made here */
-    /* how long: steps > 0 wins over epochs */
-    int epochs, steps;
-    int evaluate_every;  /* steps, counted from the beginning of each epoch; 0: once an epoch */
-    int valid_bleu;      /* of pairs: sentences of `valid` to translate at each evaluation, for BLEU; 0: none */
-    const char *lengths; /* of pairs: shorter lengths than the network's seq, ascending, as "8,12"; a mini-batch of training
-                            takes samples of one length and is computed at it. NULL: all have the network's */
-    /* optimizer; NaN: its default */
-    double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
-    const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
-    int warmup_steps;
-    bool lr_per_epoch;         /* the schedule moves between epochs only */
-    double clip;               /* greatest norm of a gradient; 0: any */
-    double label_smoothing;    /* of the loss in training; NaN: as the model says */
-    const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL: nothing */
-    /* where */
-    const char *device;    /* NULL: "cpu" */
-    const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */
-    int threads;           /* per worker; 0: 1 */
-    bool emulate;          /* this machine plays the cluster: workers are as slow, links take as long as it says */
-    uint64_t seed;
-    const char *out; /* run directory; NULL: nothing is written */
-    bool trace;
-    /* lasting */
-    int checkpoint_every; /* steps, counted from the beginning of each epoch; 0: only where it evaluates */
-    int keep_checkpoints; /* the newest so many stay; 0: 2 */
-    const char *resume;   /* a run directory: goes on from its newest whole checkpoint. Of what stands above only these fields
-                             count then: plan, profile and cluster (a new plan, or wishes for one), data and valid (where they
-                             lie now), device, transport, threads and trace. PS_NO_CHECKPOINT: there is none. */
-    const volatile int *stop; /* NULL, or what a signal handler sets other than 0: the run ends within seconds with
-                                 PS_STOPPED, and can be resumed */
+struct ps_dataset;
+
+enum ps_part { PS_PART_USUAL, PS_PART_TRAIN, PS_PART_TEST };
+
+struct ps_dataset_options {
+    size_t struct_size; /* sizeof(struct ps_dataset_options) */
+    /* Opens the data now, as this network takes them: what is wrong is said here, and ps_dataset_samples is known. NULL: each
+     * training or evaluation opens them itself, for its own network, and over MPI in those processes alone that read. */
+    const struct ps_model *network;
+    enum ps_part part; /* of a format that has two, where the spec does not say it. Usual: to train on `data` of a training */
+    /* Words are numbered as in these data, which were opened for a network. NULL: those of the training data of the same
+     * training, or of the run that is evaluated, else their own. */
+    const struct ps_dataset *words;
 };
 
-/* Fills every field with its default. */
-void ps_train_options_init(struct ps_train_options *options);
+/* Data by a spec: "FORMAT:REST[#train|#test][@A-B]", as "idx:data/mnist@0-1000"; formats are those of PS_TABLE_DATASETS.
+ * `options` may be NULL. PS_USAGE: the spec is wrong, or not what the network takes; PS_BAD_INPUT: a file is missing or
+ * damaged. May be used by several trainings and threads at once; must stay until the last of them is over. */
+enum ps_status ps_dataset_open(const char *spec, const struct ps_dataset_options *options, struct ps_dataset **dataset,
+                               struct ps_error *error);
 
-struct ps_run; /* a finished run */
+/* Data of the caller's. */
+struct ps_dataset_source {
+    size_t struct_size; /* sizeof(struct ps_dataset_source) */
+    void *context;      /* the first argument of the functions below */
+    const char *name;   /* what messages call the data, and what a run directory keeps of them; copied */
+    int64_t samples;    /* 1 to 2^32 - 1 */
+    /* What a sample is, as ps_model_info says it of the network that is to take it: */
+    int64_t input_shape[3]; /* C, H, W; of a sequence of tokens 1, its length, 1 */
+    int vocabulary;         /* 0: the input is numbers; else tokens from 0 to vocabulary - 1 */
+    int classes;            /* labels are from 0 to classes - 1, or -1: does not count */
+    int labels;             /* of a sample; 0: 1 */
+    bool several_readers; /* `read` may be called from several threads at the same time; else the library calls it one by one */
+    /* Before a training or an evaluation reads (several of them may overlap), and after. In the thread that called the library.
+     * May be NULL. A status other than PS_OK ends the call with it; close is not called then. */
+    enum ps_status (*open)(void *context, struct ps_error *error);
+    void (*close)(void *context);
+    /* Writes sample `sample` (0 to samples - 1): `input` gets C x H x W elements in the order H, W, C (the channels of a pixel
+     * or the features of a position stand together), float, or int32_t where there is a vocabulary; NULL: only the labels are
+     * wanted. `labels` gets all labels. Called from threads of the library, ahead of training and in any order, in each
+     * process that runs a worker of the first or the last stage. The same sample must always be the same. A status other than
+     * PS_OK ends the training or evaluation with it and with what was written into error->message. */
+    enum ps_status (*read)(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error);
+};
+
+/* All fields zero but for the size. */
+void ps_dataset_source_init(struct ps_dataset_source *source);
+/* The struct is copied; context and functions must stay until the dataset is destroyed. PS_USAGE names the field that is
+ * wrong. */
+enum ps_status ps_dataset_create(const struct ps_dataset_source *source, struct ps_dataset **dataset, struct ps_error *error);
+/* Of the caller's data, and of those that were opened for a network; else -1. */
+int64_t ps_dataset_samples(const struct ps_dataset *dataset);
+/* The spec, or the name. */
+const char *ps_dataset_name(const struct ps_dataset *dataset);
+void ps_dataset_destroy(struct ps_dataset *dataset);
+
+/* ---------------------------------------------------------------- training */
+
+/* The life of a training:
+ *
+ *     ps_trainer_create --> ps_trainer_step ... --> ps_trainer_finish --> struct ps_run
+ *                           ps_trainer_evaluate, _read_parameter, _save
+ *
+ * ps_train is these calls in a row. A program may have several trainers, in threads of their own; what one of them does is
+ * asked for by one thread at a time. Over MPI there is one training at a time, in all processes: each makes the same calls with
+ * the same options, in its main thread; of plan, profile, cluster, network and `planning` rank 0's count, and the others may
+ * give none. What went wrong on any process is the status of all; the message is empty on those that need not show it.
+ */
+
+struct ps_run; /* what a training comes to */
 
 struct ps_run_info {
     int workers, steps, epochs;
@@ -408,9 +433,138 @@ struct ps_run_point {
  * better. */
 enum ps_metric { PS_METRIC_ACCURACY, PS_METRIC_BLEU, PS_METRIC_PERPLEXITY };
 
-/* Over MPI all processes call it, once, with the same options. What went wrong on any of them is the status of all; the message
- * is empty on those that need not show it. The run's figures are complete on rank 0. */
+/* What a mini-batch of training came to. */
+struct ps_step {
+    int64_t step, steps; /* this one, counted from 1, and those of the whole training */
+    int64_t epoch;
+    double loss, accuracy; /* of its samples; NaN where the device computes no numbers */
+    double lr;             /* of its update */
+};
+
+/* Watches a training. The functions are called in the thread that called the library (over MPI at rank 0 alone), while the
+ * workers go on; each may be NULL. What they return other than 0 ends the training as if should_stop had asked for it. They may
+ * call the library, but not for the trainer that is at work. */
+struct ps_observer {
+    size_t struct_size;                                            /* sizeof(struct ps_observer) */
+    void *context;                                                 /* their first argument */
+    int (*step)(void *context, const struct ps_step *step);        /* after each mini-batch, in order, soon */
+    int (*point)(void *context, const struct ps_run_point *point); /* after each evaluation, or epoch without valid data */
+    /* Asked some twenty times a second. Once it is not 0 the training ends within seconds with PS_STOPPED: with a run directory
+     * at the next checkpoint if that comes within two seconds, else where it is, and can be resumed. */
+    int (*should_stop)(void *context);
+};
+
+struct ps_train_options {
+    size_t struct_size; /* ps_train_options_init sets it */
+    /* What: a plan, or a network to plan for here. The objects are borrowed until the training is over. */
+    const struct ps_plan *plan;
+    const struct ps_profile *profile;       /* its costs. NULL: with a plan there is no prediction; without they are measured */
+    const struct ps_cluster *cluster;       /* what the plan is for, or is to be for. NULL: `machines` says it */
+    const struct ps_model *network;         /* NULL: the built-in one that plan or profile names */
+    const struct ps_plan_options *planning; /* without a plan: which; of a given one the optimizer alone. NULL: the usual */
+    const struct ps_cluster_options *machines; /* alike workers; with a plan their limit of memory alone. NULL: no limits */
+    /* data */
+    const struct ps_dataset *data, *valid; /* to train and to evaluate on; valid may be NULL */
+    int batch;                             /* samples in a mini-batch; 0: as the plan says, 64 where the plan is made here */
+    /* how long: steps > 0 wins over epochs */
+    int epochs, steps;
+    int evaluate_every;  /* steps, counted from the beginning of each epoch; 0: once an epoch */
+    int valid_bleu;      /* of pairs: sentences of `valid` to translate at each evaluation, for BLEU; 0: none */
+    const char *lengths; /* of pairs: shorter lengths than the network's seq, ascending, as "8,12"; a mini-batch of training
+                            takes samples of one length and is computed at it. NULL: all have the network's */
+    /* optimizer; NaN: its default */
+    double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
+    const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
+    int warmup_steps;
+    bool lr_per_epoch;         /* the schedule moves between epochs only */
+    double clip;               /* greatest norm of a gradient; 0: any */
+    double label_smoothing;    /* of the loss in training; NaN: as the model says */
+    const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL: nothing */
+    /* where */
+    const char *device;    /* NULL: "cpu" */
+    const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */
+    int threads;           /* per worker; 0: 1 */
+    bool emulate;          /* this machine plays the cluster: workers are as slow, links take as long as it says */
+    uint64_t seed;
+    const char *out; /* run directory; NULL: nothing is written */
+    bool trace;
+    /* lasting */
+    int checkpoint_every; /* steps, counted from the beginning of each epoch; 0: only where it evaluates */
+    int keep_checkpoints; /* the newest so many stay; 0: 2 */
+    /* A run directory: goes on from its newest whole checkpoint. Of what stands above only these fields count then: plan,
+     * profile, cluster, planning and machines (a new plan, or requests for one), data and valid (which must be given again
+     * where they are the caller's), network (likewise), device, transport, threads and trace. PS_NO_CHECKPOINT: there is
+     * none. */
+    const char *resume;
+    const struct ps_observer *observer; /* NULL: nobody watches */
+};
+
+/* Fills every field with its default. */
+void ps_train_options_init(struct ps_train_options *options);
+
+/* Trains from beginning to end. */
 enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error);
+
+struct ps_trainer;
+
+/* Everything up to the first step: plans where it must, takes all memory, starts the workers. The struct of options is copied;
+ * what it points to must stay until ps_trainer_destroy. */
+enum ps_status ps_trainer_create(const struct ps_train_options *options, struct ps_trainer **trainer, struct ps_error *error);
+/*
+ * Trains `steps` mini-batches, or up to the last of the training where that is less; ps_trainer_info says how many are done.
+ * Where the options ask for it (evaluate_every, checkpoint_every, the end of an epoch) it evaluates and saves on the way.
+ *
+ * The pipeline drains at the end of a call, and wherever the options have it evaluate or save. With synchronous weights (the
+ * policy "sync") that changes no number, however the steps are divided over calls. With others it does: in the last
+ * mini-batches before a pipeline drains weights are less stale. Another division is another training then; a call whose steps
+ * reach the next such place of the options, and ps_train, divide nothing further.
+ *
+ * After a failure the trainer can only be destroyed. PS_STOPPED is one.
+ */
+enum ps_status ps_trainer_step(struct ps_trainer *trainer, int64_t steps, struct ps_error *error);
+
+struct ps_trainer_info {
+    int64_t step, steps; /* done; of the whole training */
+    int64_t epoch_steps; /* 0: there are no epochs */
+    int batch, workers, parameters;
+    double loss, accuracy; /* of the epoch so far, or of the training where there are none; NaN: nothing was computed */
+};
+struct ps_trainer_info ps_trainer_info(const struct ps_trainer *trainer);
+
+struct ps_parameter {
+    const char *name; /* as PyTorch calls it, "conv1.weight" */
+    int64_t shape[4]; /* PyTorch's */
+    int rank;
+    bool statistic; /* of a norm: not trained, but kept */
+};
+/* In the network's order; a parameter that two layers share stands there once. */
+struct ps_parameter ps_trainer_parameter(const struct ps_trainer *trainer, int parameter);
+/* Its newest values, in PyTorch's layout: `count` floats, as many as it has. Over MPI rank 0 gets them. PS_USAGE: there is no
+ * such parameter, or it has another size; the trainer goes on. */
+enum ps_status ps_trainer_read_parameter(struct ps_trainer *trainer, const char *name, float *values, size_t count,
+                                         struct ps_error *error);
+
+struct ps_evaluation {
+    double loss, accuracy;
+    double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
+    double bleu;       /* of translations, 0 to 100 as sacrebleu counts; else NaN */
+    int64_t samples;
+    double top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
+};
+
+/* The newest weights on `data` (NULL: the options' `valid`), in the memory that the trainer has. Nothing of the training
+ * changes. Data of pairs are not translated: bleu stays NaN. Over MPI the figures are complete at rank 0. */
+enum ps_status ps_trainer_evaluate(struct ps_trainer *trainer, const struct ps_dataset *data, struct ps_evaluation *evaluation,
+                                   struct ps_error *error);
+/* Leaves a checkpoint of this step in `run_dir`, durable when it returns: the training's own directory (or NULL), or another,
+ * which becomes a run directory that can be resumed. That must not hold a run yet. */
+enum ps_status ps_trainer_save(struct ps_trainer *trainer, const char *run_dir, struct ps_error *error);
+/* What the training came to so far, and the files that a run directory gets at the end. The trainer can only be destroyed
+ * then. */
+enum ps_status ps_trainer_finish(struct ps_trainer *trainer, struct ps_run **run, struct ps_error *error);
+/* At any time; NULL is fine. Over MPI, before ps_trainer_finish, it ends the training for all with PS_STOPPED. */
+void ps_trainer_destroy(struct ps_trainer *trainer);
+
 struct ps_run_info ps_run_info(const struct ps_run *run);
 struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker);
 int ps_run_point_count(const struct ps_run *run);
@@ -421,24 +575,22 @@ char *ps_run_json(const struct ps_run *run);
 char *ps_run_table(const struct ps_run *run);
 void ps_run_destroy(struct ps_run *run);
 
+/* -------------------------------------------------------------- evaluation */
+
 struct ps_evaluate_options {
-    const char *run;             /* a run directory, or */
-    const char *weights, *model; /* a safetensors file and the model it belongs to */
-    const char *data;
-    const char *device;
-    int batch, threads;
-    int beam;                 /* of a translation: hypotheses that are kept; 0: 1, greedy */
-    const char *translations; /* a file that gets them, a line each; may be NULL */
+    size_t struct_size;             /* ps_evaluate_options_init sets it */
+    const char *run;                /* a run directory, or */
+    const char *weights;            /* a safetensors file and */
+    const struct ps_model *network; /* the network that it belongs to; of a run: NULL */
+    const struct ps_dataset *data;  /* text is numbered by the run's words */
+    const char *device;             /* NULL: "cpu" */
+    int batch, threads;             /* 0: 64, 1 */
+    int beam;                       /* of a translation: hypotheses that are kept; 0: 1, greedy */
+    const char *translations;       /* a file that gets them, a line each; may be NULL */
 };
 
-struct ps_evaluation {
-    double loss, accuracy;
-    double perplexity; /* e to the loss; NaN but for labels that are tokens of a sequence */
-    double bleu;       /* of translations, 0 to 100 as sacrebleu counts; else NaN */
-    int64_t samples;
-    double top5; /* share of labels among the five best guesses; NaN for five classes or fewer */
-};
-
+void ps_evaluate_options_init(struct ps_evaluate_options *options);
+/* Several threads may evaluate at the same time. */
 enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation, struct ps_error *error);
 
 /* Writes a run's trained weights, in PyTorch's canonical layout, as one file. Formats: "safetensors". */
@@ -461,9 +613,9 @@ struct ps_compare_options {
     int bandwidth_count;
     struct ps_plan_options plan;
     struct ps_cluster_options cluster;
-    /* A cluster file instead: its first workers, with memory and bandwidth of all changed where they are listed; without a list
-     * of workers all of them. */
-    const char *cluster_path;
+    /* A cluster instead: its first workers, with memory and bandwidth of all changed where they are listed; without a list of
+     * workers all of them. */
+    const struct ps_cluster *given;
     int batch_per_worker; /* samples in a mini-batch for each worker, so that it grows with them; 0: as `plan` says */
     double target;        /* of training: what the metric of its data is to reach; 0: the best that all rows reach */
 };
@@ -507,8 +659,8 @@ enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_comp
 enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,
                                   const struct ps_compare_options *options, struct ps_comparison **comparison,
                                   struct ps_error *error);
-/* Trains every combination instead, as ps_train does with `train` but for its plan and cluster. Of pairs the first 256 of
- * `valid` are translated where valid_bleu is 0. Fails where none can be trained. */
+/* Trains every combination instead, as ps_train does with `train` but for its plan, cluster, planning, machines and files. Of
+ * pairs the first 256 of `valid` are translated where valid_bleu is 0. Fails where none can be trained. */
 enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
                                    struct ps_comparison **comparison, struct ps_error *error);
 const char *ps_comparison_model(const struct ps_comparison *comparison);

@@ -58,29 +58,29 @@ static const int checkpoints[] = {0, 3, 6, 8, 11, 14, 16, 19, 20};
 enum { CHECKPOINTS = sizeof checkpoints / sizeof *checkpoints };
 
 /* Writes the case's plan as NAME.json and returns options for a run in NAME. */
-static inline struct ps_train_options prepare(struct run_case wanted, const char *name, char plan_path[4096], char out[4096]) {
+static inline struct training prepare(struct run_case wanted, const char *name, char plan_path[4096], char out[4096]) {
     char file[64];
     wanted = run_case_complete(wanted);
     snprintf(file, sizeof file, "%s.json", name);
     struct ps_plan *plan = run_case_plan(&wanted);
     assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, file), &test_error));
     ps_plan_destroy(plan);
-    struct ps_train_options options = run_case_options(&wanted, plan_path, file_join(out, test_directory, name));
-    options.checkpoint_every = EVERY;
-    options.keep_checkpoints = 100;
+    struct training options = run_case_options(&wanted, plan_path, file_join(out, test_directory, name));
+    options.o.checkpoint_every = EVERY;
+    options.o.keep_checkpoints = 100;
     return options;
 }
 
-static inline void train(const struct ps_train_options *options) {
+static inline void train(const struct training *options) {
     struct ps_run *run;
-    assert_ok(ps_train(options, &run, &test_error));
+    assert_ok(training_run(options, &run, &test_error));
     ps_run_destroy(run);
 }
 
 /* Trains the case undisturbed in NAME. */
 static inline void train_whole(struct run_case wanted, const char *name, char out[4096]) {
     char plan_path[4096];
-    struct ps_train_options options = prepare(wanted, name, plan_path, out);
+    struct training options = prepare(wanted, name, plan_path, out);
     train(&options);
 }
 
@@ -107,10 +107,10 @@ static inline void interrupted_copy(const char *run_dir, int step, const char *c
     shell("cd '%s' && rm -f summary.json && cd checkpoints && ls | awk '$0 > \"%s\"' | xargs -r rm -r", copy, last);
 }
 
-static inline struct ps_train_options resume_options(const char *run_dir) {
-    struct ps_train_options options;
-    ps_train_options_init(&options);
-    options.resume = run_dir;
+static inline struct training resume_options(const char *run_dir) {
+    struct training options;
+    training_init(&options);
+    options.o.resume = run_dir;
     return options;
 }
 

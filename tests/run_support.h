@@ -17,6 +17,7 @@
 #include "store/checkpoint.h"
 #include "support.h"
 #include "train/trainer.h"
+#include "training_support.h"
 
 /* A run to be made; zeros are replaced by the defaults of `run_case_complete`. */
 struct run_case {
@@ -102,24 +103,24 @@ static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
 }
 
 /* Options of the case for a plan that lies at `plan_path`. */
-static inline struct ps_train_options run_case_options(const struct run_case *wanted, const char *plan_path, const char *out) {
-    struct ps_train_options options;
-    ps_train_options_init(&options);
+static inline struct training run_case_options(const struct run_case *wanted, const char *plan_path, const char *out) {
+    struct training options;
+    training_init(&options);
     options.plan_path = plan_path;
     options.data = wanted->data;
     options.valid = wanted->valid;
-    options.steps = wanted->steps;
-    options.evaluate_every = wanted->evaluate_every;
-    options.valid_bleu = wanted->valid_bleu;
-    options.lengths = wanted->lengths;
-    options.lr = wanted->lr;
-    options.lr_schedule = wanted->lr_schedule;
-    if (wanted->weight_decay > 0) options.weight_decay = wanted->weight_decay;
-    options.clip = wanted->clip;
-    options.device = wanted->device;
-    options.transport = wanted->transport;
-    options.seed = wanted->seed;
-    options.out = out;
+    options.o.steps = wanted->steps;
+    options.o.evaluate_every = wanted->evaluate_every;
+    options.o.valid_bleu = wanted->valid_bleu;
+    options.o.lengths = wanted->lengths;
+    options.o.lr = wanted->lr;
+    options.o.lr_schedule = wanted->lr_schedule;
+    if (wanted->weight_decay > 0) options.o.weight_decay = wanted->weight_decay;
+    options.o.clip = wanted->clip;
+    options.o.device = wanted->device;
+    options.o.transport = wanted->transport;
+    options.o.seed = wanted->seed;
+    options.o.out = out;
     return options;
 }
 
@@ -131,9 +132,9 @@ static inline void run_case_train(struct run_case wanted, char directory[4096], 
     struct ps_plan *plan = run_case_plan(&wanted);
     assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
     ps_plan_destroy(plan);
-    struct ps_train_options options = run_case_options(&wanted, plan_path, file_join(out, directory, "run"));
+    struct training options = run_case_options(&wanted, plan_path, file_join(out, directory, "run"));
     struct ps_run *made;
-    assert_ok(ps_train(&options, &made, &test_error));
+    assert_ok(training_run(&options, &made, &test_error));
     if (run)
         *run = made;
     else
@@ -186,8 +187,7 @@ static inline struct trained trained_read(const char *model_name, const char *ru
 }
 
 /* Options for the complete case that leave no files, with its plan in a new directory. */
-static inline struct ps_train_options run_case_planned(const struct run_case *wanted, char directory[4096],
-                                                       char plan_path[4096]) {
+static inline struct training run_case_planned(const struct run_case *wanted, char directory[4096], char plan_path[4096]) {
     test_directory_make(directory);
     struct ps_plan *plan = run_case_plan(wanted);
     assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
@@ -199,19 +199,22 @@ static inline struct ps_train_options run_case_planned(const struct run_case *wa
 static inline struct trained run_case_weights(struct run_case wanted) {
     char directory[4096], plan_path[4096];
     wanted = run_case_complete(wanted);
-    struct ps_train_options options = run_case_planned(&wanted, directory, plan_path);
-    struct trainer trainer = {.requested = &options};
-    assert_ok(trainer_train(&trainer, &test_error));
-    struct trained trained = trained_make(trainer.job.graph);
+    struct training options = run_case_planned(&wanted, directory, plan_path);
+    struct training_objects objects;
+    struct ps_trainer *trainer;
+    assert_ok(training_open(&options, &objects, &test_error));
+    assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+    assert_ok(ps_trainer_step(trainer, INT64_MAX, &test_error));
+    struct trained trained = trained_make(trainer->job.graph);
     bool *written = calloc(trained.count, sizeof *written);
     assert_non_null(written);
-    for (int w = 0; w < trainer.executor->worker_count; w++)
-        for (int s = 0; s < trainer.executor->workers[w].stage_count; s++) {
-            const struct worker_stage *stage = &trainer.executor->workers[w].stages[s];
+    for (int w = 0; w < trainer->executor->worker_count; w++)
+        for (int s = 0; s < trainer->executor->workers[w].stage_count; s++) {
+            const struct worker_stage *stage = &trainer->executor->workers[w].stages[s];
             for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
                 const struct parameter *parameter = stage_parameter(stage->stage, i);
                 if (parameter->statistic && !stage->forward) continue;
-                float *place = trained_place(&trained, trainer.job.graph, parameter->name);
+                float *place = trained_place(&trained, trainer->job.graph, parameter->name);
                 size_t bytes = (size_t)shape_elements(&parameter->shape) * sizeof *place;
                 float *before = malloc(bytes);
                 assert_non_null(before);
@@ -226,7 +229,8 @@ static inline struct trained run_case_weights(struct run_case wanted) {
             }
         }
     free(written);
-    trainer_free(&trainer);
+    ps_trainer_destroy(trainer);
+    training_close(&objects);
     test_directory_remove(directory);
     return trained;
 }

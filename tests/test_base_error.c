@@ -86,7 +86,7 @@ static void nobody_wants_the_message(void **state) {
 static void statuses_have_texts(void **state) {
     (void)state;
     assert_string_equal(ps_status_text(PS_OK), "done");
-    assert_string_equal(ps_status_text(PS_STOPPED), "stopped by a signal");
+    assert_string_equal(ps_status_text(PS_STOPPED), "stopped on request");
     assert_string_equal(ps_status_text((enum ps_status)42), "unknown status");
     assert_int_equal(PS_STOPPED, 75);
     assert_string_equal(ps_version(), PENSTOCK_VERSION);

@@ -92,7 +92,7 @@ refused 2 "--lr: '-1' is out of range" train --lr=-1
 refused 2 "--betas: '0.9' is not understood" train --betas 0.9
 refused 2 "--betas: '1' is out of range" train --betas 0.9,1
 refused 2 "--seed: '-1' is not a seed" train --seed=-1
-refused 2 "--trace.*--out" train --plan p --data synthetic:images --trace
+refused 2 "--trace.*--out" train --model lenet5 --workers 2 --data synthetic:images --trace
 refused 2 "--run" evaluate --data synthetic:images
 refused 2 "--model" evaluate --weights f --data synthetic:images
 refused 2 "--run and --weights contradict" evaluate --run r --weights f --data synthetic:images

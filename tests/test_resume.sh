@@ -74,7 +74,7 @@ for signal in TERM HUP; do
     # shellcheck disable=SC2086
     "$PENSTOCK" train $run --steps $endless --out stopped_$signal >out 2>err &
     stop $signal stopped_$signal 75
-    grep -q "^penstock: stopped by a signal; stopped_$signal keeps the checkpoint of step [0-9]* of $endless" err ||
+    grep -q "^penstock: stopped on request; stopped_$signal keeps the checkpoint of step [0-9]* of $endless" err ||
         complain "SIG$signal: does not say what is kept"
     "$PENSTOCK" evaluate --run stopped_$signal --data synthetic:images,samples=16 -q >out 2>err || complain "no evaluation"
     "$PENSTOCK" export --run stopped_$signal -o stopped.safetensors -q >out 2>err || complain "no export"
@@ -116,7 +116,7 @@ until_so goes_on lost
 kill -TERM $job
 wait $job
 status=$?
-[ $status -eq 75 ] && [ "$(grep -c '^penstock: stopped by a signal' err)" -eq 1 ] || complain "a supervised run is stopped: status $status"
+[ $status -eq 75 ] && [ "$(grep -c '^penstock: stopped on request' err)" -eq 1 ] || complain "a supervised run is stopped: status $status"
 
 # shellcheck disable=SC2086
 "$PENSTOCK" train $run --steps $endless --restarts 1 --out lost_twice >out 2>err &

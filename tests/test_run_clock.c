@@ -15,13 +15,13 @@ static int setup(void **state) {
     return 0;
 }
 
-static struct ps_train_options clock_options(int workers) {
-    struct ps_train_options options;
-    ps_train_options_init(&options);
+static struct training clock_options(int workers) {
+    struct training options;
+    training_init(&options);
     options.profile_path = profile_path;
-    options.device = "clock";
+    options.o.device = "clock";
     options.cluster.workers = workers;
-    options.steps = 6;
+    options.o.steps = 6;
     return options;
 }
 
@@ -29,12 +29,12 @@ static void test_every_policy(void **state) {
     (void)state;
     for (size_t p = 0; p < ps_table_count(PS_TABLE_POLICIES); p++)
         for (int workers = 1; workers <= 4; workers++) {
-            struct ps_train_options options = clock_options(workers);
+            struct training options = clock_options(workers);
             options.plan.weights = ps_table_entry(PS_TABLE_POLICIES, p).name;
-            options.evaluate_every = 4;
-            options.transport = workers == 3 ? "serial" : "threads";
+            options.o.evaluate_every = 4;
+            options.o.transport = workers == 3 ? "serial" : "threads";
             struct ps_run *run;
-            assert_ok(ps_train(&options, &run, &test_error));
+            assert_ok(training_run(&options, &run, &test_error));
             struct ps_run_info info = ps_run_info(run);
             assert_true(info.steps == 6 && isnan(info.loss) && isnan(info.valid_loss));
             assert_true(info.samples_per_s > 0 && info.predicted_samples_per_s > 0);
@@ -50,21 +50,21 @@ static void test_every_policy(void **state) {
 /* Sums over replicas stand in the trace, one from each replica in each mini-batch, and what each worker took. */
 static void test_trace_of_replicas(void **state) {
     (void)state;
-    struct ps_train_options options = clock_options(2);
+    struct training options = clock_options(2);
     char out[4096], path[4096];
-    options.out = file_join(out, test_directory, "replicas");
+    options.o.out = file_join(out, test_directory, "replicas");
     options.plan.method = "data-parallel";
     options.plan.replicate = true;
     options.plan.schedule = "1f1b";
-    options.trace = true;
+    options.o.trace = true;
     struct ps_run *run;
-    assert_ok(ps_train(&options, &run, &test_error));
+    assert_ok(training_run(&options, &run, &test_error));
     char *text;
     size_t size;
     assert_ok(file_read(file_join(path, out, "trace.json"), 1 << 20, &text, &size, &test_error));
     int sums = 0;
     for (const char *at = text; (at = strstr(at, "\"cat\":\"all-reduce\"")); at++) sums++;
-    assert_int_equal(sums, 2 * options.steps);
+    assert_int_equal(sums, 2 * options.o.steps);
     char memory[96];
     snprintf(memory, sizeof memory, "\"memory_bytes\":[%lld,%lld]", (long long)ps_run_worker(run, 0).measured_bytes,
              (long long)ps_run_worker(run, 1).measured_bytes);
@@ -76,20 +76,20 @@ static void test_trace_of_replicas(void **state) {
 /* No weights, so a checkpoint holds counters only, and a finished run that is resumed has nothing left to do. */
 static void test_run_directory(void **state) {
     (void)state;
-    struct ps_train_options options = clock_options(4);
+    struct training options = clock_options(4);
     char out[4096], path[4096];
-    options.out = file_join(out, test_directory, "run");
-    options.trace = true;
+    options.o.out = file_join(out, test_directory, "run");
+    options.o.trace = true;
     struct ps_run *run;
-    assert_ok(ps_train(&options, &run, &test_error));
+    assert_ok(training_run(&options, &run, &test_error));
     ps_run_destroy(run);
     static const char *const files[] = {"plan.json", "config.json", "log.jsonl", "summary.json", "trace.json", "timeline.svg"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) assert_true(file_exists(file_join(path, out, files[i])));
     assert_true(file_exists(file_join(path, out, "checkpoints/000006/state.json")));
     assert_false(file_exists(file_join(path, out, "checkpoints/000006/model.safetensors.index.json")));
-    ps_train_options_init(&options);
-    options.resume = out;
-    assert_ok(ps_train(&options, &run, &test_error));
+    training_init(&options);
+    options.o.resume = out;
+    assert_ok(training_run(&options, &run, &test_error));
     assert_int_equal(ps_run_info(run).steps, 6);
     ps_run_destroy(run);
 }
@@ -97,17 +97,17 @@ static void test_run_directory(void **state) {
 static void test_refusals(void **state) {
     (void)state;
     struct ps_run *run;
-    struct ps_train_options options = clock_options(2);
-    options.steps = 0;
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--steps");
+    struct training options = clock_options(2);
+    options.o.steps = 0;
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--steps");
     options = clock_options(2);
     options.profile_path = NULL;
     options.model = "lenet5";
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--profile");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--profile");
     options = clock_options(2);
-    options.device = "cpu";
+    options.o.device = "cpu";
     options.data = "synthetic:images";
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "");
 }
 
 int main(void) {

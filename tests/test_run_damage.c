@@ -70,7 +70,7 @@ static void test_passes_over(void **state) {
     interrupted_copy(out, 16, file_join(copy, test_directory, "copy"));
     assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 16, path), "state.json"), 10), 0);
     assert_int_equal(unlink(file_join(file, checkpoint_path(copy, 14, path), "manifest.txt")), 0);
-    struct ps_train_options options = resume_options(copy);
+    struct training options = resume_options(copy);
     train(&options);
     assert_same_end("lenet5,input=16,classes=4", out, copy);
     assert_same_log(out, copy);
@@ -79,12 +79,12 @@ static void test_passes_over(void **state) {
     assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 3, path), "state.json"), 10), 0);
     assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 0, path), "state.json"), 10), 0);
     struct ps_run *run;
-    assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "none of its 2 checkpoints is whole");
+    assert_status(training_run(&options, &run, &test_error), PS_NO_CHECKPOINT, "none of its 2 checkpoints is whole");
     assert_status(ps_export(copy, "safetensors", "x", &test_error), PS_NO_CHECKPOINT, "none of its 2");
     shell("rm -r '%s'/checkpoints%s", copy, "");
-    assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");
-    options.resume = test_directory;
-    assert_status(ps_train(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no run");
+    assert_status(training_run(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");
+    options.o.resume = test_directory;
+    assert_status(training_run(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no run");
 }
 
 /* ------------------------------------------------------------------------- faults */
@@ -93,12 +93,12 @@ static void test_passes_over(void **state) {
  * goes on from it ends as if nothing had been. */
 static void fail_at(const char *whole, enum fault which, int call, int *failures) {
     char out[4096], plan_path[4096];
-    struct ps_train_options options = prepare(base, "fault", plan_path, out);
+    struct training options = prepare(base, "fault", plan_path, out);
     shell("rm -rf '%s'%s", out, "");
     struct ps_run *run;
     fault = which;
     calls_until_fault = call;
-    enum ps_status status = ps_train(&options, &run, &test_error);
+    enum ps_status status = training_run(&options, &run, &test_error);
     fault = FAULT_NONE;
     if (status == PS_OK) {
         ps_run_destroy(run);
@@ -107,14 +107,14 @@ static void fail_at(const char *whole, enum fault which, int call, int *failures
     ++*failures;
     assert_status(status, PS_IO, which == FAULT_WRITE ? "No space left" : which == FAULT_SYNC ? "Input/output" : "Permission");
     options = resume_options(out);
-    status = ps_train(&options, &run, &test_error);
+    status = training_run(&options, &run, &test_error);
     if (status == PS_NO_CHECKPOINT) {
         /* Before its first checkpoint was in its place there was no run: it can begin again. */
         char path[4096];
         assert_false(file_exists(file_join(path, out, "config.json")));
         memset(&test_error, 0, sizeof test_error);
         options = prepare(base, "fault", plan_path, out);
-        status = ps_train(&options, &run, &test_error);
+        status = training_run(&options, &run, &test_error);
     }
     assert_ok(status);
     ps_run_destroy(run);

@@ -54,18 +54,18 @@ static const char slow_second[] =
     "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\", \"speed\": 0.5}], "
     "\"links\": [{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1e8, \"latency_s\": 1e-4}]}";
 
-static struct ps_train_options small_job(void) {
-    struct ps_train_options options;
-    ps_train_options_init(&options);
+static struct training small_job(void) {
+    struct training options;
+    training_init(&options);
     options.model = "lenet5,input=16,classes=4";
     options.plan.method = "uniform";
     options.plan.schedule = "1f1b";
     options.plan.micro_batches = 4;
     options.data = "synthetic:images,samples=64";
-    options.batch = 16;
-    options.steps = 3;
-    options.device = "reference";
-    options.transport = "threads";
+    options.o.batch = 16;
+    options.o.steps = 3;
+    options.o.device = "reference";
+    options.o.transport = "threads";
     options.cluster_path = cluster_path;
     return options;
 }
@@ -75,10 +75,10 @@ static void test_same_loss(void **state) {
     double loss[2];
     write_cluster(slow_second);
     for (int emulate = 0; emulate < 2; emulate++) {
-        struct ps_train_options options = small_job();
+        struct training options = small_job();
         struct ps_run *run;
-        options.emulate = emulate;
-        assert_ok(ps_train(&options, &run, &test_error));
+        options.o.emulate = emulate;
+        assert_ok(training_run(&options, &run, &test_error));
         loss[emulate] = ps_run_info(run).loss;
         ps_run_destroy(run);
     }
@@ -86,12 +86,12 @@ static void test_same_loss(void **state) {
 }
 
 static void refuse(const char *cluster, const char *transport, const char *message) {
-    struct ps_train_options options = small_job();
+    struct training options = small_job();
     struct ps_run *run;
     write_cluster(cluster);
-    options.emulate = true;
-    options.transport = transport;
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, message);
+    options.o.emulate = true;
+    options.o.transport = transport;
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, message);
 }
 
 static void test_refusals(void **state) {

@@ -4,29 +4,30 @@
 #include <string.h>
 
 #include "support.h"
+#include "training_support.h"
 
-static struct ps_train_options options_for(const char *model, int workers) {
-    struct ps_train_options options;
-    ps_train_options_init(&options);
+static struct training options_for(const char *model, int workers) {
+    struct training options;
+    training_init(&options);
     options.model = model;
     options.cluster.workers = workers;
     options.data = options.valid = "synthetic:images,samples=192";
-    options.batch = 16;
+    options.o.batch = 16;
     options.plan.micro_batches = 2;
     options.plan.optimizer = "sgdm";
-    options.lr = 0.02;
+    options.o.lr = 0.02;
     return options;
 }
 
-static struct ps_run *train(const struct ps_train_options *options) {
+static struct ps_run *train(const struct training *options) {
     struct ps_run *run = NULL;
-    assert_ok(ps_train(options, &run, &test_error));
+    assert_ok(training_run(options, &run, &test_error));
     return run;
 }
 
 static void test_top5(void **state) {
     (void)state;
-    struct ps_train_options options = options_for("lenet5,input=16", 1);
+    struct training options = options_for("lenet5,input=16", 1);
     struct ps_run *run = train(&options);
     struct ps_run_info info = ps_run_info(run);
     assert_true(info.valid_top5 > info.valid_accuracy && info.valid_top5 <= 1);
@@ -41,29 +42,29 @@ static void test_top5(void **state) {
 /* With half of each label spread the training loss cannot be small, while evaluation takes the labels as they are. */
 static void test_label_smoothing(void **state) {
     (void)state;
-    struct ps_train_options options = options_for("lenet5,input=16,classes=4", 1);
-    options.epochs = 8;
-    options.label_smoothing = 0.5;
+    struct training options = options_for("lenet5,input=16,classes=4", 1);
+    options.o.epochs = 8;
+    options.o.label_smoothing = 0.5;
     struct ps_run *run = train(&options);
     struct ps_run_info smooth = ps_run_info(run);
     const double least = -(0.625 * log(0.625) + 3 * 0.125 * log(0.125)); /* the entropy of a smoothed label */
     assert_true(smooth.loss >= least - 1e-4);
     assert_true(smooth.valid_loss < smooth.loss);
     ps_run_destroy(run);
-    options.label_smoothing = 1;
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--label-smoothing: 1 is not");
+    options.o.label_smoothing = 1;
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--label-smoothing: 1 is not");
 }
 
 /* Clipped to next to nothing, nothing is learnt; by a norm that is never reached, everything as without. */
 static void test_clip(void **state) {
     (void)state;
-    struct ps_train_options options = options_for("lenet5,input=16,classes=4", 1);
-    options.epochs = 6;
+    struct training options = options_for("lenet5,input=16,classes=4", 1);
+    options.o.epochs = 6;
     struct ps_run *plain = train(&options);
-    options.clip = 1e6;
+    options.o.clip = 1e6;
     struct ps_run *wide = train(&options);
     assert_true(ps_run_info(plain).valid_loss == ps_run_info(wide).valid_loss);
-    options.clip = 1e-9;
+    options.o.clip = 1e-9;
     struct ps_run *narrow = train(&options);
     assert_true(fabs(ps_run_info(narrow).valid_loss - log(4)) < 0.1);
     assert_true(ps_run_info(plain).valid_loss < ps_run_info(narrow).valid_loss - 0.05);
@@ -75,19 +76,19 @@ static void test_clip(void **state) {
 /* Great decay that leaves biases and normalisations alone is not the same as one that takes all. */
 static void test_decay_exclusion(void **state) {
     (void)state;
-    struct ps_train_options options = options_for("resnet,input=16,classes=4", 2);
+    struct training options = options_for("resnet,input=16,classes=4", 2);
     options.plan.method = "uniform"; /* the same cut each time, whatever is measured */
     options.plan.weights = "pipeoptim";
-    options.weight_decay = 1;
+    options.o.weight_decay = 1;
     struct ps_run *all = train(&options);
-    options.decay_exclude = "biases,norms";
+    options.o.decay_exclude = "biases,norms";
     struct ps_run *some = train(&options);
     assert_true(ps_run_info(all).valid_loss != ps_run_info(some).valid_loss);
     ps_run_destroy(all);
     ps_run_destroy(some);
-    options.weight_decay = 0;
+    options.o.weight_decay = 0;
     some = train(&options);
-    options.decay_exclude = NULL;
+    options.o.decay_exclude = NULL;
     all = train(&options);
     assert_true(ps_run_info(all).valid_loss == ps_run_info(some).valid_loss);
     ps_run_destroy(all);
@@ -97,12 +98,12 @@ static void test_decay_exclusion(void **state) {
 /* Predicted weights are nearer to those that come than the newest are; the last worker predicts nothing. */
 static void test_prediction_error(void **state) {
     (void)state;
-    struct ps_train_options options = options_for("lenet5,input=16,classes=4", 3);
+    struct training options = options_for("lenet5,input=16,classes=4", 3);
     options.plan.method = "uniform"; /* every stage has parameters */
     options.plan.schedule = "1f1b-async";
     options.plan.weights = "pipeoptim";
     options.plan.micro_batches = 1;
-    options.epochs = 2;
+    options.o.epochs = 2;
     struct ps_run *run = train(&options);
     for (int w = 0; w < 2; w++) {
         struct ps_run_worker worker = ps_run_worker(run, w);
@@ -120,15 +121,15 @@ static void test_prediction_error(void **state) {
 
 static void test_comparison(void **state) {
     (void)state;
-    struct ps_train_options train_options = options_for("lenet5,input=16,classes=4", 0);
-    train_options.epochs = 3;
+    struct training train_options = options_for("lenet5,input=16,classes=4", 0);
+    train_options.o.epochs = 3;
     static const char *const weights[] = {"sync", "latest"};
     const int workers = 2;
     struct ps_compare_options options = {.weights = weights, .weights_count = 2, .workers = &workers, .worker_count = 1};
     options.plan = train_options.plan;
     options.plan.method = "uniform";
     struct ps_comparison *comparison = NULL;
-    assert_ok(ps_compare_training(&options, &train_options, &comparison, &test_error));
+    assert_ok(training_compare(&options, &train_options, &comparison, &test_error));
     assert_int_equal(ps_comparison_count(comparison), 2);
     double least = 1;
     for (int r = 0; r < 2; r++) {
@@ -159,9 +160,9 @@ static void test_comparison(void **state) {
     free(json);
     ps_comparison_destroy(comparison);
     options.target = 1.1;
-    assert_status(ps_compare_training(&options, &train_options, &comparison, &test_error), PS_USAGE, "--target");
+    assert_status(training_compare(&options, &train_options, &comparison, &test_error), PS_USAGE, "--target");
     options.target = 1;
-    assert_ok(ps_compare_training(&options, &train_options, &comparison, &test_error));
+    assert_ok(training_compare(&options, &train_options, &comparison, &test_error));
     struct ps_comparison_row row = ps_comparison_row(comparison, 0);
     assert_true(isnan(row.target_s) == (row.best < 1) && (row.target_epoch == 0) == (row.best < 1));
     ps_comparison_destroy(comparison);

@@ -209,7 +209,7 @@ static void test_resume(void **state) {
     static const int steps[] = {3, 8, 14};
     for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
         interrupted_copy(whole, steps[s], copy);
-        struct ps_train_options options = resume_options(copy);
+        struct training options = resume_options(copy);
         train(&options);
         assert_same_end(SMALL, whole, copy);
         assert_same_log(whole, copy);
@@ -222,7 +222,7 @@ static void test_resume(void **state) {
 static void test_profile(void **state) {
     (void)state;
     char spec[4200], out[4096], profile[4096], mean[4096];
-    struct ps_train_options options;
+    struct training options;
     struct ps_profile *plain;
     struct ps_model *model;
     struct ps_run *run;
@@ -234,19 +234,19 @@ static void test_profile(void **state) {
     ps_profile_destroy(plain);
     ps_model_destroy(model);
 
-    ps_train_options_init(&options);
+    training_init(&options);
     options.profile_path = profile;
     options.data = spec_of("mixed", spec);
     options.cluster.workers = 2;
-    options.batch = 12;
+    options.o.batch = 12;
     options.plan.micro_batch = 4;
-    options.steps = 2;
-    options.lengths = "4,7";
-    options.out = file_join(out, test_directory, "profiled");
-    assert_ok(ps_train(&options, &run, &test_error));
+    options.o.steps = 2;
+    options.o.lengths = "4,7";
+    options.o.out = file_join(out, test_directory, "profiled");
+    assert_ok(training_run(&options, &run, &test_error));
     assert_true(ps_run_info(run).predicted_samples_per_s > 0);
     ps_run_destroy(run);
-    options.out = NULL;
+    options.o.out = NULL;
     options.profile_path = file_join(mean, out, "profile.json");
     assert_ok(ps_profile_read(mean, &plain, &test_error));
     char *json = ps_profile_json(plain);
@@ -254,10 +254,10 @@ static void test_profile(void **state) {
     assert_non_null(strstr(json, "\"by_length\": [")); /* tests/test_simulate_lengths.c has what it is for */
     free(json);
     ps_profile_destroy(plain);
-    assert_ok(ps_train(&options, &run, &test_error)); /* as they are */
+    assert_ok(training_run(&options, &run, &test_error)); /* as they are */
     ps_run_destroy(run);
-    options.lengths = "5";
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE,
+    options.o.lengths = "5";
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE,
                   "--lengths: 5, where the profile's times are means over 4,7");
 }
 
@@ -277,14 +277,14 @@ static void test_refusals(void **state) {
     char spec[4200];
     write_pairs("mixed", 9, 0);
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
-        struct ps_train_options options;
+        struct training options;
         struct ps_run *run;
-        ps_train_options_init(&options);
+        training_init(&options);
         options.model = wrong[w].model;
         options.data = wrong[w].data ? wrong[w].data : spec_of("mixed", spec);
         options.cluster.workers = 1;
-        options.lengths = wrong[w].lengths;
-        assert_status(ps_train(&options, &run, &test_error), PS_USAGE, wrong[w].said);
+        options.o.lengths = wrong[w].lengths;
+        assert_status(training_run(&options, &run, &test_error), PS_USAGE, wrong[w].said);
     }
 }
 

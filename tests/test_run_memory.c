@@ -57,17 +57,20 @@ static void check(int network, const struct ps_profile *profile, struct ps_plan_
     assert_ok(ps_plan_find(profile, cluster, &wanted, &plan, &test_error));
     test_directory_make(directory);
     assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));
-    struct ps_train_options options;
-    ps_train_options_init(&options);
+    struct training options;
+    training_init(&options);
     options.plan_path = plan_path;
     options.data = networks[network].data;
-    options.steps = 6; /* more than the pipeline holds */
-    options.lr = 1e-4;
-    options.threads = 1;
-    struct trainer trainer = {.requested = &options};
-    assert_ok(trainer_train(&trainer, &test_error));
+    options.o.steps = 6; /* more than the pipeline holds */
+    options.o.lr = 1e-4;
+    options.o.threads = 1;
+    struct training_objects objects;
+    struct ps_trainer *trainer;
+    assert_ok(training_open(&options, &objects, &test_error));
+    assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+    assert_ok(ps_trainer_step(trainer, INT64_MAX, &test_error));
     for (int w = 0; w < WORKERS; w++) {
-        const struct memory_block *block = &trainer.executor->workers[w].memory;
+        const struct memory_block *block = &trainer->executor->workers[w].memory;
         const int64_t planned = worker_memory_total(&plan->predicted.memory[w]), resident = resident_bytes(block);
         const double share = (double)resident / (double)planned;
         if (planned == (int64_t)block->used && share >= LEAST_USED) continue;
@@ -75,7 +78,8 @@ static void check(int network, const struct ps_profile *profile, struct ps_plan_
                  networks[network].model, plan->weights, plan->optimizer, wanted.recompute ? ", recomputing" : "", w,
                  (long long)planned, block->used, (long long)resident, share);
     }
-    trainer_free(&trainer);
+    ps_trainer_destroy(trainer);
+    training_close(&objects);
     ps_plan_destroy(plan);
     ps_cluster_destroy(cluster);
     test_directory_remove(directory);

@@ -37,9 +37,9 @@ static struct trained train(const char *plan_path, const char *transport) {
     struct run_case wanted =
         run_case_complete((struct run_case){.steps = 20, .lr = 0.01, .evaluate_every = 7, .transport = transport});
     wanted.data = "synthetic:images,samples=96";
-    struct ps_train_options options = run_case_options(&wanted, plan_path, file_join(out, test_directory, transport));
+    struct training options = run_case_options(&wanted, plan_path, file_join(out, test_directory, transport));
     struct ps_run *run;
-    assert_ok(ps_train(&options, &run, &test_error));
+    assert_ok(training_run(&options, &run, &test_error));
     ps_run_destroy(run);
     return trained_read(MODEL, out);
 }

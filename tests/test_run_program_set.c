@@ -44,7 +44,9 @@ static void test_programs(void **state) {
     assert_int_equal(program_set_longest(&set), 4);
     static const int64_t uses[][2] = {{4, 5}, {2, 2}, {1, 1}};
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(program_set_find(&set, (int)uses[i][0])->batches, uses[i][0]);
+        const struct ps_programs *found;
+        assert_ok(program_set_find(&set, plan, (int)uses[i][0], &found, &test_error));
+        assert_ptr_equal(found, set.entries[i].programs);
         assert_int_equal(set.entries[i].batches, uses[i][0]);
         assert_int_equal(set.entries[i].uses, uses[i][1]);
     }
@@ -55,6 +57,12 @@ static void test_programs(void **state) {
             assert_true(set.slots[s].stash >= set.entries[i].programs->slots[s].stash);
             assert_true(set.slots[s].input >= set.evaluation->slots[s].input);
         }
+    /* Of a length that nobody planned one is made, and kept. */
+    const struct ps_programs *other, *again;
+    assert_ok(program_set_find(&set, plan, 3, &other, &test_error));
+    assert_int_equal(other->batches, 3);
+    assert_ok(program_set_find(&set, plan, 3, &again, &test_error));
+    assert_ptr_equal(other, again);
     program_set_free(&set);
     ps_plan_destroy(plan);
 }

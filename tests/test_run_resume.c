@@ -37,8 +37,8 @@ static void test_from_every_checkpoint(void **state) {
         file_join(copy, test_directory, "copy");
         for (int i = (int)c % 3; i < CHECKPOINTS; i += 3) { /* over all cases, every one of them */
             interrupted_copy(out, checkpoints[i], copy);
-            struct ps_train_options options = resume_options(copy);
-            options.transport = i % 2 ? "serial" : "threads";
+            struct training options = resume_options(copy);
+            options.o.transport = i % 2 ? "serial" : "threads";
             train(&options);
             assert_same_end(run_case_complete(wanted).model, out, copy);
             assert_same_log(out, copy);
@@ -60,7 +60,7 @@ static void test_batch_norm(void **state) {
     wanted.device = "cpu";
     train_whole(wanted, "resnet", out);
     interrupted_copy(out, 11, file_join(copy, test_directory, "copy"));
-    struct ps_train_options options = resume_options(copy);
+    struct training options = resume_options(copy);
     train(&options);
     assert_same_end(wanted.model, out, copy);
     assert_same_summary(out, copy);
@@ -76,7 +76,7 @@ static void test_dropout(void **state) {
     wanted.device = "cpu";
     wanted.optimizer = "sgd";
     wanted.steps = 4;
-    struct ps_train_options options = prepare(wanted, "alexnet", plan_path, out);
+    struct training options = prepare(wanted, "alexnet", plan_path, out);
     options.valid = NULL;
     train(&options);
     interrupted_copy(out, 3, file_join(copy, test_directory, "copy"));
@@ -102,7 +102,7 @@ static void test_other_plans(void **state) {
         other.schedule = workers == 4 ? "gpipe" : "1f1b";
         prepare(other, "other", plan_path, unused);
         interrupted_copy(out, 11, copy);
-        struct ps_train_options options = resume_options(copy);
+        struct training options = resume_options(copy);
         options.plan_path = plan_path;
         train(&options);
         struct trained a = trained_read("lenet5,input=16,classes=4", out), b = trained_read("lenet5,input=16,classes=4", copy);
@@ -118,7 +118,7 @@ static void test_other_plans(void **state) {
     }
     /* Planned anew for fewer workers, in two steps. */
     interrupted_copy(out, 3, copy);
-    struct ps_train_options options = resume_options(copy);
+    struct training options = resume_options(copy);
     options.cluster.workers = 2;
     train(&options);
     struct trained a = trained_read("lenet5,input=16,classes=4", out), b = trained_read("lenet5,input=16,classes=4", copy);
@@ -137,9 +137,9 @@ static struct trained go_on(const char *out, struct run_case other, const char *
     other = run_case_complete(other);
     prepare(other, "other", plan_path, unused);
     interrupted_copy(out, 11, copy);
-    struct ps_train_options options = resume_options(copy);
+    struct training options = resume_options(copy);
     options.plan_path = plan_path;
-    options.transport = other.transport;
+    options.o.transport = other.transport;
     train(&options);
     return trained_read(other.model, copy);
 }
@@ -207,7 +207,7 @@ static void test_other_policy(void **state) {
     static const char *const policies[] = {"pipeoptim", "xpipe", "stash", "latest", "2bw", "spectrain"};
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
         interrupted_copy(out, 8, copy);
-        struct ps_train_options options = resume_options(copy);
+        struct training options = resume_options(copy);
         options.plan.schedule = "1f1b-async";
         options.plan.weights = policies[p];
         train(&options);
@@ -224,35 +224,35 @@ static void test_refusals(void **state) {
     train_whole(base, "refuse", out);
     interrupted_copy(out, 8, file_join(copy, test_directory, "copy"));
     struct ps_run *run;
-    struct ps_train_options options = resume_options(copy);
+    struct training options = resume_options(copy);
     options.data = "synthetic:images,samples=64";
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "has 5 mini-batches where the run had 8");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "has 5 mini-batches where the run had 8");
     options.data = "synthetic:images,samples=98";
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "has 98 samples where the run had 97");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "has 98 samples where the run had 97");
     struct run_case other = base;
     other.micro_batch = 8;
     prepare(other, "larger", plan_path, unused);
     options = resume_options(copy), options.plan_path = plan_path;
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE,
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE,
                   "has a mini-batch of 24 samples (3 micro-batches of 8), not 12");
-    options = resume_options(copy), options.trace = true;
-    options.checkpoint_every = -1;
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--checkpoint-every: must not be negative");
+    options = resume_options(copy), options.o.trace = true;
+    options.o.checkpoint_every = -1;
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--checkpoint-every: must not be negative");
     options = prepare(base, "nowhere", plan_path, unused);
-    options.out = NULL;
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--checkpoint-every: needs a run directory");
+    options.o.out = NULL;
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--checkpoint-every: needs a run directory");
     options = prepare(base, "lengths", plan_path, unused);
-    options.steps = 3000, options.checkpoint_every = 40, options.evaluate_every = 41;
+    options.o.steps = 3000, options.o.checkpoint_every = 40, options.o.evaluate_every = 41;
     options.data = "synthetic:images,samples=100000";
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--checkpoint-every: 40 beside --evaluate-every 41");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--checkpoint-every: 40 beside --evaluate-every 41");
 }
 
 /* The newest two stay; a step-0 checkpoint is there as long as no other is. */
 static void test_pruning(void **state) {
     (void)state;
     char out[4096], plan_path[4096], path[4096];
-    struct ps_train_options options = prepare(base, "prune", plan_path, out);
-    options.keep_checkpoints = 0;
+    struct training options = prepare(base, "prune", plan_path, out);
+    options.o.keep_checkpoints = 0;
     train(&options);
     for (int i = 0; i < CHECKPOINTS; i++)
         assert_int_equal(file_exists(checkpoint_path(out, checkpoints[i], path)), checkpoints[i] >= 19);
@@ -261,6 +261,13 @@ static void test_pruning(void **state) {
 /* --------------------------------------------------------------------------- stops */
 
 static volatile int stop;
+
+static int should_stop(void *context) {
+    (void)context;
+    return stop;
+}
+
+static const struct ps_observer stopper = {.struct_size = sizeof stopper, .should_stop = should_stop};
 
 static void *stop_soon(void *argument) {
     clock_sleep(*(const double *)argument);
@@ -277,8 +284,8 @@ static void test_stops(void **state) {
     wanted.weights = "pipeoptim";
     train_whole(wanted, "unstopped", whole);
     struct random_key key = test_key(200);
-    struct ps_train_options options = prepare(wanted, "stopped", plan_path, out);
-    options.stop = &stop;
+    struct training options = prepare(wanted, "stopped", plan_path, out);
+    options.o.observer = &stopper;
     int stops = 0, starts = 0;
     for (enum ps_status status = PS_STOPPED; status != PS_OK; starts++) {
         struct ps_run *run;
@@ -287,18 +294,18 @@ static void test_stops(void **state) {
         double seconds = 0.001 * pow(1.1, starts) * (double)random_uniform(key, (uint64_t)starts);
         stop = starts == 0;
         assert_int_equal(pthread_create(&thread, NULL, stop_soon, &seconds), 0);
-        status = ps_train(&options, &run, &test_error);
+        status = training_run(&options, &run, &test_error);
         pthread_join(thread, NULL);
         if (status == PS_OK) {
             ps_run_destroy(run);
             break;
         }
-        assert_status(status, PS_STOPPED, "stopped by a signal");
+        assert_status(status, PS_STOPPED, "stopped on request");
         stops++;
         char path[4096];
         if (!file_exists(file_join(path, out, "config.json"))) continue;
         options = resume_options(out);
-        options.stop = &stop;
+        options.o.observer = &stopper;
     }
     print_message("stopped %d times\n", stops);
     assert_true(stops > 0);

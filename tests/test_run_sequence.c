@@ -105,26 +105,27 @@ static void test_evaluation(void **state) {
     char run_place[4096], out[4096];
     struct ps_run *run;
     run_case_train(wanted, run_place, &run);
-    struct ps_evaluate_options options = {
-        .run = file_join(out, run_place, "run"), .data = data, .device = "reference", .batch = 5};
+    struct evaluating options = {.run = file_join(out, run_place, "run"), .data = data, .device = "reference", .batch = 5};
     struct ps_evaluation evaluation;
-    assert_ok(ps_evaluate(&options, &evaluation, &test_error));
+    assert_ok(evaluating_run(&options, &evaluation, &test_error));
     assert_int_equal(evaluation.samples, 199 / 12);
     assert_float_equal(evaluation.loss, ps_run_info(run).valid_loss, 1e-5);
     assert_float_equal(evaluation.perplexity, exp(evaluation.loss), 1e-9);
     snprintf(data, sizeof data, "text:%s,test=1", other);
-    assert_ok(ps_evaluate(&options, &evaluation, &test_error));
+    assert_ok(evaluating_run(&options, &evaluation, &test_error));
     assert_int_equal(evaluation.samples, 499 / 12);
     assert_true(evaluation.loss < 3.1); /* other numbers for the characters would be worse than guessing: log 21 = 3.04 */
     ps_run_destroy(run);
     snprintf(data, sizeof data, "text:%s,tokens=words", other);
-    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "the vocabulary is one of text,tokens=characters");
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE,
+                  "the vocabulary is one of text,tokens=characters");
     char weights[4096];
     snprintf(data, sizeof data, "text:%s", other);
     options.weights = file_join(weights, out, "checkpoints/000030/model-00001-of-00002.safetensors");
     options.run = NULL;
     options.model = wanted.model;
-    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "whose vocabulary numbers its words is not said");
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE,
+                  "whose vocabulary numbers its words is not said");
     test_directory_remove(run_place);
     test_directory_remove(directory);
 }

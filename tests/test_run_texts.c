@@ -100,14 +100,14 @@ static void test_learning(void **state) {
     vocabulary_destroy(words[0]);
     vocabulary_destroy(words[1]);
 
-    struct ps_evaluate_options options = {.run = run_dir, .data = valid, .batch = 16};
+    struct evaluating options = {.run = run_dir, .data = valid, .batch = 16};
     struct ps_evaluation greedy, beam;
-    assert_ok(ps_evaluate(&options, &greedy, &test_error));
+    assert_ok(evaluating_run(&options, &greedy, &test_error));
     assert_int_equal(greedy.samples, TESTED);
     assert_true(fabs(greedy.loss - info.valid_loss) <= 1e-5 * (1 + info.valid_loss));
     options.beam = 3;
     options.translations = file_join(path, place, "translations.txt");
-    assert_ok(ps_evaluate(&options, &beam, &test_error));
+    assert_ok(evaluating_run(&options, &beam, &test_error));
     print_message("loss %.4f, accuracy %.3f, BLEU %.1f, with a beam %.1f\n", greedy.loss, greedy.accuracy, greedy.bleu,
                   beam.bleu);
     assert_true(greedy.accuracy > 0.95 && greedy.bleu > 85 && beam.bleu > 85);
@@ -119,14 +119,14 @@ static void test_learning(void **state) {
     assert_int_equal(count, TESTED);
     free(lines);
     options.beam = 17;
-    assert_status(ps_evaluate(&options, &beam, &test_error), PS_USAGE, "--batch");
+    assert_status(evaluating_run(&options, &beam, &test_error), PS_USAGE, "--batch");
     options.beam = 0;
     char moved[4096], named[8400];
     assert_int_equal(rename(file_join(path, run_dir, "vocabulary.json"), file_join(moved, place, "words.json")), 0);
-    assert_status(ps_evaluate(&options, &beam, &test_error), PS_BAD_INPUT, "vocabulary.json: there is no such file");
+    assert_status(evaluating_run(&options, &beam, &test_error), PS_BAD_INPUT, "vocabulary.json: there is no such file");
     snprintf(named, sizeof named, "%s,vocab=%s", valid, moved);
     options.data = named;
-    assert_ok(ps_evaluate(&options, &beam, &test_error));
+    assert_ok(evaluating_run(&options, &beam, &test_error));
     assert_true(beam.loss == greedy.loss);
     test_directory_remove(place);
 }
@@ -144,10 +144,9 @@ static double check_bleu(struct run_case work) {
     assert_true(ps_run_point(run, points - 1).valid_bleu == info.valid_bleu);
     ps_run_destroy(run);
     snprintf(data, sizeof data, "%s@0-%d", work.valid, work.valid_bleu < TESTED ? work.valid_bleu : TESTED);
-    struct ps_evaluate_options options = {
-        .run = file_join(run_dir, place, "run"), .data = data, .batch = 3, .device = "reference"};
+    struct evaluating options = {.run = file_join(run_dir, place, "run"), .data = data, .batch = 3, .device = "reference"};
     struct ps_evaluation alone;
-    assert_ok(ps_evaluate(&options, &alone, &test_error));
+    assert_ok(evaluating_run(&options, &alone, &test_error));
     print_message("BLEU %.3f, alone %.3f\n", info.valid_bleu, alone.bleu);
     assert_float_equal(info.valid_bleu, alone.bleu, 1e-9);
     test_directory_remove(place);
@@ -185,31 +184,31 @@ static void test_bleu(void **state) {
 static void test_bleu_wishes(void **state) {
     (void)state;
     char data[4200], valid[4200];
-    struct ps_train_options options;
+    struct training options;
     struct ps_run *run;
-    ps_train_options_init(&options);
+    training_init(&options);
     options.model = "gnmt-l,layers=4,seq=5,target=5,hidden=4,vocab=12";
     options.cluster.workers = 1;
     options.data = spec_of("train", data);
-    options.valid_bleu = 4;
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "--valid-bleu: needs --valid");
+    options.o.valid_bleu = 4;
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--valid-bleu: needs --valid");
     options.model = "lenet5,input=16,classes=4";
     options.data = options.valid = "synthetic:images,samples=64";
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "are no pairs");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "are no pairs");
 
     options.model = "gnmt-l,layers=4,seq=5,target=5,hidden=4,vocab=12";
     options.data = spec_of("train", data);
     options.valid = spec_of("test", valid);
-    options.valid_bleu = 0;
-    options.steps = 2;
+    options.o.valid_bleu = 0;
+    options.o.steps = 2;
     static const char *const methods[] = {"uniform"};
     const int workers = 2;
     struct ps_compare_options compare = {.methods = methods, .method_count = 1, .workers = &workers, .worker_count = 1};
     struct ps_comparison *comparison;
     compare.target = 101;
-    assert_status(ps_compare_training(&compare, &options, &comparison, &test_error), PS_USAGE, "no BLEU");
+    assert_status(training_compare(&compare, &options, &comparison, &test_error), PS_USAGE, "no BLEU");
     compare.target = 0;
-    assert_ok(ps_compare_training(&compare, &options, &comparison, &test_error));
+    assert_ok(training_compare(&compare, &options, &comparison, &test_error));
     struct ps_comparison_row row = ps_comparison_row(comparison, 0);
     assert_int_equal(row.metric, PS_METRIC_BLEU);
     assert_true(row.best == row.run.valid_bleu && row.best_epoch == 1);
@@ -231,13 +230,13 @@ static void test_perplexity(void **state) {
     write_lines("running.txt", &text);
     text_free(&text);
     snprintf(data, sizeof data, "text:%s/running.txt", test_directory);
-    struct ps_train_options options;
-    ps_train_options_init(&options);
+    struct training options;
+    training_init(&options);
     options.model = "gpt2,layers=1,width=8,heads=1,seq=6,vocab=8,dropout=0";
     options.data = options.valid = data;
     options.plan.optimizer = "adam";
-    options.lr = 0.02;
-    options.epochs = 3;
+    options.o.lr = 0.02;
+    options.o.epochs = 3;
     static const char *const methods[] = {"uniform"}, *const weights[] = {"sync", "latest"};
     const int workers = 2;
     struct ps_compare_options compare = {.methods = methods,
@@ -247,9 +246,9 @@ static void test_perplexity(void **state) {
                                          .workers = &workers,
                                          .worker_count = 1,
                                          .plan = {.optimizer = "adam", .micro_batch = 8, .micro_batches = 1}};
-    options.batch = 8;
+    options.o.batch = 8;
     struct ps_comparison *comparison;
-    assert_ok(ps_compare_training(&compare, &options, &comparison, &test_error));
+    assert_ok(training_compare(&compare, &options, &comparison, &test_error));
     double target = 0;
     for (int r = 0; r < 2; r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
@@ -286,14 +285,14 @@ static void test_changed_words(void **state) {
     snprintf(data, sizeof data, "reviews:%s/words.tsv", test_directory);
     write_lines("words.tsv", &before);
     run_case_train(work, place, NULL);
-    struct ps_train_options options;
+    struct training options;
     struct ps_run *run;
-    ps_train_options_init(&options);
-    options.resume = file_join(run_dir, place, "run");
-    assert_ok(ps_train(&options, &run, &test_error));
+    training_init(&options);
+    options.o.resume = file_join(run_dir, place, "run");
+    assert_ok(training_run(&options, &run, &test_error));
     ps_run_destroy(run);
     write_lines("words.tsv", &after);
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "has other words than the run was trained with");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "has other words than the run was trained with");
     text_free(&before);
     text_free(&after);
     test_directory_remove(place);

@@ -108,9 +108,9 @@ static struct worker_memory memory_of(const char *model) {
     assert_ok(ps_plan_find(profile, cluster, &planning, &plan, &test_error));
     assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, "plan.json"), &test_error));
     struct worker_memory memory = plan->predicted.memory[0];
-    struct ps_train_options options = run_case_options(&wanted, plan_path, NULL);
+    struct training options = run_case_options(&wanted, plan_path, NULL);
     options.profile_path = profile_path;
-    assert_ok(ps_train(&options, &run, &test_error));
+    assert_ok(training_run(&options, &run, &test_error));
     assert_int_equal(ps_run_worker(run, 0).measured_bytes, worker_memory_total(&memory));
     assert_int_equal(ps_run_worker(run, 0).planned_bytes, worker_memory_total(&memory));
     ps_run_destroy(run);
@@ -172,18 +172,18 @@ static void test_files(void **state) {
     assert_ok(weight_files_open_run(file_join(out, directory, "run"), &weights, &test_error));
     assert_true(holds(&weights, "transformer.wte.weight") && !holds(&weights, "lm_head.weight"));
     weight_files_close(&weights);
-    struct ps_evaluate_options options = {.run = out, .data = wanted.valid, .device = "reference", .batch = 8};
+    struct evaluating options = {.run = out, .data = wanted.valid, .device = "reference", .batch = 8};
     struct ps_evaluation evaluation;
-    assert_ok(ps_evaluate(&options, &evaluation, &test_error));
+    assert_ok(evaluating_run(&options, &evaluation, &test_error));
     assert_float_equal(evaluation.loss, loss, 1e-6);
 
     struct trained whole = trained_read(GPT2, out);
     char last[4096];
     test_directory_remove(file_join(last, out, "checkpoints/000008")); /* the one before is of the epoch's end */
-    struct ps_train_options more;
-    ps_train_options_init(&more);
-    more.resume = out;
-    assert_ok(ps_train(&more, &run, &test_error));
+    struct training more;
+    training_init(&more);
+    more.o.resume = out;
+    assert_ok(training_run(&more, &run, &test_error));
     ps_run_destroy(run);
     struct trained resumed = trained_read(GPT2, out);
     assert_true(trained_equal(&resumed, &whole));

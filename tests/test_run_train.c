@@ -6,7 +6,7 @@
 #include "train/run_directory.h"
 
 /* Writes the case's plan as NAME and returns options for it. */
-static struct ps_train_options prepare(struct run_case wanted, const char *name, char plan_path[4096]) {
+static struct training prepare(struct run_case wanted, const char *name, char plan_path[4096]) {
     wanted = run_case_complete(wanted);
     struct ps_plan *plan = run_case_plan(&wanted);
     assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, name), &test_error));
@@ -68,11 +68,11 @@ static void check_log(const char *path, int steps, double *valid_loss) {
 static void test_run_directory(void **state) {
     (void)state;
     char plan_path[4096], out[4096], path[4096];
-    struct ps_train_options options = prepare(learner, "directory.json", plan_path);
-    options.out = file_join(out, test_directory, "run");
-    options.trace = true;
+    struct training options = prepare(learner, "directory.json", plan_path);
+    options.o.out = file_join(out, test_directory, "run");
+    options.o.trace = true;
     struct ps_run *run;
-    assert_ok(ps_train(&options, &run, &test_error));
+    assert_ok(training_run(&options, &run, &test_error));
     struct ps_run_info info = ps_run_info(run);
     assert_true(info.steps == 30 && info.epochs == 1 && info.workers == 3);
     double valid_loss = 0;
@@ -95,7 +95,7 @@ static void test_run_directory(void **state) {
     free(json);
     ps_run_destroy(run);
     /* What was trained is not trained over. */
-    assert_status(ps_train(&options, &run, &test_error), PS_USAGE, "holds a run already");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "holds a run already");
 }
 
 /* The checkpoint holds the weights that training ended with; evaluation, and evaluation of the export, agree with the run's. */
@@ -110,20 +110,20 @@ static void test_weights_come_back(void **state) {
     trained_free(&saved);
     trained_free(&trained);
 
-    struct ps_evaluate_options options = {.run = run_dir, .data = learner.valid, .device = "reference", .batch = 10};
+    struct evaluating options = {.run = run_dir, .data = learner.valid, .device = "reference", .batch = 10};
     struct ps_evaluation by_run, by_file;
-    assert_ok(ps_evaluate(&options, &by_run, &test_error));
+    assert_ok(evaluating_run(&options, &by_run, &test_error));
     assert_int_equal(by_run.samples, 101);
     assert_true(fabs(by_run.loss - ps_run_info(run).valid_loss) < 1e-5);
     assert_true(by_run.accuracy == ps_run_info(run).valid_accuracy);
     assert_ok(ps_export(run_dir, "safetensors", file_join(path, made, "all.safetensors"), &test_error));
-    options = (struct ps_evaluate_options){
+    options = (struct evaluating){
         .weights = path, .model = run_case_complete(learner).model, .data = learner.valid, .device = "reference", .batch = 10};
-    assert_ok(ps_evaluate(&options, &by_file, &test_error));
+    assert_ok(evaluating_run(&options, &by_file, &test_error));
     assert_true(by_file.loss == by_run.loss && by_file.accuracy == by_run.accuracy);
     options.model = "lenet5,input=16,classes=5";
     options.data = "synthetic:images,samples=10";
-    assert_status(ps_evaluate(&options, &by_file, &test_error), PS_BAD_INPUT,
+    assert_status(evaluating_run(&options, &by_file, &test_error), PS_BAD_INPUT,
                   "'fc3.weight' has shape 4x84 where the model has 5x84");
     assert_status(ps_export(run_dir, "onx", path, &test_error), PS_USAGE, "--format: 'onx' is not known");
     ps_run_destroy(run);
@@ -135,19 +135,19 @@ static void test_model_to_run(void **state) {
     (void)state;
     static const char *const policies[] = {"stash", "xpipe", "sync"};
     for (size_t p = 0; p < 3; p++) {
-        struct ps_train_options options;
-        ps_train_options_init(&options);
+        struct training options;
+        training_init(&options);
         options.model = "resnet,input=8,classes=4";
         options.cluster.workers = 3;
         options.plan.weights = policies[p];
         options.plan.micro_batches = 2;
         options.plan.recompute = p == 1;
-        options.batch = 8;
-        options.steps = 12;
+        options.o.batch = 8;
+        options.o.steps = 12;
         options.data = "synthetic:images,samples=128";
-        options.device = "reference";
+        options.o.device = "reference";
         struct ps_run *run;
-        assert_ok(ps_train(&options, &run, &test_error));
+        assert_ok(training_run(&options, &run, &test_error));
         assert_true(ps_run_info(run).predicted_samples_per_s > 0 && ps_run_info(run).samples_per_s > 0);
         for (int w = 0; w < 3; w++) {
             struct ps_run_worker worker = ps_run_worker(run, w);
@@ -162,21 +162,21 @@ static void test_model_to_run(void **state) {
 static void test_memory_limit(void **state) {
     (void)state;
     char plan_path[4096];
-    struct ps_train_options options = prepare((struct run_case){.workers = 2, .steps = 2}, "memory.json", plan_path);
+    struct training options = prepare((struct run_case){.workers = 2, .steps = 2}, "memory.json", plan_path);
     struct ps_run *run;
-    assert_ok(ps_train(&options, &run, &test_error));
+    assert_ok(training_run(&options, &run, &test_error));
     int64_t most = 0;
     for (int w = 0; w < 2; w++)
         if (ps_run_worker(run, w).measured_bytes > most) most = ps_run_worker(run, w).measured_bytes;
     ps_run_destroy(run);
     options.cluster.memory_bytes = most;
-    assert_ok(ps_train(&options, &run, &test_error));
+    assert_ok(training_run(&options, &run, &test_error));
     ps_run_destroy(run);
     options.cluster.memory_bytes = most - 1;
     char out[4096];
-    options.out = file_join(out, test_directory, "memory");
-    assert_status(ps_train(&options, &run, &test_error), PS_NO_PLAN, "more than its limit");
-    assert_status(ps_train(&options, &run, &test_error), PS_NO_PLAN, "workspace");
+    options.o.out = file_join(out, test_directory, "memory");
+    assert_status(training_run(&options, &run, &test_error), PS_NO_PLAN, "more than its limit");
+    assert_status(training_run(&options, &run, &test_error), PS_NO_PLAN, "workspace");
     assert_false(file_exists(out));
 }
 
@@ -185,37 +185,37 @@ static void test_loss_not_a_number(void **state) {
     (void)state;
     char plan_path[4096], out[4096], path[4096];
     for (int t = 0; t < 2; t++) {
-        struct ps_train_options options = prepare((struct run_case){.workers = 3,
-                                                                    .schedule = "1f1b-async",
-                                                                    .weights = "latest",
-                                                                    .steps = 200,
-                                                                    .transport = t ? "serial" : "threads",
-                                                                    .lr = 1e5},
-                                                  "nan.json", plan_path);
-        options.out = file_join(out, test_directory, t ? "nan_serial" : "nan_threads");
+        struct training options = prepare((struct run_case){.workers = 3,
+                                                            .schedule = "1f1b-async",
+                                                            .weights = "latest",
+                                                            .steps = 200,
+                                                            .transport = t ? "serial" : "threads",
+                                                            .lr = 1e5},
+                                          "nan.json", plan_path);
+        options.o.out = file_join(out, test_directory, t ? "nan_serial" : "nan_threads");
         struct ps_run *run;
-        assert_status(ps_train(&options, &run, &test_error), PS_FAILED, "the loss became");
+        assert_status(training_run(&options, &run, &test_error), PS_FAILED, "the loss became");
         assert_false(file_exists(file_join(path, out, "summary.json")));
     }
 }
 
-static void refuse(struct ps_train_options options, enum ps_status status, const char *message) {
+static void refuse(struct training options, enum ps_status status, const char *message) {
     struct ps_run *run;
-    assert_status(ps_train(&options, &run, &test_error), status, message);
+    assert_status(training_run(&options, &run, &test_error), status, message);
 }
 
 static void test_refusals_by_plan(void **state) {
     (void)state;
     char plan_path[4096];
     const struct run_case work = {.workers = 2, .micro_batch = 4, .micro_batches = 3};
-    const struct ps_train_options good = prepare(work, "plan.json", plan_path);
-    struct ps_train_options options = good;
-    options.batch = 16;
+    const struct training good = prepare(work, "plan.json", plan_path);
+    struct training options = good;
+    options.o.batch = 16;
     refuse(options, PS_USAGE, "has a mini-batch of 12 samples (3 micro-batches of 4), not 16");
     options = good, options.plan.schedule = "gpipe";
-    refuse(options, PS_USAGE, "--schedule cannot be chosen beside a plan");
+    refuse(options, PS_USAGE, "--schedule: cannot be chosen beside a plan");
     options = good, options.model = "lenet5";
-    refuse(options, PS_USAGE, "--model cannot be chosen beside a plan");
+    refuse(options, PS_USAGE, "network: is lenet5, and the plan is for lenet5,input=16,classes=4");
     options = good, options.cluster.workers = 3;
     refuse(options, PS_USAGE, "the plan is for 2 workers, not 3");
     options = good, options.data = NULL;
@@ -224,21 +224,21 @@ static void test_refusals_by_plan(void **state) {
     refuse(options, PS_USAGE, "has 11 samples, fewer than a mini-batch of 12");
     options = good, options.data = "synthetic:images,channels=3";
     refuse(options, PS_USAGE, "");
-    options = good, options.device = "cpuu";
+    options = good, options.o.device = "cpuu";
     refuse(options, PS_USAGE, "did you mean 'cpu'");
-    options = good, options.device = "clock";
+    options = good, options.o.device = "clock";
     refuse(options, PS_USAGE, "give one (--profile)");
-    options = good, options.transport = "process";
+    options = good, options.o.transport = "process";
     refuse(options, PS_USAGE, "--transport: 'process' is not known");
-    options = good, options.lr_schedule = "steps:1:0.1";
+    options = good, options.o.lr_schedule = "steps:1:0.1";
     refuse(options, PS_USAGE, "did you mean 'step'");
-    options = good, options.beta1 = 0.9;
+    options = good, options.o.beta1 = 0.9;
     refuse(options, PS_USAGE, "--betas: optimizer sgdm has no such setting");
-    options = good, options.plan.optimizer = "adam", options.momentum = 0.5;
+    options = good, options.plan.optimizer = "adam", options.o.momentum = 0.5;
     refuse(options, PS_USAGE, "--momentum: optimizer adam has no such setting");
-    options = good, options.steps = 0, options.epochs = 0;
+    options = good, options.o.steps = 0, options.o.epochs = 0;
     refuse(options, PS_USAGE, "in epochs or steps");
-    options = good, options.trace = true;
+    options = good, options.o.trace = true;
     refuse(options, PS_USAGE, "--trace");
     options = good, options.plan_path = "no/such/plan.json";
     refuse(options, PS_BAD_INPUT, "no/such/plan.json");
@@ -246,20 +246,20 @@ static void test_refusals_by_plan(void **state) {
     refuse(options, PS_USAGE, "nothing to train");
     char place[4096];
     test_file_write(file_join(place, test_directory, "file"), "", 0);
-    options = good, options.out = place;
+    options = good, options.o.out = place;
     refuse(options, PS_IO, "file");
 }
 
 static void test_refusals_by_model(void **state) {
     (void)state;
-    struct ps_train_options good;
-    ps_train_options_init(&good);
+    struct training good;
+    training_init(&good);
     good.model = "lenet5,input=16,classes=4";
     good.cluster.workers = 2;
     good.data = "synthetic:images";
-    good.device = "reference";
-    good.batch = 60;
-    struct ps_train_options options = good;
+    good.o.device = "reference";
+    good.o.batch = 60;
+    struct training options = good;
     options.plan.micro_batches = 7;
     refuse(options, PS_USAGE, "7 does not divide the mini-batch of 60 samples; 6 and 10 do");
     options = good, options.plan.micro_batches = 61;
@@ -300,14 +300,14 @@ static void test_cut_batch(void **state) {
 static void test_evaluation_refusals(void **state) {
     (void)state;
     struct ps_evaluation evaluation;
-    struct ps_evaluate_options options = {.data = "synthetic:images"};
-    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "one of a run");
-    options = (struct ps_evaluate_options){.weights = "w", .data = "synthetic:images"};
-    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "--model");
-    options = (struct ps_evaluate_options){.weights = "no/such", .model = "lenet5", .data = "synthetic:images"};
-    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_BAD_INPUT, "no/such");
-    options = (struct ps_evaluate_options){.run = "no/such/run", .data = "synthetic:images"};
-    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_BAD_INPUT, "no/such/run");
+    struct evaluating options = {.data = "synthetic:images"};
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "one of a run");
+    options = (struct evaluating){.weights = "w", .data = "synthetic:images"};
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "--model");
+    options = (struct evaluating){.weights = "no/such", .model = "lenet5", .data = "synthetic:images"};
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_BAD_INPUT, "no/such");
+    options = (struct evaluating){.run = "no/such/run", .data = "synthetic:images"};
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_BAD_INPUT, "no/such/run");
     assert_status(ps_export(test_directory, "safetensors", "x", &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");
 }
 
@@ -315,19 +315,19 @@ static void test_evaluation_refusals(void **state) {
 static void test_learns(void **state) {
     (void)state;
     char plan_path[4096];
-    struct ps_train_options options = prepare((struct run_case){.workers = 2,
-                                                                .schedule = "1f1b-async",
-                                                                .weights = "pipeoptim",
-                                                                .optimizer = "adam",
-                                                                .lr = 2e-3,
-                                                                .micro_batch = 16,
-                                                                .steps = 150,
-                                                                .device = "cpu",
-                                                                .data = "synthetic:images,samples=2048",
-                                                                .valid = "synthetic:images,samples=256"},
-                                              "learns.json", plan_path);
+    struct training options = prepare((struct run_case){.workers = 2,
+                                                        .schedule = "1f1b-async",
+                                                        .weights = "pipeoptim",
+                                                        .optimizer = "adam",
+                                                        .lr = 2e-3,
+                                                        .micro_batch = 16,
+                                                        .steps = 150,
+                                                        .device = "cpu",
+                                                        .data = "synthetic:images,samples=2048",
+                                                        .valid = "synthetic:images,samples=256"},
+                                      "learns.json", plan_path);
     struct ps_run *run;
-    assert_ok(ps_train(&options, &run, &test_error));
+    assert_ok(training_run(&options, &run, &test_error));
     if (ps_run_info(run).valid_accuracy < 0.8) print_message("accuracy %g\n", ps_run_info(run).valid_accuracy);
     assert_true(ps_run_info(run).valid_accuracy >= 0.8);
     ps_run_destroy(run);

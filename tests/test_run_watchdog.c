@@ -113,10 +113,10 @@ static void test_stopped_itself(void **state) {
 }
 
 /* Seconds that the first worker computes for in one step under the watchdog. */
-static double busy_in_step(struct trainer *trainer, double patience_s) {
+static double busy_in_step(struct ps_trainer *trainer, double patience_s) {
     double before_s = trainer->executor->workers[0].busy_s;
     trainer->executor->watchdog.patience_s = patience_s;
-    struct segment segment = {.programs = program_set_find(&trainer->programs, 1), .training = true};
+    struct segment segment = {.programs = trainer->programs.entries[0].programs, .training = true};
     assert_ok(executor_run(trainer->executor, &segment, NULL, NULL, &test_error));
     return trainer->executor->workers[0].busy_s - before_s;
 }
@@ -128,14 +128,15 @@ static void test_slow_layers(void **state) {
     char directory[4096], plan_path[4096];
     struct run_case wanted = run_case_complete((struct run_case){
         .model = "vgg16,input=32,classes=4", .workers = 2, .micro_batch = 1, .steps = 1, .data = "synthetic:images,samples=1"});
-    struct ps_train_options options = run_case_planned(&wanted, directory, plan_path);
-    struct trainer trainer = {.requested = &options};
-    assert_ok(trainer_setup(&trainer, &test_error));
-    double unwatched_s = busy_in_step(&trainer, 0), watched_s = busy_in_step(&trainer, fmax(unwatched_s / 10, 0.1));
+    struct training options = run_case_planned(&wanted, directory, plan_path);
+    struct training_objects objects;
+    struct ps_trainer *trainer;
+    assert_ok(training_open(&options, &objects, &test_error));
+    assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+    double unwatched_s = busy_in_step(trainer, 0), watched_s = busy_in_step(trainer, fmax(unwatched_s / 10, 0.1));
     print_message("a forward and a backward took %.2f s, and %.2f s when watched\n", unwatched_s, watched_s);
-    assert_ok(processes_leave(trainer.processes, PS_OK, &test_error));
-    trainer.processes = NULL;
-    trainer_free(&trainer);
+    ps_trainer_destroy(trainer);
+    training_close(&objects);
     test_directory_remove(directory);
 }
 

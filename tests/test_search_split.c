@@ -8,6 +8,7 @@
 #include "plan/plan.h"
 #include "profile/profile.h"
 #include "support.h"
+#include "training_support.h"
 
 /* The times of a board are worked out, so they are the same everywhere. */
 static const struct ps_profile_options options = {
@@ -70,14 +71,14 @@ static void test_split_plan_runs(void **state) {
 
     test_directory_make(directory);
     assert_ok(ps_plan_write(plan, file_join(path, directory, "plan.json"), &test_error));
-    struct ps_train_options train;
+    struct training train;
     struct ps_run *run;
-    ps_train_options_init(&train);
+    training_init(&train);
     train.plan_path = path;
     train.data = "synthetic:images,samples=32";
-    train.device = "reference";
-    train.steps = 4;
-    assert_ok(ps_train(&train, &run, &test_error));
+    train.o.device = "reference";
+    train.o.steps = 4;
+    assert_ok(training_run(&train, &run, &test_error));
     assert_int_equal(ps_run_info(run).steps, 4);
     ps_run_destroy(run);
     test_directory_remove(directory);

@@ -78,11 +78,22 @@ static enum ps_status find_largest(const struct compare_arguments *arguments, co
 
 static enum ps_status train(const struct compare_arguments *arguments, const struct ps_compare_options *options,
                             struct ps_comparison **comparison, struct ps_error *error) {
-    struct ps_train_options train_options = training_options(&arguments->training);
-    train_options.profile_path = arguments->profile;
-    train_options.model = arguments->model;
+    struct train_arguments train = arguments->training;
+    struct training training;
+    train.profile_path = arguments->profile;
+    train.model = arguments->model;
     if (arguments->model == NULL) return message_set(error, PS_USAGE, "--model is missing; --train needs a network");
-    return ps_compare_training(options, &train_options, comparison, error);
+    CHECK(training_open(&train, &training, error));
+    enum ps_status status = ps_compare_training(options, &training.options, comparison, error);
+    training_close(&training);
+    return status;
+}
+
+static enum ps_status compare(const struct compare_arguments *arguments, const struct ps_compare_options *options,
+                              struct ps_comparison **comparison, struct ps_error *error) {
+    if (arguments->train) return train(arguments, options, comparison, error);
+    return arguments->largest != NULL ? find_largest(arguments, options, comparison, error)
+                                      : simulate(arguments, options, comparison, error);
 }
 
 static void defaults(void *values) { training_defaults(&((struct compare_arguments *)values)->training); }
@@ -104,24 +115,23 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         .bandwidth_count = arguments->bandwidth.count,
         .plan = arguments->options,
         .cluster = arguments->cluster.options,
-        .cluster_path = arguments->cluster_path,
         .target = arguments->target,
         .batch_per_worker = arguments->batch_per_worker,
     };
     if (arguments->cluster_path == NULL && arguments->workers.count == 0)
         return message_set(error, PS_USAGE, "--workers is missing; give --workers P[,P...], or --cluster FILE");
     struct ps_comparison *comparison;
-    if (arguments->train)
-        CHECK(train(arguments, &options, &comparison, error));
-    else if (arguments->largest != NULL)
-        CHECK(find_largest(arguments, &options, &comparison, error));
-    else
-        CHECK(simulate(arguments, &options, &comparison, error));
+    struct ps_cluster *cluster = NULL;
+    if (arguments->cluster_path != NULL) CHECK(ps_cluster_read(arguments->cluster_path, &cluster, error));
+    options.given = cluster;
+    enum ps_status status = compare(arguments, &options, &comparison, error);
+    ps_cluster_destroy(cluster);
+    CHECK(status);
     bool grid = arguments->grid && !arguments->train;
-    enum ps_status status = output_text(arguments->common.json ? ps_comparison_json(comparison)
-                                        : grid                 ? ps_comparison_grid(comparison)
-                                                               : ps_comparison_table(comparison),
-                                        error);
+    status = output_text(arguments->common.json ? ps_comparison_json(comparison)
+                         : grid                 ? ps_comparison_grid(comparison)
+                                                : ps_comparison_table(comparison),
+                         error);
     ps_comparison_destroy(comparison);
     return status;
 }

@@ -8,30 +8,48 @@
 
 struct evaluate_arguments {
     struct common_arguments common;
-    struct ps_evaluate_options options;
+    struct ps_evaluate_options options; /* without objects */
+    const char *model, *data;
 };
 
-#define OF(member) offsetof(struct evaluate_arguments, options.member)
+#define OF(member) offsetof(struct evaluate_arguments, member)
 
 static const struct argument rows[] = {
-    OPTION("run", 'r', "RUN_DIR", text, run, "the run whose weights are evaluated", .excludes = "weights model"),
-    OPTION("weights", 0, "FILE", text, weights, "a safetensors file, with --model"),
+    OPTION("run", 'r', "RUN_DIR", text, options.run, "the run whose weights are evaluated", .excludes = "weights model"),
+    OPTION("weights", 0, "FILE", text, options.weights, "a safetensors file, with --model"),
     OPTION("model", 'm', "NAME[,key=value...]", text, model, "the network that the weights belong to"),
     OPTION("data", 'd', "SPEC", text, data, "what to evaluate on; of a format with two parts the test part", .required = true),
-    OPTION("batch", 'b', "N", integer, batch, "samples that are computed together; 64 where nothing is said",
+    OPTION("batch", 'b', "N", integer, options.batch, "samples that are computed together; 64 where nothing is said",
            RANGE(1, 1 << 20)),
-    OPTION("beam", 0, "N", integer, beam,
+    OPTION("beam", 0, "N", integer, options.beam,
            "of translations: hypotheses that are kept for each sentence; 1, the default, is greedy", RANGE(1, 1000)),
-    OPTION("translations", 0, "FILE", output, translations, "of translations: gets them, a line each"),
-    OPTION_DEVICE(device),
-    OPTION_THREADS(threads, "threads of the device"),
+    OPTION("translations", 0, "FILE", output, options.translations, "of translations: gets them, a line each"),
+    OPTION_DEVICE(options.device),
+    OPTION_THREADS(options.threads, "threads of the device"),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
+
+static enum ps_status evaluate(const struct evaluate_arguments *arguments, struct ps_evaluation *evaluation,
+                               struct ps_error *error) {
+    struct ps_evaluate_options options = arguments->options;
+    struct ps_model *network = NULL;
+    struct ps_dataset *data = NULL;
+    enum ps_status status = ps_dataset_open(arguments->data, NULL, &data, error);
+    if (status == PS_OK && arguments->model != NULL) status = ps_model_create(arguments->model, &network, error);
+    options.network = network;
+    options.data = data;
+    if (status == PS_OK) status = ps_evaluate(&options, evaluation, error);
+    ps_dataset_destroy(data);
+    ps_model_destroy(network);
+    return status;
+}
+
+static void defaults(void *values) { ps_evaluate_options_init(&((struct evaluate_arguments *)values)->options); }
 
 static enum ps_status run(const void *values, struct ps_error *error) {
     const struct evaluate_arguments *arguments = values;
     struct ps_evaluation evaluation;
-    CHECK(ps_evaluate(&arguments->options, &evaluation, error));
+    CHECK(evaluate(arguments, &evaluation, error));
     if (output_is_taken(arguments->options.translations)) return PS_OK;
     if (arguments->common.json) {
         printf("{\"loss\": ");
@@ -71,5 +89,6 @@ const struct command command_evaluate = {
     .example = "  penstock evaluate --run runs/lenet5 --data idx:data/fashion_mnist",
     .size = sizeof(struct evaluate_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},
+    .defaults = defaults,
     .run = run,
 };

@@ -12,19 +12,18 @@
 #define OF(member) offsetof(struct train_arguments, member)
 
 static const struct argument what_rows[] = {
-    OPTION("plan", 'p', "FILE", text, options.plan_path, "the plan to train by", .excludes = "model"),
-    OPTION("profile", 'P', "FILE", text, options.profile_path,
-           "its costs, for the prediction that is put beside the measurement"),
-    OPTION("model", 'm', "NAME[,key=value...]", text, options.model,
+    OPTION("plan", 'p', "FILE", text, plan_path, "the plan to train by", .excludes = "model"),
+    OPTION("profile", 'P', "FILE", text, profile_path, "its costs, for the prediction that is put beside the measurement"),
+    OPTION("model", 'm', "NAME[,key=value...]", text, model,
            "a built-in network, which is profiled and planned for --workers first"),
 };
 static const struct argument_group what_group = ARGUMENT_GROUP("What", what_rows);
 
 static const struct argument data_rows[] = {
-    OPTION("data", 'd', "SPEC", text, options.data,
+    OPTION("data", 'd', "SPEC", text, data,
            "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR, reviews:FILE, text:FILE, pairs:PREFIX:SRC:TGT or "
            "synthetic:KIND; a suffix @A-B takes samples A to B-1"),
-    OPTION("valid", 0, "SPEC", text, options.valid, "data to evaluate on after each segment"),
+    OPTION("valid", 0, "SPEC", text, valid, "data to evaluate on after each segment"),
     OPTION("batch", 'b', "N", integer, options.batch, "samples in a mini-batch; the micro-batches must divide it",
            RANGE(1, 1 << 24)),
     OPTION("epochs", 'e', "N", integer, options.epochs, "passes over the data", RANGE(1, 1000000), .excludes = "steps"),
@@ -97,33 +96,79 @@ static const struct argument_group lasting_group = ARGUMENT_GROUP("Lasting", las
 
 void training_defaults(struct train_arguments *arguments) {
     ps_train_options_init(&arguments->options);
-    arguments->cluster.options = arguments->options.cluster;
-    arguments->plan = arguments->options.plan;
     arguments->betas = (struct betas){arguments->options.beta1, arguments->options.beta2};
 }
 
-struct ps_train_options training_options(const struct train_arguments *arguments) {
-    struct ps_train_options options = arguments->options;
-    options.cluster_path = arguments->cluster.path;
-    options.cluster = arguments->cluster.options;
-    options.plan = arguments->plan;
-    options.beta1 = arguments->betas.first;
-    options.beta2 = arguments->betas.second;
-    return options;
+void training_close(struct training *training) {
+    ps_plan_destroy(training->plan);
+    ps_profile_destroy(training->profile);
+    ps_cluster_destroy(training->cluster);
+    ps_model_destroy(training->network);
+    ps_dataset_destroy(training->data);
+    ps_dataset_destroy(training->valid);
+}
+
+/* What the paths and specs of the command line name. Files are rank 0's to read; the other processes get what it makes of
+ * them. */
+static enum ps_status open_objects(const struct train_arguments *arguments, struct training *training, struct ps_error *error) {
+    if (ps_process_rank() == 0) {
+        if (arguments->profile_path) CHECK(ps_profile_read(arguments->profile_path, &training->profile, error));
+        if (arguments->plan_path) CHECK(ps_plan_read(arguments->plan_path, &training->plan, error));
+        if (arguments->cluster.path) CHECK(ps_cluster_read(arguments->cluster.path, &training->cluster, error));
+        if (arguments->model) CHECK(ps_model_create(arguments->model, &training->network, error));
+    }
+    if (arguments->data) CHECK(ps_dataset_open(arguments->data, NULL, &training->data, error));
+    if (arguments->valid) CHECK(ps_dataset_open(arguments->valid, NULL, &training->valid, error));
+    return PS_OK;
+}
+
+enum ps_status training_open(const struct train_arguments *arguments, struct training *training, struct ps_error *error) {
+    *training = (struct training){.options = arguments->options};
+    enum ps_status status = open_objects(arguments, training, error);
+    if (status != PS_OK) {
+        training_close(training);
+        return status;
+    }
+    struct ps_train_options *options = &training->options;
+    options->plan = training->plan;
+    options->profile = training->profile;
+    options->cluster = training->cluster;
+    options->network = training->network;
+    options->data = training->data;
+    options->valid = training->valid;
+    options->planning = &arguments->plan;
+    options->machines = &arguments->cluster.options;
+    options->beta1 = arguments->betas.first;
+    options->beta2 = arguments->betas.second;
+    return PS_OK;
 }
 
 static void defaults(void *values) { training_defaults(values); }
 
+static int should_stop(void *context) {
+    const volatile int *stop = context;
+    return *stop;
+}
+
+static enum ps_status train(const struct train_arguments *arguments, struct ps_run **run, struct ps_error *error) {
+    const struct ps_observer observer = {
+        .struct_size = sizeof observer, .context = (void *)stop_on_signals(), .should_stop = should_stop};
+    struct training training;
+    CHECK(training_open(arguments, &training, error));
+    training.options.observer = &observer;
+    enum ps_status status = ps_train(&training.options, run, error);
+    training_close(&training);
+    return status;
+}
+
 static enum ps_status run(const void *values, struct ps_error *error) {
     const struct train_arguments *arguments = values;
-    struct ps_train_options options = training_options(arguments);
     struct ps_run *run;
     if (arguments->launch != NULL && arguments->restarts == 0)
         return message_set(error, PS_USAGE, "--launch: is for --restarts; without it, write it before penstock");
     if (arguments->restarts > 0) return supervise(arguments, error);
     if (ps_process_count() > 1) CHECK(guard_split(error));
-    options.stop = stop_on_signals();
-    enum ps_status status = ps_train(&options, &run, error);
+    enum ps_status status = train(arguments, &run, error);
     guard_done();
     CHECK(status);
     if (ps_process_rank() > 0) {

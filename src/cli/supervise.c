@@ -63,7 +63,7 @@ static int64_t newest_checkpoint(const struct supervisor *supervisor) {
 /* Workers of the run's plan, of the one that it is to begin with, or as many as were asked for. */
 static int planned_workers(const struct supervisor *supervisor) {
     const struct train_arguments *arguments = supervisor->arguments;
-    const char *given = arguments->options.plan_path;
+    const char *given = arguments->plan_path;
     char path[4096];
     struct ps_plan *plan;
     snprintf(path, sizeof path, "%s/plan.json", run_dir_of(supervisor));
@@ -265,7 +265,7 @@ enum ps_status supervise(const struct train_arguments *arguments, struct ps_erro
         int status = wait_for(child, stop);
         sweep();
         if (!is_lost(&supervisor, status)) return (enum ps_status)WEXITSTATUS(status);
-        if (*stop) return message_set(error, PS_STOPPED, "stopped by a signal");
+        if (*stop) return message_set(error, PS_STOPPED, "stopped on request");
         /* It has said why itself. */
         if (left == 0 && WIFEXITED(status) && WEXITSTATUS(status) == PS_WORKER_LOST) return PS_WORKER_LOST;
         if (left == 0) {

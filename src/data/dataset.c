@@ -206,8 +206,14 @@ enum ps_status samples_open(const char *spec, enum dataset_part part, const stru
     return status;
 }
 
+enum ps_status samples_check(const char *name, const struct samples *samples, const struct dataset_shape *wanted,
+                             struct ps_error *error) {
+    TRY(check_task(name, samples->dataset->class->task, wanted, error));
+    return check_fit(name, &samples->dataset->shape, wanted, error);
+}
+
 void samples_close(struct samples *samples) {
-    if (samples->dataset) samples->dataset->class->close(samples->dataset);
+    if (samples->dataset && !samples->lent) samples->dataset->class->close(samples->dataset);
     *samples = (struct samples){0};
 }
 

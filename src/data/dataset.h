@@ -92,6 +92,7 @@ extern const struct dataset_class *const dataset_table[]; /* NULL-terminated */
 struct samples {
     struct dataset *dataset;
     int64_t first, count;
+    bool lent; /* by who has it open, and closes it */
 };
 
 /* Opens `spec`; `part` is used where the spec does not say it. Fails (PS_USAGE) where the spec is wrong or the data's channels,
@@ -100,5 +101,8 @@ struct samples {
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *wanted,
                             struct samples *samples, struct ps_error *error);
 void samples_close(struct samples *samples);
+/* Are open data what `wanted` is? PS_USAGE names both, calling the data `name`. */
+enum ps_status samples_check(const char *name, const struct samples *samples, const struct dataset_shape *wanted,
+                             struct ps_error *error);
 
 #endif

@@ -6,7 +6,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "data/loader.h"
+#include "data/object.h"
 #include "data/pairs.h"
 #include "data/vocabulary.h"
 #include "eval/translate.h"
@@ -26,7 +28,8 @@ struct network {
 struct evaluator {
     const struct ps_evaluate_options *options;
     int batch;
-    struct ps_model *model;
+    const struct ps_model *model;
+    struct ps_model *own_model; /* made here; NULL: it is the caller's */
     struct weight_files weights;
     struct vocabulary *words[2]; /* the run's, where it has some */
     struct samples samples;
@@ -38,8 +41,8 @@ struct evaluator {
 static enum ps_status check(const struct ps_evaluate_options *options, struct ps_error *error) {
     if (!options->run == !options->weights)
         return error_set(error, PS_USAGE, "one of a run (--run) and a file of weights (--weights) must be given");
-    if (options->run && options->model) return error_set(error, PS_USAGE, "--model: a run says itself what its model is");
-    if (options->weights && !options->model)
+    if (options->run && options->network) return error_set(error, PS_USAGE, "--model: a run says itself what its model is");
+    if (options->weights && !options->network)
         return error_set(error, PS_USAGE, "--model: what %s belongs to must be said", options->weights);
     if (!options->data) return error_set(error, PS_USAGE, "--data: what to evaluate on must be said");
     if (options->beam < 0) return error_set(error, PS_USAGE, "--beam: %d is less than 1", options->beam);
@@ -50,10 +53,11 @@ static enum ps_status check(const struct ps_evaluate_options *options, struct ps
 /* The words by which the run's text is numbered. Text must not be numbered by words of its own, which could be others. */
 static enum ps_status read_words(struct evaluator *evaluator, struct ps_error *error) {
     char path[4096];
-    const char *data = evaluator->options->data;
+    const char *data = dataset_spec(evaluator->options->data);
     file_join(path, evaluator->options->run, "vocabulary.json");
     if (file_exists(path)) return vocabulary_read(path, evaluator->words, error);
-    if (evaluator->model->vocabulary == 0 || strncmp(data, "synthetic:", 10) == 0 || strstr(data, ",vocab=")) return PS_OK;
+    if (evaluator->model->vocabulary == 0 || !data || strncmp(data, "synthetic:", 10) == 0 || strstr(data, ",vocab="))
+        return PS_OK;
     error_set(error, PS_BAD_INPUT, "%s: there is no such file, and by its words the run's text is numbered", path);
     error_hint(error, "where it was moved, add ,vocab=FILE to the data");
     return PS_BAD_INPUT;
@@ -64,7 +68,8 @@ static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *err
     char path[4096];
     struct ps_plan *plan;
     TRY(ps_plan_read(file_join(path, evaluator->options->run, "plan.json"), &plan, error));
-    enum ps_status status = ps_model_create(plan->model, &evaluator->model, error);
+    enum ps_status status = ps_model_create(plan->model, &evaluator->own_model, error);
+    evaluator->model = evaluator->own_model;
     ps_plan_destroy(plan);
     TRY(status);
     TRY(read_words(evaluator, error));
@@ -76,13 +81,13 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
     if (options->run) {
         TRY(open_run(evaluator, error));
     } else {
-        TRY(ps_model_create(options->model, &evaluator->model, error));
+        evaluator->model = options->network;
         TRY(weight_files_open(options->weights, &evaluator->weights, error));
     }
     struct dataset_shape wanted = dataset_shape_of(evaluator->model);
     memcpy(wanted.words, evaluator->words, sizeof wanted.words);
     wanted.words_needed = true;
-    TRY(samples_open(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
+    TRY(dataset_use(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
     struct loader_options loader = {
         .samples = &evaluator->samples, .batch = evaluator->batch, .inputs = true, .labels = true, .ahead = BATCHES_AHEAD};
     return loader_create(&loader, &evaluator->loader, error);
@@ -182,7 +187,7 @@ static enum ps_status check_translation(const struct evaluator *evaluator, struc
     }
     if (dataset_has_pairs(evaluator->samples.dataset) || (options->beam == 0 && !options->translations)) return PS_OK;
     return error_set(error, PS_USAGE, "%s: %s are no pairs of sentences", options->beam > 0 ? "--beam" : "--translations",
-                     options->data);
+                     options->data->name);
 }
 
 static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *evaluation, struct ps_error *error) {
@@ -198,7 +203,7 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     }
     double labels = (double)sum.counted;
     if (sum.counted == 0)
-        return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data);
+        return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data->name);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
     double bleu = NAN;
     TRY(run_translation(evaluator, &bleu, error));
@@ -211,10 +216,15 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     return PS_OK;
 }
 
-enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,
-                           struct ps_error *error) {
-    TRY(check(options, error));
-    struct evaluator evaluator = {.options = options, .batch = options->batch > 0 ? options->batch : BATCH_DEFAULT};
+void ps_evaluate_options_init(struct ps_evaluate_options *options) {
+    *options = (struct ps_evaluate_options){.struct_size = sizeof *options};
+}
+
+enum ps_status ps_evaluate(const struct ps_evaluate_options *given, struct ps_evaluation *evaluation, struct ps_error *error) {
+    struct ps_evaluate_options options = {0};
+    TRY(SIZED_TAKE(ps_evaluate_options, given, &options, error));
+    TRY(check(&options, error));
+    struct evaluator evaluator = {.options = &options, .batch = options.batch > 0 ? options.batch : BATCH_DEFAULT};
     enum ps_status status = run(&evaluator, evaluation, error);
     loader_destroy(evaluator.loader);
     free_network(&evaluator);
@@ -222,6 +232,6 @@ enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_
     samples_close(&evaluator.samples);
     for (int v = 0; v < 2; v++) vocabulary_destroy(evaluator.words[v]);
     weight_files_close(&evaluator.weights);
-    ps_model_destroy(evaluator.model);
+    ps_model_destroy(evaluator.own_model);
     return status;
 }

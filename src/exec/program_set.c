@@ -111,16 +111,46 @@ enum ps_status program_set_create(const struct ps_plan *plan, const struct segme
 
 void program_set_free(struct program_set *set) {
     for (int i = 0; i < set->count; i++) ps_programs_destroy(set->entries[i].programs);
+    for (int i = 0; i < PROGRAM_SET_OTHERS; i++) ps_programs_destroy(set->others[i].programs);
     ps_programs_destroy(set->evaluation);
     ps_programs_destroy(set->decoding);
     free(set->slots);
     *set = (struct program_set){0};
 }
 
-const struct ps_programs *program_set_find(const struct program_set *set, int batches) {
-    int i = 0;
-    while (set->entries[i].batches != batches) i++;
-    return set->entries[i].programs;
+enum ps_status program_set_check_fit(const struct program_set *set, const struct ps_programs *programs,
+                                     struct ps_error *error) {
+    for (int instance = 0; instance < programs->instance_count; instance++) {
+        const struct stage_slots *has = &set->slots[instance], *needs = &programs->slots[instance];
+        bool fits = needs->weights <= has->weights;
+        for (int kind = 0; kind < BLOCK_KINDS; kind++)
+            fits &= stage_slots_of(needs, (enum block_kind)kind) <= stage_slots_of(has, (enum block_kind)kind);
+        if (!fits)
+            return error_set(error, PS_FAILED, "stage %d needs more blocks for that than the training has",
+                             programs->instances[instance].stage);
+    }
+    return PS_OK;
+}
+
+enum ps_status program_set_find(struct program_set *set, const struct ps_plan *plan, int batches,
+                                const struct ps_programs **programs, struct ps_error *error) {
+    struct program_set_entry *entry = find_entry(set, batches);
+    for (int i = 0; !entry && i < PROGRAM_SET_OTHERS; i++)
+        if (set->others[i].batches == batches) entry = &set->others[i];
+    if (!entry) {
+        struct ps_programs *made;
+        TRY(lower_plan(plan, batches, &made, error));
+        enum ps_status status = program_set_check_fit(set, made, error);
+        if (status != PS_OK) {
+            ps_programs_destroy(made);
+            return status;
+        }
+        entry = &set->others[set->other_count++ % PROGRAM_SET_OTHERS];
+        ps_programs_destroy(entry->programs);
+        *entry = (struct program_set_entry){.batches = batches, .programs = made};
+    }
+    *programs = entry->programs;
+    return PS_OK;
 }
 
 int program_set_longest(const struct program_set *set) {

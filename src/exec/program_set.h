@@ -26,6 +26,8 @@ bool segment_end_saves(const struct segment_lengths *lengths, int64_t step);
 
 /* Usual, rest of an epoch, rest of the run, and what evaluations and checkpoints at different distances make of them. */
 enum { PROGRAM_SET_MAX = 32 };
+/* Lengths that nobody planned: as many are kept. */
+enum { PROGRAM_SET_OTHERS = 8 };
 
 struct program_set {
     struct program_set_entry {
@@ -34,9 +36,11 @@ struct program_set {
         struct ps_programs *programs;
     } entries[PROGRAM_SET_MAX];
     int count;
-    struct ps_programs *evaluation; /* NULL: none */
-    struct ps_programs *decoding;   /* the same for the first micro-batches of it; NULL: none */
-    struct stage_slots *slots;      /* per part: the most that any of the programs uses */
+    struct program_set_entry others[PROGRAM_SET_OTHERS]; /* asked for since; a ring */
+    int other_count;                                     /* ever made */
+    struct ps_programs *evaluation;                      /* NULL: none */
+    struct ps_programs *decoding;                        /* the same for the first micro-batches of it; NULL: none */
+    struct stage_slots *slots;                           /* per part: the most that any of the programs uses */
 };
 
 /* PS_USAGE: segments of too many lengths. `evaluation_batches` micro-batches in an evaluation, `decoding_batches` where
@@ -44,7 +48,12 @@ struct program_set {
 enum ps_status program_set_create(const struct ps_plan *plan, const struct segment_lengths *lengths, int64_t evaluation_batches,
                                   int64_t decoding_batches, struct program_set *set, struct ps_error *error);
 void program_set_free(struct program_set *set);
-const struct ps_programs *program_set_find(const struct program_set *set, int batches);
+/* Of a segment of any length up to the longest that was planned; one of another length is lowered here. What was found before
+ * stays for the next PROGRAM_SET_OTHERS - 1 calls. */
+enum ps_status program_set_find(struct program_set *set, const struct ps_plan *plan, int batches,
+                                const struct ps_programs **programs, struct ps_error *error);
+/* PS_FAILED: other programs of the run need more blocks than it has. */
+enum ps_status program_set_check_fit(const struct program_set *set, const struct ps_programs *programs, struct ps_error *error);
 /* Mini-batches of the longest segment. */
 int program_set_longest(const struct program_set *set);
 

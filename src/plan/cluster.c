@@ -48,6 +48,18 @@ enum ps_status cluster_create(int workers, int links, struct ps_cluster **cluste
     return PS_OK;
 }
 
+enum ps_status cluster_copy(const struct ps_cluster *cluster, struct ps_cluster **copy, struct ps_error *error) {
+    struct ps_cluster *made;
+    TRY(cluster_create(cluster->workers, cluster->link_count, &made, error));
+    memcpy(made->devices, cluster->devices, (size_t)cluster->workers * sizeof *made->devices);
+    if (cluster->link_count > 0) memcpy(made->links, cluster->links, (size_t)cluster->link_count * sizeof *made->links);
+    made->overlap = cluster->overlap;
+    made->streaming = cluster->streaming;
+    made->cores = cluster->cores;
+    *copy = made;
+    return PS_OK;
+}
+
 enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster,
                                   struct ps_error *error) {
     if (options->workers < 1 || options->workers > PLAN_WORKERS_MAX)

@@ -50,12 +50,7 @@ static enum ps_status fill_grid(const struct ps_compare_options *options, struct
     for (int p = 0; p < planners; p++)
         if (planner_table[p]->own_schedule && !planner_table[p]->baseline) grid->runnable[methods++] = planner_table[p]->name;
     grid->workers = options->cluster.workers;
-    if (options->cluster_path) {
-        struct ps_cluster *cluster;
-        TRY(ps_cluster_read(options->cluster_path, &cluster, error));
-        grid->workers = cluster->workers;
-        ps_cluster_destroy(cluster);
-    }
+    if (options->given) grid->workers = options->given->workers;
     *lists = *options;
 #define FILL(list, count, one)                                                                                                 \
     if (options->count == 0) lists->list = &(one), lists->count = 1
@@ -128,14 +123,14 @@ static enum ps_status take_workers(const struct ps_cluster_options *machines, st
 /* What plans are made for. */
 struct setting {
     const struct ps_profile *profile;
-    const char *cluster_path; /* NULL: uniform */
+    const struct ps_cluster *given; /* NULL: uniform */
 };
 
-enum ps_status comparison_cluster(const char *cluster_path, const struct ps_cluster_options *machines,
+enum ps_status comparison_cluster(const struct ps_cluster *given, const struct ps_cluster_options *machines,
                                   struct ps_cluster **cluster, struct ps_error *error) {
-    if (!cluster_path) return ps_cluster_uniform(machines, cluster, error);
+    if (!given) return ps_cluster_uniform(machines, cluster, error);
     struct ps_cluster *made;
-    TRY(ps_cluster_read(cluster_path, &made, error));
+    TRY(cluster_copy(given, &made, error));
     enum ps_status status = take_workers(machines, made, error);
     if (status == PS_OK)
         *cluster = made;
@@ -151,7 +146,7 @@ static enum ps_status plan_row(const void *context, const struct ps_plan_options
     struct ps_cluster *cluster;
     struct ps_plan *plan = NULL;
     struct ps_error refusal = {0};
-    TRY(comparison_cluster(setting->cluster_path, machines, &cluster, error));
+    TRY(comparison_cluster(setting->given, machines, &cluster, error));
     enum ps_status status = ps_plan_find(setting->profile, cluster, options, &plan, &refusal);
     if (status == PS_OK) {
         status = comparison_fill(plan, setting->profile, cluster, out, error);
@@ -246,7 +241,7 @@ out:
 
 enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
                           struct ps_comparison **comparison, struct ps_error *error) {
-    const struct setting setting = {.profile = profile, .cluster_path = options->cluster_path};
+    const struct setting setting = {.profile = profile, .given = options->given};
     return comparison_create(options, profile->model, plan_row, &setting, comparison, error);
 }
 

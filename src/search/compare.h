@@ -28,8 +28,8 @@ enum ps_status comparison_create(const struct ps_compare_options *options, const
                                  const void *context, struct ps_comparison **comparison, struct ps_error *error);
 /* "auto" for NULL. */
 void comparison_text(char out[32], const char *text);
-/* The machines of a combination: those of the cluster file, if there is one. */
-enum ps_status comparison_cluster(const char *cluster_path, const struct ps_cluster_options *machines,
+/* The machines of a combination: those of the cluster that is given, if there is one. */
+enum ps_status comparison_cluster(const struct ps_cluster *given, const struct ps_cluster_options *machines,
                                   struct ps_cluster **cluster, struct ps_error *error);
 /* The figures of a plan. */
 enum ps_status comparison_fill(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,

@@ -25,7 +25,8 @@ struct network {
 };
 
 struct largest {
-    const char *model, *key, *cluster_path;
+    const char *model, *key;
+    const struct ps_cluster *given;
     struct ps_profile_options profile;
     int first, step;          /* of the values */
     struct network *networks; /* those tried */
@@ -154,7 +155,7 @@ static enum ps_status find_row(const void *context, const struct ps_plan_options
     struct ps_cluster *cluster;
     struct largest *largest = *(struct largest *const *)context;
     struct ps_error refusal = {0};
-    TRY(comparison_cluster(largest->cluster_path, machines, &cluster, error));
+    TRY(comparison_cluster(largest->given, machines, &cluster, error));
     struct trial trial = {.largest = largest, .options = options, .cluster = cluster, .out = out};
     enum ps_status status = PS_OK;
     for (int w = 0; w < cluster->workers && status == PS_OK; w++)
@@ -184,7 +185,7 @@ enum ps_status ps_compare_largest(const char *model, const char *key, const char
                                   const struct ps_compare_options *options, struct ps_comparison **comparison,
                                   struct ps_error *error) {
     int micro_batch = options->plan.micro_batch > 0 ? options->plan.micro_batch : 16;
-    struct largest largest = {.model = model, .key = key, .cluster_path = options->cluster_path}, *context = &largest;
+    struct largest largest = {.model = model, .key = key, .given = options->given}, *context = &largest;
     largest.profile = (struct ps_profile_options){
         .device = device ? device : "gpu:v100", .busy = 1, .micro_batches = &micro_batch, .micro_batch_count = 1};
     struct ps_comparison *made;

@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "data/object.h"
 #include "search/search.h"
 #include "train/job.h"
+#include "train/options.h"
 
 /* Sentences of a comparison's validation data that are translated where nothing is said. */
 enum { BLEU_USUAL = 256 };
@@ -24,15 +26,10 @@ static bool reaches(enum ps_metric metric, double value, double target) {
 }
 
 /* By what training this network on these data is judged. */
-static enum ps_status find_metric(const struct ps_train_options *train, enum ps_metric *metric, struct ps_error *error) {
-    struct ps_model *model;
-    *metric = PS_METRIC_ACCURACY;
-    if (train->data && strncmp(train->data, "pairs:", 6) == 0) *metric = PS_METRIC_BLEU;
-    if (*metric == PS_METRIC_BLEU || !train->model) return PS_OK;
-    TRY(ps_model_create(train->model, &model, error));
-    if (isfinite(model_perplexity(model, 0))) *metric = PS_METRIC_PERPLEXITY;
-    ps_model_destroy(model);
-    return PS_OK;
+static enum ps_metric find_metric(const struct ps_train_options *train) {
+    const char *spec = train->data ? dataset_spec(train->data) : NULL;
+    if (spec && strncmp(spec, "pairs:", 6) == 0) return PS_METRIC_BLEU;
+    return train->network && isfinite(model_perplexity(train->network, 0)) ? PS_METRIC_PERPLEXITY : PS_METRIC_ACCURACY;
 }
 
 static enum ps_status check_target(enum ps_metric metric, double target, struct ps_error *error) {
@@ -121,12 +118,15 @@ static enum ps_status train_row(const void *context, const struct ps_plan_option
     struct ps_train_options train = work->train;
     struct ps_error refusal = {0};
     struct ps_run *run;
-    train.plan_path = train.cluster_path = train.out = NULL;
+    train.plan = NULL;
+    train.cluster = NULL;
+    train.out = train.resume = NULL;
     if (!train.transport) train.transport = "threads"; /* several runs in a row: no other process could keep step */
-    train.plan = *options;
-    train.cluster = *machines;
+    struct ps_plan_options planning = *options;
     if (options->batch > 0) train.batch = options->batch;
-    train.plan.batch = 0;
+    planning.batch = 0;
+    train.planning = &planning;
+    train.machines = machines;
     out->row.metric = work->metric;
     name_choice(options, machines->workers, out);
     log_info("training: method %s, schedule %s, weights %s, %d workers", out->method, out->schedule, out->weights,
@@ -148,12 +148,14 @@ static enum ps_status train_row(const void *context, const struct ps_plan_option
 enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
                                    struct ps_comparison **comparison, struct ps_error *error) {
     struct ps_comparison *made;
-    struct work work = {.train = *train};
-    if (options->cluster_path) return error_set(error, PS_USAGE, "--cluster: training compares alike workers; give --workers");
-    TRY(find_metric(train, &work.metric, error));
+    struct train_request request;
+    TRY(train_request_take(train, &request, error));
+    train = &request.options;
+    struct work work = {.train = *train, .metric = find_metric(train)};
+    if (options->given) return error_set(error, PS_USAGE, "--cluster: training compares alike workers; give --workers");
     TRY(check_target(work.metric, options->target, error));
     if (work.metric == PS_METRIC_BLEU && train->valid && train->valid_bleu == 0) work.train.valid_bleu = BLEU_USUAL;
-    TRY(comparison_create(options, train->model ? train->model : "", train_row, &work, &made, error));
+    TRY(comparison_create(options, train->network ? train->network->name : "", train_row, &work, &made, error));
     for (int r = 0; r < made->row_count; r++)
         if (!made->rows[r].reason[0]) {
             time_target(made, work.metric, options->target);

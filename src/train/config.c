@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/object.h"
 #include "train/run.h"
 
 #define PATH_SIZE 4096
@@ -69,6 +70,17 @@ static void set_rule(json_t *config, const struct update_rule *rule, const struc
     set_text(config, "decay_exclude", options->decay_exclude);
 }
 
+/* "data" is the spec by which they are found again; the caller's have a name alone, "given_data". */
+static void set_data(json_t *config, const char *field, const struct ps_dataset *data) {
+    static const char *const parts[] = {[PS_PART_TRAIN] = "train", [PS_PART_TEST] = "test"};
+    char key[32];
+    if (!data) return;
+    snprintf(key, sizeof key, "given_%s", field);
+    set_text(config, data->given ? key : field, data->name);
+    snprintf(key, sizeof key, "%s_part", field);
+    set_text(config, key, parts[data->part]);
+}
+
 static json_t *make_config(const struct job *job, const struct update_rule *rule, int64_t steps) {
     const struct ps_train_options *options = job->options;
     char seed[32];
@@ -76,13 +88,11 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
     json_t *config = json_pack("{s:s, s:i, s:s}", "format", "penstock-config", "version", 1, "penstock", ps_version());
     set_text(config, "model", job->plan->model);
-    set_text(config, "plan", options->plan_path);
-    set_text(config, "profile", options->profile_path);
-    set_text(config, "cluster", options->cluster_path);
-    json_object_set_new(config, "plan_options", plan_options(&options->plan));
-    json_object_set_new(config, "cluster_options", cluster_options(&options->cluster));
-    set_text(config, "data", options->data);
-    set_text(config, "valid", options->valid);
+    if (options->cluster) set_text(config, "cluster", "cluster.json");
+    json_object_set_new(config, "plan_options", plan_options(options->planning));
+    json_object_set_new(config, "cluster_options", cluster_options(options->machines));
+    set_data(config, "data", options->data);
+    set_data(config, "valid", options->valid);
     set_integer(config, "batch", job->batch);
     set_integer(config, "epochs", options->epochs);
     set_integer(config, "steps", steps);
@@ -102,7 +112,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
 
 enum ps_status config_write(const char *run_dir, const struct job *job, const struct update_rule *rule, int64_t steps,
                             const struct resumption *before, struct ps_error *error) {
-    static const char *const planning[] = {"plan", "profile", "cluster", "plan_options", "cluster_options"};
+    static const char *const planning[] = {"cluster", "plan_options", "cluster_options"};
     char path[PATH_SIZE];
     json_t *config = make_config(job, rule, steps);
     /* A run that goes on by its plan keeps what was said when that was made. */
@@ -156,7 +166,8 @@ static enum ps_status read_betas(const struct json_place *root, struct ps_train_
     return PS_OK;
 }
 
-static enum ps_status read_rule(const struct json_place *root, struct ps_train_options *options, struct ps_error *error) {
+static enum ps_status read_rule(const struct json_place *root, struct ps_train_options *options,
+                                struct ps_plan_options *planning, struct ps_error *error) {
     static const struct {
         const char *name;
         size_t offset;
@@ -172,7 +183,7 @@ static enum ps_status read_rule(const struct json_place *root, struct ps_train_o
         TRY(json_get_number(root, settings[i].name, false, 0, 1e6, &value, error));
         memcpy((char *)options + settings[i].offset, &value, sizeof value);
     }
-    TRY(json_get_string(root, "optimizer", true, &options->plan.optimizer, error));
+    TRY(json_get_string(root, "optimizer", true, &planning->optimizer, error));
     TRY(json_get_string(root, "lr_schedule", true, &options->lr_schedule, error));
     TRY(json_get_int(root, "warmup_steps", true, 0, INT32_MAX, &options->warmup_steps, error));
     TRY(json_get_bool(root, "lr_per_epoch", false, &options->lr_per_epoch, error));
@@ -182,15 +193,29 @@ static enum ps_status read_rule(const struct json_place *root, struct ps_train_o
     return read_betas(root, options, error);
 }
 
-static enum ps_status read_options(const struct json_place *root, struct ps_train_options *options, struct ps_error *error) {
+static enum ps_status read_data(const struct json_place *root, const char *field, struct ps_dataset **data,
+                                struct ps_error *error) {
+    static const char *const parts[] = {[PS_PART_TRAIN] = "train", [PS_PART_TEST] = "test"};
+    struct ps_dataset_options options = {.struct_size = sizeof options};
+    const char *spec = NULL, *part = NULL;
+    char key[32];
+    snprintf(key, sizeof key, "%s_part", field);
+    TRY(json_get_string(root, field, false, &spec, error));
+    TRY(json_get_string(root, key, false, &part, error));
+    for (int p = PS_PART_TRAIN; part && p <= PS_PART_TEST; p++)
+        if (strcmp(part, parts[p]) == 0) options.part = (enum ps_part)p;
+    return spec ? ps_dataset_open(spec, &options, data, error) : PS_OK;
+}
+
+/* All but plan and network. */
+static enum ps_status read_options(const struct json_place *root, struct resumption *resumption, struct ps_error *error) {
+    struct ps_train_options *options = &resumption->request.options;
     const char *seed;
-    TRY(read_plan_options(root, &options->plan, error));
-    TRY(read_cluster_options(root, &options->cluster, error));
-    TRY(read_rule(root, options, error));
-    TRY(json_get_string(root, "model", true, &options->model, error));
-    TRY(json_get_string(root, "cluster", false, &options->cluster_path, error));
-    TRY(json_get_string(root, "data", false, &options->data, error));
-    TRY(json_get_string(root, "valid", false, &options->valid, error));
+    TRY(read_plan_options(root, &resumption->request.planning, error));
+    TRY(read_cluster_options(root, &resumption->request.machines, error));
+    TRY(read_rule(root, options, &resumption->request.planning, error));
+    TRY(read_data(root, "data", &resumption->data, error));
+    TRY(read_data(root, "valid", &resumption->valid, error));
     TRY(json_get_int(root, "batch", true, 1, INT32_MAX, &options->batch, error));
     TRY(json_get_int(root, "epochs", true, 0, INT32_MAX, &options->epochs, error));
     TRY(json_get_int(root, "steps", true, 1, INT32_MAX, &options->steps, error));
@@ -204,6 +229,8 @@ static enum ps_status read_options(const struct json_place *root, struct ps_trai
     TRY(json_get_bool(root, "emulate", false, &options->emulate, error));
     TRY(json_get_string(root, "seed", true, &seed, error));
     options->seed = strtoull(seed, NULL, 10);
+    options->data = resumption->data;
+    options->valid = resumption->valid;
     return PS_OK;
 }
 
@@ -216,114 +243,167 @@ static enum ps_status read_options(const struct json_place *root, struct ps_trai
 static void merge_manner(const struct ps_train_options *requested, struct ps_train_options *options) {
     TAKE(data);
     TAKE(valid);
+    TAKE(network);
     TAKE(device);
     TAKE(transport);
     TAKE(threads);
     TAKE(keep_checkpoints);
     TAKE(emulate);
     options->trace = requested->trace;
-    options->stop = requested->stop;
+    options->observer = requested->observer;
     options->out = options->resume = requested->resume;
 }
 
+#undef TAKE
+#define TAKE(field)                                                                                                            \
+    if (from->field) to->field = from->field
+
 static bool wants_planning(const struct ps_train_options *requested, int processes, int workers) {
-    const struct ps_plan_options *plan = &requested->plan;
-    const struct ps_cluster_options *cluster = &requested->cluster;
+    const struct ps_plan_options *plan = requested->planning;
+    const struct ps_cluster_options *cluster = requested->machines;
     return plan->method || plan->schedule || plan->weights || plan->micro_batch || plan->micro_batches || plan->recompute ||
-           plan->paper_prediction || plan->replicate || plan->paper_cost || requested->cluster_path || cluster->memory_bytes ||
+           plan->paper_prediction || plan->replicate || plan->paper_cost || requested->cluster || cluster->memory_bytes ||
            cluster->bandwidth_bytes_per_s > 0 || cluster->latency_s > 0 || cluster->no_overlap || cluster->cores ||
            (cluster->workers && cluster->workers != workers) || (processes > 1 && processes != workers);
 }
 
-/* A new plan is for what the old one was for, but for what is wished; it keeps to its schedule, policy and micro-batches, so
- * that a schedule that flushes gives the same numbers. */
-static void merge_planning(const struct ps_train_options *requested, int processes, const struct ps_plan_info *plan,
-                           struct ps_train_options *options) {
-    if (!options->plan.schedule) options->plan.schedule = plan->schedule;
-    if (!options->plan.weights) options->plan.weights = plan->weights;
-    options->plan.micro_batch = plan->micro_batch;
-    options->plan.micro_batches = plan->micro_batches;
-    if (requested->plan.micro_batch || requested->plan.micro_batches) {
-        options->plan.micro_batch = options->plan.micro_batches = 0;
-        options->profile_path = requested->profile_path; /* the run's is of another size */
-    }
-    TAKE(plan.method);
-    TAKE(plan.schedule);
-    TAKE(plan.weights);
-    TAKE(plan.micro_batch);
-    TAKE(plan.micro_batches);
-    TAKE(plan.recompute);
-    TAKE(plan.paper_prediction);
-    TAKE(plan.replicate);
-    TAKE(plan.paper_cost);
-    bool resized = requested->cluster.workers || processes > 1;
-    if (requested->cluster_path || resized) options->cluster_path = requested->cluster_path;
-    if (requested->cluster_path) options->cluster = (struct ps_cluster_options){0};
-    if (!options->cluster_path) options->cluster.workers = processes > 1 ? processes : plan->workers;
-    TAKE(cluster.workers);
-    TAKE(cluster.memory_bytes);
-    TAKE(cluster.no_overlap);
-    TAKE(cluster.cores);
-    if (requested->cluster.bandwidth_bytes_per_s > 0)
-        options->cluster.bandwidth_bytes_per_s = requested->cluster.bandwidth_bytes_per_s;
-    if (requested->cluster.latency_s > 0) options->cluster.latency_s = requested->cluster.latency_s;
+static void merge_plan_options(const struct ps_plan_options *from, struct ps_plan_options *to) {
+    TAKE(method);
+    TAKE(schedule);
+    TAKE(weights);
+    TAKE(micro_batch);
+    TAKE(micro_batches);
+    TAKE(recompute);
+    TAKE(paper_prediction);
+    TAKE(replicate);
+    TAKE(paper_cost);
 }
 
-/* The run's own plan, which says itself what `plan_options` and the model would. */
-static void keep_plan(const char *plan_path, struct ps_train_options *options) {
-    const char *optimizer = options->plan.optimizer;
-    options->plan = (struct ps_plan_options){.optimizer = optimizer};
-    options->model = NULL;
-    options->plan_path = plan_path;
+static void merge_machines(const struct ps_cluster_options *from, struct ps_cluster_options *to) {
+    TAKE(workers);
+    TAKE(memory_bytes);
+    TAKE(no_overlap);
+    TAKE(cores);
+    if (from->bandwidth_bytes_per_s > 0) to->bandwidth_bytes_per_s = from->bandwidth_bytes_per_s;
+    if (from->latency_s > 0) to->latency_s = from->latency_s;
+}
+
+#undef TAKE
+
+/* A new plan is for what the old one was for, but for what is requested; it keeps to its schedule, policy and micro-batches, so
+ * that a schedule that flushes gives the same numbers. */
+static void merge_planning(const struct ps_train_options *requested, int processes, const struct ps_plan_info *plan,
+                           struct train_request *merged) {
+    struct ps_train_options *options = &merged->options;
+    struct ps_plan_options *planning = &merged->planning;
+    if (!planning->schedule) planning->schedule = plan->schedule;
+    if (!planning->weights) planning->weights = plan->weights;
+    planning->micro_batch = plan->micro_batch;
+    planning->micro_batches = plan->micro_batches;
+    if (requested->planning->micro_batch || requested->planning->micro_batches) {
+        planning->micro_batch = planning->micro_batches = 0;
+        options->profile = requested->profile; /* the run's is of another size */
+    }
+    merge_plan_options(requested->planning, planning);
+    bool resized = requested->machines->workers || processes > 1;
+    if (requested->cluster || resized) options->cluster = requested->cluster;
+    if (requested->cluster) merged->machines = (struct ps_cluster_options){0};
+    if (!options->cluster) merged->machines.workers = processes > 1 ? processes : plan->workers;
+    merge_machines(requested->machines, &merged->machines);
+}
+
+/* The run's own plan, which says itself what `planning` and the network would. */
+static void keep_plan(const struct ps_plan *plan, struct train_request *merged) {
+    merged->planning = (struct ps_plan_options){.optimizer = merged->planning.optimizer};
+    merged->options.plan = plan;
 }
 
 /* A plan that is given comes with its own profile, workers and limits. */
-static void take_plan(const struct ps_train_options *requested, struct ps_train_options *options) {
-    keep_plan(requested->plan_path, options);
-    options->plan.method = requested->plan.method; /* refused beside a plan, as are the others */
-    options->plan.schedule = requested->plan.schedule;
-    options->plan.weights = requested->plan.weights;
-    options->plan.micro_batch = requested->plan.micro_batch;
-    options->plan.micro_batches = requested->plan.micro_batches;
-    options->profile_path = requested->profile_path;
-    options->cluster_path = requested->cluster_path;
-    options->cluster = requested->cluster;
-    options->emulate = requested->emulate;
+static void take_plan(const struct ps_train_options *requested, struct train_request *merged) {
+    const char *optimizer = merged->planning.optimizer;
+    merged->planning = *requested->planning; /* refused beside a plan, but for: */
+    merged->planning.optimizer = optimizer;
+    merged->machines = *requested->machines;
+    merged->options.plan = requested->plan;
+    merged->options.profile = requested->profile;
+    merged->options.cluster = requested->cluster;
+    merged->options.emulate = requested->emulate;
+}
+
+/* ----------------------------------------------------------------- what the run left */
+
+/* The cluster that the run was planned for. In older runs the configuration says where its file was. */
+static enum ps_status read_cluster(const struct ps_train_options *requested, struct resumption *resumption,
+                                   struct ps_error *error) {
+    const char *said = json_string_value(json_object_get(resumption->document, "cluster"));
+    char path[PATH_SIZE];
+    if (!said) return PS_OK;
+    file_join(path, requested->resume, "cluster.json");
+    TRY(ps_cluster_read(file_exists(path) ? path : said, &resumption->cluster, error));
+    resumption->request.options.cluster = resumption->cluster;
+    return PS_OK;
+}
+
+/* The network by its name, for a new plan; else the plan's is made from that. */
+static enum ps_status make_network(struct resumption *resumption, struct ps_error *error) {
+    const char *name = json_string_value(json_object_get(resumption->document, "model"));
+    if (resumption->request.options.network) return PS_OK;
+    TRY(ps_model_create(name ? name : "", &resumption->network, error));
+    resumption->request.options.network = resumption->network;
+    return PS_OK;
 }
 
 static enum ps_status merge(const struct ps_train_options *requested, int processes, struct resumption *resumption,
                             struct ps_error *error) {
-    struct ps_train_options *options = &resumption->options;
-    struct ps_plan *plan;
+    struct ps_train_options *options = &resumption->request.options;
+    char path[PATH_SIZE];
     merge_manner(requested, options);
-    if (file_exists(resumption->profile_path)) options->profile_path = resumption->profile_path;
-    if (requested->profile_path) options->profile_path = requested->profile_path;
-    if (requested->plan_path) {
+    if (requested->plan) {
         resumption->planned_anew = true;
-        take_plan(requested, options);
+        take_plan(requested, &resumption->request);
         return PS_OK;
     }
-    TRY(ps_plan_read(resumption->plan_path, &plan, error));
-    struct ps_plan_info info = ps_plan_info(plan);
-    resumption->planned_anew = wants_planning(requested, processes, info.workers);
-    if (resumption->planned_anew) {
-        resumption->plan = plan; /* its strings are in use */
-        merge_planning(requested, processes, &info, options);
-    } else {
-        ps_plan_destroy(plan);
-        keep_plan(resumption->plan_path, options);
+    TRY(read_cluster(requested, resumption, error));
+    TRY(ps_plan_read(file_join(path, requested->resume, "plan.json"), &resumption->plan, error));
+    file_join(path, requested->resume, "profile.json");
+    if (requested->profile) {
+        options->profile = requested->profile;
+    } else if (file_exists(path)) {
+        TRY(ps_profile_read(path, &resumption->profile, error));
+        options->profile = resumption->profile;
     }
-    return PS_OK;
+    struct ps_plan_info info = ps_plan_info(resumption->plan);
+    resumption->planned_anew = wants_planning(requested, processes, info.workers);
+    if (!resumption->planned_anew) {
+        keep_plan(resumption->plan, &resumption->request);
+        return PS_OK;
+    }
+    merge_planning(requested, processes, &info, &resumption->request);
+    return make_network(resumption, error);
 }
 
 /* The options of `document`. */
-static enum ps_status take_document(const struct ps_train_options *requested, const char *path, struct resumption *resumption,
-                                    struct ps_error *error) {
+static enum ps_status take_document(const char *path, struct resumption *resumption, struct ps_error *error) {
     struct json_place root = json_root(resumption->document, path);
-    ps_train_options_init(&resumption->options);
-    TRY(read_options(&root, &resumption->options, error));
-    file_join(resumption->plan_path, requested->resume, "plan.json");
-    file_join(resumption->profile_path, requested->resume, "profile.json");
+    struct train_request *request = &resumption->request;
+    ps_train_options_init(&request->options);
+    request->options.planning = &request->planning;
+    request->options.machines = &request->machines;
+    return read_options(&root, resumption, error);
+}
+
+/* Data of the caller's must be given again. */
+static enum ps_status check_data(const struct resumption *resumption, struct ps_error *error) {
+    static const char *const fields[] = {"data", "valid"};
+    const struct ps_dataset *const given[] = {resumption->request.options.data, resumption->request.options.valid};
+    for (int f = 0; f < 2; f++) {
+        char key[32];
+        snprintf(key, sizeof key, "given_%s", fields[f]);
+        const char *name = json_string_value(json_object_get(resumption->document, key));
+        if (name && !given[f])
+            return error_set(error, PS_USAGE, "%s: the run has data of its own, '%s', which must be given again", fields[f],
+                             name);
+    }
     return PS_OK;
 }
 
@@ -333,8 +413,9 @@ static enum ps_status open_resumption(const struct ps_train_options *requested, 
     file_join(path, requested->resume, "config.json");
     if (!file_exists(path)) return error_set(error, PS_NO_CHECKPOINT, "--resume: %s holds no run", requested->resume);
     TRY(json_read_file(path, "penstock-config", &resumption->document, error));
-    TRY(take_document(requested, path, resumption, error));
-    return merge(requested, processes, resumption, error);
+    TRY(take_document(path, resumption, error));
+    TRY(merge(requested, processes, resumption, error));
+    return check_data(resumption, error);
 }
 
 enum ps_status resumption_open(const struct ps_train_options *requested, int processes, struct resumption *resumption,
@@ -350,18 +431,20 @@ enum ps_status resumption_parse(const char *text, size_t size, const struct ps_t
                                 struct resumption *resumption, struct ps_error *error) {
     static const char source[] = "the configuration from rank 0";
     TRY(json_parse(text, size, source, "penstock-config", &resumption->document, error));
-    enum ps_status status = take_document(requested, source, resumption, error);
-    if (status != PS_OK) {
-        resumption_free(resumption);
-        return status;
-    }
-    merge_manner(requested, &resumption->options);
-    resumption->options.profile_path = resumption->profile_path; /* what it says comes with the plan */
-    return PS_OK;
+    enum ps_status status = take_document(source, resumption, error);
+    if (status == PS_OK) merge_manner(requested, &resumption->request.options);
+    if (status == PS_OK) status = check_data(resumption, error);
+    if (status != PS_OK) resumption_free(resumption);
+    return status;
 }
 
 void resumption_free(struct resumption *resumption) {
     ps_plan_destroy(resumption->plan);
+    ps_profile_destroy(resumption->profile);
+    ps_cluster_destroy(resumption->cluster);
+    ps_model_destroy(resumption->network);
+    ps_dataset_destroy(resumption->data);
+    ps_dataset_destroy(resumption->valid);
     json_decref(resumption->document);
     *resumption = (struct resumption){0};
 }

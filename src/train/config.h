@@ -9,14 +9,19 @@
 
 #include "exec/update_rule.h"
 #include "train/job.h"
+#include "train/options.h"
 
 /* What a run that goes on is made from. */
 struct resumption {
     json_t *document; /* its config.json; NULL: the run is new */
-    struct ps_train_options options;
-    char plan_path[4096], profile_path[4096];
+    struct train_request request;
     bool planned_anew;
-    struct ps_plan *plan; /* the plan that was followed, where a new one is made after it */
+    /* What the run left, as far as it is needed. */
+    struct ps_plan *plan;
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct ps_model *network;
+    struct ps_dataset *data, *valid;
 };
 
 /* Reads `requested->resume`'s configuration and merges what the requested change into it; `resumption` must stay where it is,

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/launch.h"
 #include "train/job_costs.h"
 #include "train/job_plan.h"
 
@@ -15,22 +16,25 @@ enum { BATCH_MAX = 1 << 24 };
 /* --------------------------------------------------------------------- options */
 
 static enum ps_status check_options(const struct ps_train_options *options, struct ps_error *error) {
-    const struct ps_plan_options *plan = &options->plan;
+    const struct ps_plan_options *plan = options->planning;
     const struct {
         bool given;
         const char *option;
     } said_by_plan[] = {
-        {options->model != NULL, "--model"},       {plan->method != NULL, "--method"},
-        {plan->schedule != NULL, "--schedule"},    {plan->weights != NULL, "--weights"},
-        {plan->micro_batch != 0, "--micro-batch"}, {plan->micro_batches != 0, "--micro-batches"},
-        {plan->recompute, "--recompute"},          {plan->paper_prediction, "--paper-prediction"},
-        {plan->replicate, "--replicate"},          {plan->paper_cost, "--paper-cost"},
+        {plan->method != NULL, "--method"},
+        {plan->schedule != NULL, "--schedule"},
+        {plan->weights != NULL, "--weights"},
+        {plan->micro_batch != 0, "--micro-batch"},
+        {plan->micro_batches != 0, "--micro-batches"},
+        {plan->recompute, "--recompute"},
+        {plan->paper_prediction, "--paper-prediction"},
+        {plan->replicate, "--replicate"},
+        {plan->paper_cost, "--paper-cost"},
     };
-    for (size_t i = 0; options->plan_path && i < sizeof said_by_plan / sizeof *said_by_plan; i++)
+    for (size_t i = 0; options->plan && i < sizeof said_by_plan / sizeof *said_by_plan; i++)
         if (said_by_plan[i].given)
-            return error_set(error, PS_USAGE, "%s: %s cannot be chosen beside a plan, which says it", options->plan_path,
-                             said_by_plan[i].option);
-    if (!options->plan_path && !options->model && !options->profile_path)
+            return error_set(error, PS_USAGE, "%s: cannot be chosen beside a plan, which says it", said_by_plan[i].option);
+    if (!options->plan && !options->network && !options->profile && launch_find().rank == 0)
         return error_set(error, PS_USAGE, "nothing to train: give a plan (--plan), or a model (--model) and --workers");
     if (options->batch < 0 || options->batch > BATCH_MAX)
         return error_set(error, PS_USAGE, "--batch: %d is not from 1 to %d", options->batch, BATCH_MAX);
@@ -150,7 +154,7 @@ enum ps_status job_begin(const struct ps_train_options *options, struct job *job
     TRY(device_find(options->device ? options->device : "cpu", &job->device, error));
     TRY(transport_find(options->transport, &job->transport, error));
     job->threads = options->threads > 0 ? options->threads : 1;
-    if (!job->device->real && !options->profile_path)
+    if (!job->device->real && !options->profile && launch_find().rank == 0)
         return error_set(error, PS_USAGE, "--device: %s takes as long as a profile says; give one (--profile)",
                          job->device->name);
     if (!job->device->real && options->lengths)
@@ -187,20 +191,31 @@ static enum ps_status open_shorter(struct job *job, struct ps_error *error) {
 }
 
 static enum ps_status open_model(struct job *job, struct ps_error *error) {
-    const char *given = job->options->model;
+    const struct ps_model *given = job->options->network;
     if (!job->device->real) return PS_OK;
-    const char *model = given ? given : job->plan ? job->plan->model : job->profile->model;
+    const char *model = job->plan ? job->plan->model : given ? given->name : job->profile->model;
+    if (given && strcmp(given->name, model) != 0)
+        return error_set(error, PS_USAGE, "network: is %s, and the plan is for %s", given->name, model);
     TRY(ps_model_create(model, &job->model, error));
     TRY(open_shorter(job, error));
     return smooth_labels(job, error);
 }
 
+/* A copy, whose times may become means over several lengths. */
+static enum ps_status copy_profile(const struct ps_profile *profile, struct ps_profile **copy, struct ps_error *error) {
+    char *text = ps_profile_json(profile);
+    if (!text) return error_memory(error, "a profile", 1 << 16);
+    enum ps_status status = profile_parse(text, strlen(text), copy, error);
+    free(text);
+    return status;
+}
+
 enum ps_status job_open(struct job *job, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
-    if (options->profile_path) TRY(ps_profile_read(options->profile_path, &job->profile, error));
-    if (job->profile && job->profile->other_device)
+    if (options->profile && options->profile->other_device)
         return error_set(error, PS_USAGE, "--profile: a run has one type of device; several are for planning and simulating");
-    if (options->plan_path) TRY(job_read_plan(job, error));
+    if (options->profile) TRY(copy_profile(options->profile, &job->profile, error));
+    if (options->plan) TRY(job_take_plan(job, error));
     return open_model(job, error);
 }
 

@@ -50,12 +50,12 @@ enum ps_status job_cut_batch(int batch, int usual, int least, int *micro_batches
 static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     if (job->cluster) { /* as it was measured */
-        for (int w = 0; w < job->cluster->workers && options->cluster.memory_bytes > 0; w++)
-            job->cluster->devices[w].memory_bytes = options->cluster.memory_bytes;
-    } else if (options->cluster_path) {
-        TRY(ps_cluster_read(options->cluster_path, &job->cluster, error));
+        for (int w = 0; w < job->cluster->workers && options->machines->memory_bytes > 0; w++)
+            job->cluster->devices[w].memory_bytes = options->machines->memory_bytes;
+    } else if (options->cluster) {
+        TRY(cluster_copy(options->cluster, &job->cluster, error));
     } else {
-        struct ps_cluster_options uniform = options->cluster;
+        struct ps_cluster_options uniform = *options->machines;
         if (uniform.workers == 0) uniform.workers = workers > 0 || !job_is_several(job) ? workers : job->processes->count;
         if (uniform.workers == 0) return error_set(error, PS_USAGE, "--workers: how many workers there are must be said");
         TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
@@ -69,15 +69,15 @@ int64_t job_plan_batch(const struct ps_plan *plan) {
     return (int64_t)plan->micro_batches * (plan->micro_batch > 0 ? plan->micro_batch : 1);
 }
 
-enum ps_status job_read_plan(struct job *job, struct ps_error *error) {
+enum ps_status job_take_plan(struct job *job, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
-    TRY(ps_plan_read(options->plan_path, &job->plan, error));
+    const char *optimizer = options->planning->optimizer;
+    TRY(plan_copy(options->plan, &job->plan, error));
     struct ps_plan *plan = job->plan;
-    if (options->plan.optimizer) snprintf(plan->optimizer, sizeof plan->optimizer, "%s", options->plan.optimizer);
+    if (optimizer) snprintf(plan->optimizer, sizeof plan->optimizer, "%s", optimizer);
     if (options->batch > 0 && options->batch != job_plan_batch(plan))
-        return error_set(
-            error, PS_USAGE, "--batch: the plan %s has a mini-batch of %lld samples (%d micro-batches of %d), not %d",
-            options->plan_path, (long long)job_plan_batch(plan), plan->micro_batches, plan->micro_batch, options->batch);
+        return error_set(error, PS_USAGE, "--batch: the plan has a mini-batch of %lld samples (%d micro-batches of %d), not %d",
+                         (long long)job_plan_batch(plan), plan->micro_batches, plan->micro_batch, options->batch);
     return open_cluster(job, plan->workers, error);
 }
 
@@ -109,7 +109,7 @@ bool job_tied(const struct job *job) {
 enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     TRY(open_cluster(job, 0, error));
-    struct ps_plan_options requested = search_tied(&options->plan, job_tied(job), job->cluster->workers);
+    struct ps_plan_options requested = search_tied(options->planning, job_tied(job), job->cluster->workers);
     struct search_choice choice;
     TRY(search_choose(&requested, job->cluster->workers, &choice, error));
     int batch = (int)job_requested_batch(job), sizes[3];

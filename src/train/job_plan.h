@@ -7,8 +7,8 @@
 
 #include "train/job.h"
 
-/* From the file of the options, with what they say of the optimizer. PS_USAGE where they contradict it. */
-enum ps_status job_read_plan(struct job *job, struct ps_error *error);
+/* A copy of that of the options, with what they say of the optimizer. PS_USAGE where they contradict it. */
+enum ps_status job_take_plan(struct job *job, struct ps_error *error);
 /* For the options' requested; measures the network first, unless the job has a profile. */
 enum ps_status job_make_plan(struct job *job, struct ps_error *error);
 

@@ -1,16 +1,18 @@
 /*
- * Training from beginning to end (ps_train): prepare the job, lower its programs, hire the executor, go through the segments
- * with an evaluation after each, and leave weights and figures behind.
+ * Training, step by step or from beginning to end (ps_train): prepare the job, lower its programs, start the executor, go
+ * through the segments with an evaluation after each, and leave weights and figures behind.
  *
  * Rates count training alone: the seconds of all training segments from their start to the last worker's end, filling, draining
  * and the slower first steps included, evaluation not.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "data/object.h"
 #include "exec/trace.h"
 #include "train/trainer_share.h"
 
@@ -19,16 +21,23 @@ enum { PICTURE_COMPUTATIONS = 48 };
 
 /* ---------------------------------------------------------------------- segments */
 
-/* Newest weights on the validation data. */
-static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry, struct ps_error *error) {
-    if (trainer->valid.count == 0) return PS_OK;
-    struct executor *executor = trainer->executor;
-    struct segment segment = {.programs = trainer->programs.evaluation};
-    TRY(executor_run(executor, &segment, NULL, NULL, error));
+enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, struct stage_result *sum,
+                                      struct ps_error *error) {
+    struct segment segment = {.programs = programs};
+    TRY(executor_run(trainer->executor, &segment, NULL, NULL, error));
     TRY(trainer_share_segment(trainer, error));
+    *sum = executor_evaluation(trainer->executor);
+    return PS_OK;
+}
+
+/* Newest weights on the validation data. */
+static enum ps_status evaluate(struct ps_trainer *trainer, struct log_entry *entry, struct ps_error *error) {
+    struct stage_result sum;
+    if (trainer->valid.count == 0) return PS_OK;
+    TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, &sum, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
-    struct stage_result sum = executor_evaluation(executor);
-    if (sum.counted == 0) return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options.valid);
+    if (sum.counted == 0)
+        return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options.valid->name);
     entry->valid_loss = sum.loss / (double)sum.counted;
     entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
     if (trainer_counts_top5(trainer)) entry->valid_top5 = (double)sum.correct5 / (double)sum.counted;
@@ -38,7 +47,7 @@ static enum ps_status evaluate(struct trainer *trainer, struct log_entry *entry,
                      isnan(entry->valid_loss) ? "not a number" : "infinite");
 }
 
-static void tell_segment(const struct trainer *trainer, const struct log_entry *entry) {
+static void tell_segment(const struct ps_trainer *trainer, const struct log_entry *entry) {
     if (!trainer->job.device->real) return;
     char perplexity[32] = "", bleu[32] = "";
     if (isfinite(entry->valid_perplexity))
@@ -53,22 +62,23 @@ static void tell_segment(const struct trainer *trainer, const struct log_entry *
                  (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->samples_per_s);
 }
 
-static enum ps_status note_point(struct trainer *trainer, const struct log_entry *entry, struct ps_error *error) {
-    return run_add_point(trainer->run,
-                         &(struct ps_run_point){.step = (int)entry->step,
-                                                .epoch = (int)entry->epoch,
-                                                .loss = entry->loss,
-                                                .accuracy = entry->accuracy,
-                                                .valid_loss = entry->valid_loss,
-                                                .valid_accuracy = entry->valid_accuracy,
-                                                .valid_perplexity = entry->valid_perplexity,
-                                                .valid_bleu = entry->valid_bleu,
-                                                .training_s = trainer->training_s},
-                         error);
+static enum ps_status note_point(struct ps_trainer *trainer, const struct log_entry *entry, struct ps_error *error) {
+    const struct ps_observer *observer = trainer->options.observer;
+    const struct ps_run_point point = {.step = (int)entry->step,
+                                       .epoch = (int)entry->epoch,
+                                       .loss = entry->loss,
+                                       .accuracy = entry->accuracy,
+                                       .valid_loss = entry->valid_loss,
+                                       .valid_accuracy = entry->valid_accuracy,
+                                       .valid_perplexity = entry->valid_perplexity,
+                                       .valid_bleu = entry->valid_bleu,
+                                       .training_s = trainer->training_s};
+    if (observer->point && observer->point(observer->context, &point) != 0) trainer->stop_asked = true;
+    return run_add_point(trainer->run, &point, error);
 }
 
 /* The log of the end of a segment, with an evaluation where one is due. */
-static enum ps_status note_end(struct trainer *trainer, double samples_per_s, struct ps_error *error) {
+static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s, struct ps_error *error) {
     struct log_entry entry = trainer_epoch_entry(trainer, samples_per_s);
     bool evaluates = segment_end_evaluates(&trainer->lengths, trainer->step);
     bool predictions;
@@ -91,10 +101,11 @@ static enum ps_status note_end(struct trainer *trainer, double samples_per_s, st
     return PS_OK;
 }
 
-static enum ps_status run_segment(struct trainer *trainer, struct ps_error *error) {
-    int length = segment_length(&trainer->lengths, trainer->step);
-    struct segment segment = {
-        .programs = program_set_find(&trainer->programs, length), .training = true, .first_step = trainer->step};
+/* Of so many mini-batches at most: a segment that the caller cuts short leaves no checkpoint. */
+static enum ps_status run_segment(struct ps_trainer *trainer, int64_t most, struct ps_error *error) {
+    int planned = segment_length(&trainer->lengths, trainer->step), length = (int)number_smaller(planned, most);
+    struct segment segment = {.training = true, .first_step = trainer->step};
+    TRY(program_set_find(&trainer->programs, trainer->job.plan, length, &segment.programs, error));
     trainer->seen = 0;
     trainer->line = (struct step_sum){0};
     trainer->line_started_s = clock_now();
@@ -105,12 +116,12 @@ static enum ps_status run_segment(struct trainer *trainer, struct ps_error *erro
     trainer->training_s += seconds;
     trainer->step += length;
     TRY(note_end(trainer, (double)length * trainer->job.batch / seconds, error));
-    return trainer_checkpoint(trainer, error);
+    return length == planned ? trainer_checkpoint(trainer, error) : PS_OK;
 }
 
 /* ---------------------------------------------------------------------- afterwards */
 
-static enum ps_status write_traces(const struct trainer *trainer, struct ps_error *error) {
+static enum ps_status write_traces(const struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer->options.trace || trainer->executor->recorded_batches == 0) return PS_OK;
     const struct ps_programs *programs = trainer->programs.entries[0].programs;
     struct timeline trace = {0}, picture = {0};
@@ -126,7 +137,7 @@ static enum ps_status write_traces(const struct trainer *trainer, struct ps_erro
     return status;
 }
 
-static void note_figures(struct trainer *trainer) {
+static void note_figures(struct ps_trainer *trainer) {
     struct ps_run_info *info = &trainer->run->info;
     const struct log_entry *figures = &trainer->figures;
     info->steps = (int)trainer->step;
@@ -146,7 +157,7 @@ static void note_figures(struct trainer *trainer) {
     trainer->run->lr = figures->lr;
 }
 
-static void note_process(struct trainer *trainer) {
+static void note_process(struct ps_trainer *trainer) {
     const struct executor *executor = trainer->executor;
     const struct worker *first = &executor->workers[executor->first_here];
     struct process_memory memory = process_memory_read(first->shared.memory.base);
@@ -164,7 +175,7 @@ static void note_process(struct trainer *trainer) {
                                      loader_bytes(executor->workers[number].labels[kind].loader);
 }
 
-static void note_workers(struct trainer *trainer) {
+static void note_workers(struct ps_trainer *trainer) {
     for (int number = trainer->executor->first_here; number < trainer->executor->end_here; number++) {
         const struct worker *worker = &trainer->executor->workers[number];
         trainer->run->worker[number].measured_bytes = worker_memory_taken(worker);
@@ -175,12 +186,16 @@ static void note_workers(struct trainer *trainer) {
 
 /* ---------------------------------------------------------------------------- all */
 
-enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
-    TRY(trainer_setup(trainer, error));
-    while (trainer->step < trainer->lengths.steps) {
+static enum ps_status advance(struct ps_trainer *trainer, int64_t steps, struct ps_error *error) {
+    int64_t left = trainer->lengths.steps - trainer->step, end = trainer->step + number_smaller(steps, left);
+    while (trainer->step < end) {
         TRY(trainer_check_stop(trainer, false, error));
-        TRY(run_segment(trainer, error));
+        TRY(run_segment(trainer, end - trainer->step, error));
     }
+    return PS_OK;
+}
+
+static enum ps_status finish(struct ps_trainer *trainer, struct ps_error *error) {
     note_workers(trainer);
     trainer->run->info.checkpoint_stall_s = trainer->writer.stall_s;
     TRY(trainer_share_figures(trainer, error));
@@ -192,36 +207,113 @@ enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error) {
     return run_directory_finish(&trainer->directory, trainer->run, error);
 }
 
-enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error) {
-    struct trainer trainer = {.requested = options};
-    struct ps_error trouble = {0};
-    enum ps_status status = trainer_train(&trainer, &trouble);
+/* Ends the training for all its processes, and says what ended it to those that need to know. */
+static enum ps_status end(struct ps_trainer *trainer, enum ps_status status, struct ps_error *trouble, struct ps_error *error) {
     /* What was handed over lasts, whatever ended the run. */
-    if (trainer.writer.started) checkpoint_writer_wait(&trainer.writer, NULL);
-    trainer_explain_loss(&trainer, &trouble);
-    bool is_reporter = !trainer.processes || processes_is_reporter(trainer.processes);
-    status = processes_leave(trainer.processes, status, &trouble);
-    trainer.processes = NULL;
-    if (!is_reporter) trouble.message[0] = trouble.hint[0] = '\0';
-    if (status != PS_OK && error) *error = trouble;
-    if (status == PS_OK) {
-        *run = trainer.run;
-        trainer.run = NULL;
-    }
-    trainer_free(&trainer);
+    if (trainer->writer.started) checkpoint_writer_wait(&trainer->writer, NULL);
+    trainer_explain_loss(trainer, trouble);
+    bool is_reporter = !trainer->processes || processes_is_reporter(trainer->processes);
+    status = processes_leave(trainer->processes, status, trouble);
+    trainer->processes = NULL;
+    trainer->over = true;
+    if (!is_reporter) trouble->message[0] = trouble->hint[0] = '\0';
+    if (status != PS_OK && error) *error = *trouble;
     return status;
 }
 
-void ps_train_options_init(struct ps_train_options *options) {
-    *options = (struct ps_train_options){
-        .epochs = 1,
-        .lr = NAN,
-        .momentum = NAN,
-        .dampening = NAN,
-        .weight_decay = NAN,
-        .beta1 = NAN,
-        .beta2 = NAN,
-        .eps = NAN,
-        .label_smoothing = NAN,
-    };
+static enum ps_status check_alive(const struct ps_trainer *trainer, struct ps_error *error) {
+    return trainer->over ? error_set(error, PS_USAGE, "the training is over, and its trainer can only be destroyed") : PS_OK;
+}
+
+enum ps_status ps_trainer_create(const struct ps_train_options *options, struct ps_trainer **out, struct ps_error *error) {
+    struct ps_trainer *trainer = calloc(1, sizeof *trainer);
+    struct ps_error trouble = {0};
+    if (!trainer) return error_memory(error, "a trainer", sizeof *trainer);
+    enum ps_status status = train_request_take(options, &trainer->request, &trouble);
+    if (status == PS_OK) status = trainer_setup(trainer, &trouble);
+    if (status != PS_OK) {
+        status = end(trainer, status, &trouble, error);
+        ps_trainer_destroy(trainer);
+        return status;
+    }
+    *out = trainer;
+    return PS_OK;
+}
+
+enum ps_status ps_trainer_step(struct ps_trainer *trainer, int64_t steps, struct ps_error *error) {
+    struct ps_error trouble = {0};
+    TRY(check_alive(trainer, error));
+    if (steps < 0) return error_set(error, PS_USAGE, "steps: %lld is negative", (long long)steps);
+    enum ps_status status = advance(trainer, steps, &trouble);
+    return status == PS_OK ? PS_OK : end(trainer, status, &trouble, error);
+}
+
+enum ps_status ps_trainer_evaluate(struct ps_trainer *trainer, const struct ps_dataset *data, struct ps_evaluation *evaluation,
+                                   struct ps_error *error) {
+    struct ps_error trouble = {0};
+    bool fatal = false;
+    TRY(check_alive(trainer, error));
+    enum ps_status status = trainer_evaluate(trainer, data, evaluation, &fatal, &trouble);
+    if (status != PS_OK && fatal) return end(trainer, status, &trouble, error);
+    if (status != PS_OK && error) *error = trouble;
+    return status;
+}
+
+enum ps_status ps_trainer_read_parameter(struct ps_trainer *trainer, const char *name, float *values, size_t count,
+                                         struct ps_error *error) {
+    TRY(check_alive(trainer, error));
+    return trainer_read_parameter(trainer, name, values, count, error);
+}
+
+enum ps_status ps_trainer_save(struct ps_trainer *trainer, const char *run_dir, struct ps_error *error) {
+    struct ps_error trouble = {0};
+    bool fatal = false;
+    TRY(check_alive(trainer, error));
+    enum ps_status status = trainer_save(trainer, run_dir, &fatal, &trouble);
+    if (status != PS_OK && fatal) return end(trainer, status, &trouble, error);
+    if (status != PS_OK && error) *error = trouble;
+    return status;
+}
+
+enum ps_status ps_trainer_finish(struct ps_trainer *trainer, struct ps_run **run, struct ps_error *error) {
+    struct ps_error trouble = {0};
+    TRY(check_alive(trainer, error));
+    enum ps_status status = finish(trainer, &trouble);
+    status = end(trainer, status, &trouble, error);
+    if (status != PS_OK) return status;
+    *run = trainer->run;
+    trainer->run = NULL;
+    return PS_OK;
+}
+
+struct ps_trainer_info ps_trainer_info(const struct ps_trainer *trainer) {
+    struct log_entry entry = trainer_epoch_entry(trainer, NAN);
+    return (struct ps_trainer_info){.step = trainer->step,
+                                    .steps = trainer->lengths.steps,
+                                    .epoch_steps = trainer->lengths.epoch,
+                                    .batch = trainer->job.batch,
+                                    .workers = trainer->job.plan->workers,
+                                    .parameters = trainer_parameter_count(trainer),
+                                    .loss = entry.loss,
+                                    .accuracy = entry.accuracy};
+}
+
+void ps_trainer_destroy(struct ps_trainer *trainer) {
+    if (!trainer) return;
+    struct ps_error given_up = {0};
+    error_set(&given_up, PS_STOPPED, "the training was given up");
+    if (!trainer->over) processes_leave(trainer->processes, PS_STOPPED, &given_up);
+    trainer->processes = NULL;
+    bool abandoned = trainer->executor && trainer->executor->abandoned;
+    trainer_free(trainer);
+    if (!abandoned) free(trainer);
+}
+
+enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **run, struct ps_error *error) {
+    struct ps_trainer *trainer;
+    TRY(ps_trainer_create(options, &trainer, error));
+    enum ps_status status = ps_trainer_step(trainer, INT64_MAX, error);
+    if (status == PS_OK) status = ps_trainer_finish(trainer, run, error);
+    ps_trainer_destroy(trainer);
+    return status;
 }

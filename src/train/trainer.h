@@ -1,6 +1,7 @@
 /*
  * The trainer's state, shared by its files: setting up (trainer_setup.c), keeping the log (trainer_log.c), checkpoints, going
- * on from them and stopping (trainer_checkpoint.c), training (trainer.c).
+ * on from them and stopping (trainer_checkpoint.c), other data and weights for the caller (trainer_read.c), training
+ * (trainer.c).
  */
 #ifndef PENSTOCK_TRAIN_TRAINER_H
 #define PENSTOCK_TRAIN_TRAINER_H
@@ -17,9 +18,9 @@
 /* What a worker remembers for the trace. */
 enum { TRACE_COMPUTATIONS = 1024 };
 
-struct trainer {
-    const struct ps_train_options *requested; /* the caller's */
-    struct ps_train_options options;          /* the same, or those of the run that goes on with what the caller changes */
+struct ps_trainer {
+    struct train_request request;    /* the caller's */
+    struct ps_train_options options; /* the same, or those of the run that goes on with what the caller changes */
     struct resumption resumption;
     struct checkpoint checkpoint; /* that it goes on from */
     struct processes *processes;
@@ -28,6 +29,7 @@ struct trainer {
     struct segment_lengths lengths;
     struct update_rule rule;
     struct program_set programs;
+    struct ps_programs *other_evaluation; /* the last on data that are not `valid`; NULL: there was none */
     struct executor *executor;
     struct worker_memory *needed;   /* by worker; at rank 0 of all */
     struct run_directory directory; /* at rank 0, as is the writer */
@@ -37,6 +39,8 @@ struct trainer {
     int64_t step;                 /* done before the segment that runs */
     int64_t kept_step;            /* of the newest checkpoint, written or in writing */
     struct log_entry figures;     /* of the last segment that was evaluated */
+    bool stop_asked;              /* by the observer */
+    bool over;                    /* finished, or failed: it can only be destroyed */
     double stopping_s;            /* since when it is to stop; 0: it is not */
     struct process_memory start;  /* when the kernels were made, before the workers took their memory */
     double started_s, training_s; /* since when; seconds of training segments that are over */
@@ -45,54 +49,70 @@ struct trainer {
     int seen; /* steps of the segment that were added to the sums, or told to rank 0 */
 };
 
-/* All of ps_train, from `requested` (the rest zeroed) to the last file; the executor keeps the trained weights until
- * trainer_free. */
-enum ps_status trainer_train(struct trainer *trainer, struct ps_error *error);
-/* Its beginning: everything up to the first step. */
-enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error);
+/* Everything up to the first step, from `request` (the rest zeroed). */
+enum ps_status trainer_setup(struct ps_trainer *trainer, struct ps_error *error);
+/* A loader of a kind for an instance of the programs that reads inputs, or else labels; the worker owns it. */
+enum ps_status trainer_give_loader(const struct ps_trainer *trainer, const struct samples *samples,
+                                   const struct instance *instance, int kind, bool inputs, struct ps_error *error);
+/* Which instances read inputs, which labels: the first stage's forwards; the last stage, of a split one both halves. */
+bool trainer_reads(const struct ps_trainer *trainer, const struct instance *instance, bool inputs);
+/* Does a worker of this process read data? */
+bool trainer_reads_here(const struct ps_trainer *trainer);
+/* Runs the evaluation programs on the data of that kind; *sum is complete at rank 0. */
+enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, struct stage_result *sum,
+                                      struct ps_error *error);
 /* What each worker is made with. */
-struct worker_options trainer_worker_options(const struct trainer *trainer);
+struct worker_options trainer_worker_options(const struct ps_trainer *trainer);
 /* Frees what there is; a zeroed trainer is fine. A run that is over must have been left with its status before. */
-void trainer_free(struct trainer *trainer);
+void trainer_free(struct ps_trainer *trainer);
 
 /* Where the run goes on: its directory locked, its options merged, the checkpoint found. Does nothing for a new run. */
-enum ps_status trainer_resume_open(struct trainer *trainer, struct ps_error *error);
+enum ps_status trainer_resume_open(struct ps_trainer *trainer, struct ps_error *error);
 /* What every part of the run takes over from the checkpoint, once the executor is there. */
-enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *error);
+enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *error);
 /* Starts the writer; a new run's first checkpoint is of step 0, and durable when this returns. */
-enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_error *error);
-/* At the end of a segment. */
-enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *error);
+enum ps_status trainer_checkpoints_start(struct ps_trainer *trainer, struct ps_error *error);
+/* At the end of a segment, unless the caller cut it short. */
+enum ps_status trainer_checkpoint(struct ps_trainer *trainer, struct ps_error *error);
 /* PS_STOPPED once the caller wants it and the time is up that a segment has to reach its end; called at any time. */
-enum ps_status trainer_check_stop(struct trainer *trainer, bool segment_runs, struct ps_error *error);
+enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs, struct ps_error *error);
 
 /* Is there to be a line of the log after this step? */
-bool trainer_line_due(const struct trainer *trainer, int64_t step);
+bool trainer_line_due(const struct ps_trainer *trainer, int64_t step);
 /* Adds the steps that were finished since the last call to the sums, and writes the lines of the log that are due. Called while
  * the executor works. */
 enum ps_status trainer_watch(void *context, struct ps_error *error);
 /* Is this the process that plans, keeps the log and writes? */
-static inline bool trainer_coordinates(const struct trainer *trainer) { return trainer->processes->rank == 0; }
+static inline bool trainer_coordinates(const struct ps_trainer *trainer) { return trainer->processes->rank == 0; }
 
 /* Those of the samples of training, where they are told apart; else NULL. */
-static inline const struct lengths *trainer_sample_lengths(const struct trainer *trainer) {
+static inline const struct lengths *trainer_sample_lengths(const struct ps_trainer *trainer) {
     return trainer->job.lengths.count > 0 ? &trainer->job.lengths : NULL;
 }
 
 /* The five best of five classes say nothing. */
-static inline bool trainer_counts_top5(const struct trainer *trainer) {
+static inline bool trainer_counts_top5(const struct ps_trainer *trainer) {
     return trainer->job.model && trainer->job.model->classes > 5;
 }
 
 /* Sentences of the validation data that are translated at an evaluation. */
-static inline int64_t trainer_written(const struct trainer *trainer) {
+static inline int64_t trainer_written(const struct ps_trainer *trainer) {
     int64_t wanted = trainer->options.valid_bleu;
     return wanted < trainer->valid.count ? wanted : trainer->valid.count;
 }
 /* Translates them through the pipeline, with the newest weights (trainer_translate.c); *bleu is set at rank 0. */
-enum ps_status trainer_translate(struct trainer *trainer, double *bleu, struct ps_error *error);
+enum ps_status trainer_translate(struct ps_trainer *trainer, double *bleu, struct ps_error *error);
+
+/* For the caller, between steps (trainer_read.c, trainer_checkpoint.c); see penstock.h. *fatal: after this failure the training
+ * cannot go on. */
+enum ps_status trainer_evaluate(struct ps_trainer *trainer, const struct ps_dataset *data, struct ps_evaluation *evaluation,
+                                bool *fatal, struct ps_error *error);
+enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, bool *fatal, struct ps_error *error);
+enum ps_status trainer_read_parameter(struct ps_trainer *trainer, const char *name, float *values, size_t count,
+                                      struct ps_error *error);
+int trainer_parameter_count(const struct ps_trainer *trainer);
 
 /* Figures of the epoch so far; the evaluation's are not known yet. */
-struct log_entry trainer_epoch_entry(const struct trainer *trainer, double samples_per_s);
+struct log_entry trainer_epoch_entry(const struct ps_trainer *trainer, double samples_per_s);
 
 #endif

@@ -23,20 +23,21 @@ enum { KEEP_DEFAULT = 2 };
 /* ----------------------------------------------------------------------- checkpoints */
 
 /* What rank 0 loaded goes to its owners. */
-static enum ps_status give_back(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status give_back(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer->job.device->real) return PS_OK;
     struct worker_options worker = trainer_worker_options(trainer);
     return proxies_release(trainer->executor, &worker, error);
 }
 
 /* The stages of the other processes go to rank 0, which writes them. */
-static enum ps_status send_stages(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status send_stages(struct ps_trainer *trainer, struct ps_error *error) {
+    trainer->kept_step = trainer->step;
     if (!trainer->job.device->real) return PS_OK;
     struct worker_options worker = trainer_worker_options(trainer);
     return proxies_send(trainer->executor, &worker, error);
 }
 
-static enum ps_status take_state(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status take_state(struct ps_trainer *trainer, struct checkpoint_writer *writer, struct ps_error *error) {
     const struct executor *executor = trainer->executor;
     struct checkpoint_state state = {
         .seed = trainer->options.seed,
@@ -53,14 +54,14 @@ static enum ps_status take_state(struct trainer *trainer, struct ps_error *error
     state.busy_s = calloc((size_t)executor->worker_count, sizeof *state.busy_s);
     if (!state.busy_s) return error_memory(error, "a checkpoint", (size_t)executor->worker_count * sizeof *state.busy_s);
     for (int number = 0; number < executor->worker_count; number++) state.busy_s[number] = executor->workers[number].busy_s;
-    enum ps_status status = checkpoint_writer_take(&trainer->writer, &state, error);
+    enum ps_status status = checkpoint_writer_take(writer, &state, error);
     free(state.busy_s);
-    if (status == PS_OK) trainer->kept_step = trainer->step;
+    if (status == PS_OK && writer == &trainer->writer) trainer->kept_step = trainer->step;
     return status;
 }
 
 /* Rank 0 knows whether one is being written, and all do as it says. */
-static enum ps_status agree(struct trainer *trainer, bool *due, struct ps_error *error) {
+static enum ps_status agree(struct ps_trainer *trainer, bool *due, struct ps_error *error) {
     *due = segment_end_saves(&trainer->lengths, trainer->step);
     if (*due) return PS_OK;
     if (trainer_coordinates(trainer)) *due = !checkpoint_writer_busy(&trainer->writer);
@@ -74,42 +75,99 @@ static enum ps_status agree(struct trainer *trainer, bool *due, struct ps_error 
     return PS_OK;
 }
 
-enum ps_status trainer_checkpoint(struct trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_checkpoint(struct ps_trainer *trainer, struct ps_error *error) {
     bool due;
     if (!trainer->options.out) return PS_OK;
     TRY(agree(trainer, &due, error));
     if (!due) return PS_OK;
-    return trainer_coordinates(trainer) ? take_state(trainer, error) : send_stages(trainer, error);
+    return trainer_coordinates(trainer) ? take_state(trainer, &trainer->writer, error) : send_stages(trainer, error);
 }
 
-enum ps_status trainer_checkpoints_start(struct trainer *trainer, struct ps_error *error) {
-    if (!trainer->options.out) return PS_OK;
-    bool begins = trainer->requested->resume == NULL;
-    if (!trainer_coordinates(trainer)) return begins ? send_stages(trainer, error) : PS_OK;
+static enum ps_status start_writer(struct ps_trainer *trainer, const struct run_directory *directory,
+                                   struct checkpoint_writer *writer, struct ps_error *error) {
     struct worker_options worker = trainer_worker_options(trainer);
     if (trainer->job.device->real) TRY(proxies_make(trainer->executor, &worker, error));
     int keep = trainer->options.keep_checkpoints;
     struct checkpoint_writer_options options = {
-        .run_dir = trainer->directory.path,
-        .log = trainer->directory.log,
+        .run_dir = directory->path,
+        .log = directory->log,
         .executor = trainer->executor,
         .plan = trainer->job.plan,
         .keep = keep > 0 ? keep : KEEP_DEFAULT,
     };
-    TRY(checkpoint_writer_start(&options, &trainer->writer, error));
+    return checkpoint_writer_start(&options, writer, error);
+}
+
+enum ps_status trainer_checkpoints_start(struct ps_trainer *trainer, struct ps_error *error) {
     trainer->kept_step = trainer->step;
-    if (begins) TRY(take_state(trainer, error));
+    if (!trainer->options.out) return PS_OK;
+    bool begins = trainer->request.options.resume == NULL;
+    if (!trainer_coordinates(trainer)) return begins ? send_stages(trainer, error) : PS_OK;
+    TRY(start_writer(trainer, &trainer->directory, &trainer->writer, error));
+    if (begins) TRY(take_state(trainer, &trainer->writer, error));
     TRY(checkpoint_writer_wait(&trainer->writer, error));
     trainer->writer.stall_s = 0; /* what comes before the first step is no part of training */
     return PS_OK;
 }
 
+/* ------------------------------------------------------------------- where the caller says */
+
+/* In the training's own directory. */
+static enum ps_status save_here(struct ps_trainer *trainer, struct ps_error *error) {
+    bool there = trainer->kept_step == trainer->step;
+    if (!trainer_coordinates(trainer)) return there ? PS_OK : send_stages(trainer, error);
+    if (!there) TRY(take_state(trainer, &trainer->writer, error));
+    return checkpoint_writer_wait(&trainer->writer, error);
+}
+
+static enum ps_status fill_directory(struct ps_trainer *trainer, struct run_directory *directory,
+                                     struct checkpoint_writer *writer, struct ps_error *error) {
+    const struct resumption none = {0};
+    const struct dataset *data = trainer->data.dataset;
+    TRY(run_directory_start(directory, &trainer->job, &none, trainer->step, error));
+    if (data) TRY(run_directory_write_words(directory, data->shape.words, error));
+    TRY(start_writer(trainer, directory, writer, error));
+    TRY(take_state(trainer, writer, error));
+    TRY(checkpoint_writer_wait(writer, error));
+    return config_write(directory->path, &trainer->job, &trainer->rule, trainer->lengths.steps, NULL, error);
+}
+
+/* In another, as rank 0 writes it. */
+static enum ps_status save_there(struct ps_trainer *trainer, const char *run_dir, struct ps_error *error) {
+    const struct resumption none = {0};
+    struct run_directory directory = {0};
+    struct checkpoint_writer writer = {0};
+    enum ps_status status = run_directory_open(run_dir, &none, &directory, error);
+    if (status == PS_OK) status = fill_directory(trainer, &directory, &writer, error);
+    checkpoint_writer_free(&writer);
+    run_directory_close(&directory);
+    return status;
+}
+
+enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, bool *fatal, struct ps_error *error) {
+    const char *own = trainer->options.out;
+    *fatal = false;
+    if (!run_dir && !own)
+        return error_set(error, PS_USAGE, "run_dir: must be said, as the training has no directory of its own");
+    /* The others send what they have while rank 0 finds out whether it can write. */
+    *fatal = trainer->processes->count > 1;
+    if (!run_dir || (own && strcmp(run_dir, own) == 0)) {
+        *fatal = true;
+        return save_here(trainer, error);
+    }
+    if (trainer_coordinates(trainer)) return save_there(trainer, run_dir, error);
+    int64_t kept = trainer->kept_step;
+    enum ps_status status = send_stages(trainer, error);
+    trainer->kept_step = kept;
+    return status;
+}
+
 /* -------------------------------------------------------------------------- going on */
 
-static enum ps_status find_checkpoint(struct trainer *trainer, struct ps_error *error) {
-    TRY(resumption_open(trainer->requested, trainer->processes->count, &trainer->resumption, error));
-    TRY(run_directory_open(trainer->requested->resume, &trainer->resumption, &trainer->directory, error));
-    return checkpoint_find(trainer->requested->resume, &trainer->checkpoint, error);
+static enum ps_status find_checkpoint(struct ps_trainer *trainer, struct ps_error *error) {
+    TRY(resumption_open(&trainer->request.options, trainer->processes->count, &trainer->resumption, error));
+    TRY(run_directory_open(trainer->request.options.resume, &trainer->resumption, &trainer->directory, error));
+    return checkpoint_find(trainer->request.options.resume, &trainer->checkpoint, error);
 }
 
 /* Rank 0 may not run where it did. */
@@ -120,8 +178,8 @@ static enum ps_status hint_host(const struct processes *processes, enum ps_statu
     return status;
 }
 
-enum ps_status trainer_resume_open(struct trainer *trainer, struct ps_error *error) {
-    if (!trainer->requested->resume) return PS_OK;
+enum ps_status trainer_resume_open(struct ps_trainer *trainer, struct ps_error *error) {
+    if (!trainer->request.options.resume) return PS_OK;
     if (trainer_coordinates(trainer)) TRY(hint_host(trainer->processes, find_checkpoint(trainer, error), error));
     if (trainer->processes->count > 1) {
         char *own = trainer_coordinates(trainer) ? resumption_text(&trainer->resumption) : NULL;
@@ -129,16 +187,16 @@ enum ps_status trainer_resume_open(struct trainer *trainer, struct ps_error *err
         size_t size = own ? strlen(own) : 0;
         enum ps_status status = processes_broadcast(trainer->processes, &text, &size, error);
         if (status == PS_OK && !trainer_coordinates(trainer))
-            status = resumption_parse(text, size, trainer->requested, &trainer->resumption, error);
+            status = resumption_parse(text, size, &trainer->request.options, &trainer->resumption, error);
         free(text);
         TRY(status);
     }
-    trainer->options = trainer->resumption.options;
+    trainer->options = trainer->resumption.request.options;
     return PS_OK;
 }
 
 /* Is the checkpoint of this run? Files in a run's directory may have been put there by hand. */
-static enum ps_status check_same(const struct trainer *trainer, struct ps_error *error) {
+static enum ps_status check_same(const struct ps_trainer *trainer, struct ps_error *error) {
     const struct checkpoint_state *state = &trainer->checkpoint.state;
     const char *where = trainer->checkpoint.directory;
     if (strcmp(state->model, trainer->job.plan->model) != 0)
@@ -156,7 +214,7 @@ static enum ps_status check_same(const struct trainer *trainer, struct ps_error 
 }
 
 /* What rank 0 alone goes on with. */
-static void take_figures(struct trainer *trainer) {
+static void take_figures(struct ps_trainer *trainer) {
     const struct checkpoint_state *state = &trainer->checkpoint.state;
     trainer->epoch = state->epoch;
     trainer->figures = state->figures;
@@ -169,7 +227,7 @@ static void take_figures(struct trainer *trainer) {
 }
 
 /* Rank 0 reads the checkpoint, for the others into their proxies. */
-static enum ps_status load(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status load(struct ps_trainer *trainer, struct ps_error *error) {
     TRY(check_same(trainer, error));
     struct worker_options worker = trainer_worker_options(trainer);
     if (trainer->job.device->real) TRY(proxies_make(trainer->executor, &worker, error));
@@ -179,7 +237,7 @@ static enum ps_status load(struct trainer *trainer, struct ps_error *error) {
     return PS_OK;
 }
 
-enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *error) {
     trainer->figures = (struct log_entry){.loss = NAN,
                                           .accuracy = NAN,
                                           .valid_loss = NAN,
@@ -190,7 +248,7 @@ enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *err
                                           .valid_perplexity = NAN,
                                           .valid_bleu = NAN,
                                           .samples_per_s = NAN};
-    if (!trainer->requested->resume) return PS_OK;
+    if (!trainer->request.options.resume) return PS_OK;
     int64_t step = trainer->checkpoint.state.step;
     void *data = &step;
     size_t size = sizeof step;
@@ -204,21 +262,23 @@ enum ps_status trainer_resume_take(struct trainer *trainer, struct ps_error *err
 /* -------------------------------------------------------------------------- stopping */
 
 /* What a run that stops leaves: the last checkpoint, durable. */
-static enum ps_status stopped(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status stopped(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer->writer.started)
-        return error_set(error, PS_STOPPED, "stopped by a signal %s",
+        return error_set(error, PS_STOPPED, "stopped on request %s",
                          trainer->options.out ? "before the first step" : "without a run directory (--out): nothing is kept");
     TRY(checkpoint_writer_wait(&trainer->writer, error));
-    error_set(error, PS_STOPPED, "stopped by a signal; %s keeps the checkpoint of step %lld of %lld", trainer->directory.path,
+    error_set(error, PS_STOPPED, "stopped on request; %s keeps the checkpoint of step %lld of %lld", trainer->directory.path,
               (long long)trainer->kept_step, (long long)trainer->lengths.steps);
     error_hint(error, "go on with penstock train --resume %s", trainer->directory.path);
     return PS_STOPPED;
 }
 
-enum ps_status trainer_check_stop(struct trainer *trainer, bool segment_runs, struct ps_error *error) {
-    const volatile int *stop = trainer->requested->stop;
+enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs, struct ps_error *error) {
+    const struct ps_observer *observer = trainer->options.observer;
     /* A launcher tells all processes; rank 0 ends them. */
-    if (!stop || !*stop || !trainer_coordinates(trainer)) return PS_OK;
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    if (observer->should_stop && observer->should_stop(observer->context)) trainer->stop_asked = true;
+    if (!trainer->stop_asked) return PS_OK;
     if (trainer->stopping_s == 0) trainer->stopping_s = clock_now();
     bool moment = segment_runs && trainer->writer.started && clock_now() - trainer->stopping_s < STOP_WITHIN_S;
     return moment ? PS_OK : stopped(trainer, error);

@@ -7,7 +7,7 @@
 
 enum { LINES_PER_EPOCH = 20 };
 
-static int64_t epoch_of(const struct trainer *trainer, int64_t step) {
+static int64_t epoch_of(const struct ps_trainer *trainer, int64_t step) {
     return trainer->lengths.epoch > 0 && step > 0 ? (step - 1) / trainer->lengths.epoch + 1 : 1;
 }
 
@@ -20,7 +20,7 @@ static void add_record(struct step_sum *sum, const struct step_record *record) {
 }
 
 /* Figures of the steps summed up, the last of them `step`; those that no device computed stay unknown. */
-static struct log_entry make_entry(const struct trainer *trainer, const struct step_sum *sum, int64_t step,
+static struct log_entry make_entry(const struct ps_trainer *trainer, const struct step_sum *sum, int64_t step,
                                    double samples_per_s, double now) {
     double labels = (double)sum->counted;
     bool known = trainer->job.device->real && sum->counted > 0;
@@ -43,19 +43,19 @@ static struct log_entry make_entry(const struct trainer *trainer, const struct s
     };
 }
 
-struct log_entry trainer_epoch_entry(const struct trainer *trainer, double samples_per_s) {
+struct log_entry trainer_epoch_entry(const struct ps_trainer *trainer, double samples_per_s) {
     return make_entry(trainer, &trainer->epoch, trainer->step, samples_per_s, clock_now());
 }
 
-static int64_t line_interval(const struct trainer *trainer) {
+static int64_t line_interval(const struct ps_trainer *trainer) {
     int64_t span = trainer->lengths.epoch > 0 && trainer->lengths.epoch < trainer->lengths.steps ? trainer->lengths.epoch
                                                                                                  : trainer->lengths.steps;
     return span > LINES_PER_EPOCH ? span / LINES_PER_EPOCH : 1;
 }
 
-bool trainer_line_due(const struct trainer *trainer, int64_t step) { return step % line_interval(trainer) == 0; }
+bool trainer_line_due(const struct ps_trainer *trainer, int64_t step) { return step % line_interval(trainer) == 0; }
 
-static enum ps_status write_line(struct trainer *trainer, int64_t step, double now, struct ps_error *error) {
+static enum ps_status write_line(struct ps_trainer *trainer, int64_t step, double now, struct ps_error *error) {
     double seconds = now - trainer->line_started_s;
     double rate = seconds > 0 ? (double)trainer->line.steps * trainer->job.batch / seconds : NAN;
     struct log_entry entry = make_entry(trainer, &trainer->line, step, rate, now);
@@ -65,8 +65,23 @@ static enum ps_status write_line(struct trainer *trainer, int64_t step, double n
     return run_directory_log(&trainer->directory, &entry, error);
 }
 
+static void tell_observer(struct ps_trainer *trainer, const struct step_record *record, int64_t step) {
+    const struct ps_observer *observer = trainer->options.observer;
+    struct step_sum sum = {0};
+    if (!observer->step) return;
+    add_record(&sum, record);
+    const struct log_entry entry = make_entry(trainer, &sum, step, NAN, 0);
+    const struct ps_step told = {.step = step,
+                                 .steps = trainer->lengths.steps,
+                                 .epoch = entry.epoch,
+                                 .loss = entry.loss,
+                                 .accuracy = entry.accuracy,
+                                 .lr = entry.lr};
+    if (observer->step(observer->context, &told) != 0) trainer->stop_asked = true;
+}
+
 enum ps_status trainer_watch(void *context, struct ps_error *error) {
-    struct trainer *trainer = context;
+    struct ps_trainer *trainer = context;
     const struct executor *executor = trainer->executor;
     TRY(trainer_share_records(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
@@ -77,6 +92,7 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
         add_record(&trainer->epoch, &record);
         add_record(&trainer->line, &record);
         int64_t step = trainer->step + trainer->seen + 1;
+        tell_observer(trainer, &record, step);
         /* The line of a segment's last step carries the evaluation and is written after it. */
         if (trainer_line_due(trainer, step) && trainer->seen + 1 < length)
             TRY(write_line(trainer, step, record.done_at, error));

@@ -17,12 +17,12 @@ enum { LAST_INSTRUCTIONS = 6 };
 /* So far a worker's program is searched for what it needs of a lost one. */
 enum { INSTRUCTIONS_AHEAD = 64 };
 
-static int worker_count(const struct trainer *trainer) {
+static int worker_count(const struct ps_trainer *trainer) {
     return trainer->executor ? trainer->executor->worker_count : trainer->processes->count;
 }
 
 /* The program that the worker is in, NULL: none. */
-static const struct program *program_of(const struct trainer *trainer, const struct process_state *state, int rank) {
+static const struct program *program_of(const struct ps_trainer *trainer, const struct process_state *state, int rank) {
     const struct ps_programs *programs = trainer->executor ? trainer->executor->segment.programs : NULL;
     if (!programs || state->segment != trainer->executor->segment_number || rank >= programs->workers) return NULL;
     const struct program *program = &programs->worker[rank];
@@ -47,14 +47,14 @@ static const char *place_text(const struct instruction *instruction, char out[16
 }
 
 /* Where a worker is, or where it was when its process was last heard of. */
-static struct process_state state_of(const struct trainer *trainer, int worker) {
+static struct process_state state_of(const struct ps_trainer *trainer, int worker) {
     const struct executor *executor = trainer->executor;
     bool here = executor && executor_has(executor, worker);
     return here ? executor_state_of(executor, worker) : processes_state_of(trainer->processes, worker);
 }
 
 /* "worker 1", of several processes "worker 1 on HOST". */
-static void add_worker(const struct trainer *trainer, int worker, struct text *text) {
+static void add_worker(const struct ps_trainer *trainer, int worker, struct text *text) {
     text_add(text, "worker %d", worker);
     if (trainer->processes->count > 1) text_add(text, " on %s", trainer->processes->info[worker].host);
 }
@@ -71,7 +71,7 @@ static int find_need(const struct program *program, int next, int lost) {
 
 /* "; worker 1 waits for it at 1B5 (...)", of all that do, or would next: the end of a run stops those who have not come to it
  * yet. */
-static void add_waiting(const struct trainer *trainer, int lost, struct text *text) {
+static void add_waiting(const struct ps_trainer *trainer, int lost, struct text *text) {
     char place[160];
     for (int worker = 0; worker < worker_count(trainer); worker++) {
         struct process_state state = state_of(trainer, worker);
@@ -93,7 +93,7 @@ static void add_instructions(const struct program *program, const struct process
 }
 
 /* A line for each worker. */
-static char *last_instructions(const struct trainer *trainer) {
+static char *last_instructions(const struct ps_trainer *trainer) {
     struct text text = {0};
     for (int worker = 0; worker < worker_count(trainer); worker++) {
         struct process_state state = state_of(trainer, worker);
@@ -110,7 +110,7 @@ static char *last_instructions(const struct trainer *trainer) {
 }
 
 /* All of them where there is a run directory, and as much as a message holds. */
-static void leave_instructions(const struct trainer *trainer, struct ps_error *error) {
+static void leave_instructions(const struct ps_trainer *trainer, struct ps_error *error) {
     char path[4096], *lines = last_instructions(trainer);
     if (!lines) return;
     if (trainer->directory.path &&
@@ -122,7 +122,7 @@ static void leave_instructions(const struct trainer *trainer, struct ps_error *e
 }
 
 /* Whom the run lost; false: nobody. */
-static bool find_loss(const struct trainer *trainer, struct process_loss *loss) {
+static bool find_loss(const struct ps_trainer *trainer, struct process_loss *loss) {
     const struct executor *executor = trainer->executor;
     if (trainer->processes && processes_lost(trainer->processes, loss)) return true;
     if (!executor || executor->stalled < 0) return false;
@@ -130,7 +130,7 @@ static bool find_loss(const struct trainer *trainer, struct process_loss *loss) 
     return true;
 }
 
-static void add_loss(const struct trainer *trainer, const struct process_loss *loss, struct text *text) {
+static void add_loss(const struct ps_trainer *trainer, const struct process_loss *loss, struct text *text) {
     bool several = trainer->processes->count > 1;
     text_add(text, "worker %d %s", loss->rank, loss->kind == LOSS_STALLED ? "is stalled" : "was lost");
     if (several) text_add(text, ": rank %d on %s", loss->rank, trainer->processes->info[loss->rank].host);
@@ -146,7 +146,7 @@ static void add_loss(const struct trainer *trainer, const struct process_loss *l
     }
 }
 
-void trainer_explain_loss(struct trainer *trainer, struct ps_error *error) {
+void trainer_explain_loss(struct ps_trainer *trainer, struct ps_error *error) {
     struct process_loss loss;
     if (!error || error->status != PS_WORKER_LOST || !find_loss(trainer, &loss)) return;
     if (!processes_is_reporter(trainer->processes)) return;

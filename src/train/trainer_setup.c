@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "data/object.h"
 #include "data/pairs.h"
 #include "data/vocabulary.h"
 #include "train/predict.h"
@@ -17,30 +18,35 @@ enum { BATCHES_AHEAD = 4 };
 
 /* --------------------------------------------------------------------- preparing */
 
-static void trainer_close_data(struct trainer *trainer) {
+static void trainer_close_data(struct ps_trainer *trainer) {
     samples_close(&trainer->valid);
     samples_close(&trainer->data);
 }
 
-static enum ps_status open_data(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status open_data(struct ps_trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = &trainer->options;
     if (!trainer->job.device->real || trainer->data.dataset) return PS_OK;
     struct dataset_shape wanted = dataset_shape_of(trainer->job.model);
-    TRY(samples_open(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
+    TRY(dataset_use(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
     memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
-    if (options->valid) TRY(samples_open(options->valid, DATASET_TEST, &wanted, &trainer->valid, error));
+    if (options->valid) TRY(dataset_use(options->valid, DATASET_TEST, &wanted, &trainer->valid, error));
     if (options->valid_bleu == 0 || (options->valid && dataset_has_pairs(trainer->valid.dataset))) return PS_OK;
-    return error_set(error, PS_USAGE, "--valid-bleu: %s%s", options->valid ? options->valid : "needs --valid with",
+    return error_set(error, PS_USAGE, "--valid-bleu: %s%s", options->valid ? options->valid->name : "needs --valid with",
                      options->valid ? " are no pairs of sentences" : " pairs of sentences");
+}
+
+bool trainer_reads_here(const struct ps_trainer *trainer) {
+    const struct ps_plan *plan = trainer->job.plan;
+    int rank = trainer->processes->rank;
+    if (trainer->processes->count == 1) return true;
+    return plan_stage_forwards_on(&plan->stages[0], rank) || plan_stage_forwards_on(&plan->stages[plan->stage_count - 1], rank);
 }
 
 /* Workers of the first and the last stage read; in other processes nothing is opened. Those that do must find what rank 0 has
  * found. */
-static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error) {
-    const struct ps_plan *plan = trainer->job.plan;
+static enum ps_status keep_data(struct ps_trainer *trainer, struct ps_error *error) {
     int rank = trainer->processes->rank;
-    bool reads =
-        plan_stage_forwards_on(&plan->stages[0], rank) || plan_stage_forwards_on(&plan->stages[plan->stage_count - 1], rank);
+    bool reads = trainer_reads_here(trainer);
     if (trainer->processes->count == 1 || !trainer->job.device->real) return PS_OK;
     int64_t samples = trainer->data.count, valid = trainer->valid.count;
     if (reads)
@@ -48,7 +54,7 @@ static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error)
     else if (!trainer_coordinates(trainer)) /* who writes the run's directory needs the words */
         trainer_close_data(trainer);
     if (trainer->data.count != samples && reads)
-        return error_set(error, PS_BAD_INPUT, "--data: %s has %lld samples on %s, but %lld on %s", trainer->options.data,
+        return error_set(error, PS_BAD_INPUT, "--data: %s has %lld samples on %s, but %lld on %s", trainer->options.data->name,
                          (long long)trainer->data.count, trainer->processes->info[rank].host, (long long)samples,
                          trainer->processes->info[0].host);
     trainer->data.count = samples;
@@ -56,7 +62,7 @@ static enum ps_status keep_data(struct trainer *trainer, struct ps_error *error)
     return PS_OK;
 }
 
-static enum ps_status count_steps(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status count_steps(struct ps_trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = &trainer->options;
     struct segment_lengths *lengths = &trainer->lengths;
     *lengths = (struct segment_lengths){.evaluate_every = options->evaluate_every,
@@ -65,8 +71,9 @@ static enum ps_status count_steps(struct trainer *trainer, struct ps_error *erro
     if (trainer->job.device->real) {
         lengths->epoch = trainer->data.count / trainer->job.batch;
         if (lengths->epoch == 0)
-            return error_set(error, PS_USAGE, "--data: %s has %lld sample%s, fewer than a mini-batch of %d", options->data,
-                             (long long)trainer->data.count, text_plural(trainer->data.count), trainer->job.batch);
+            return error_set(error, PS_USAGE, "--data: %s has %lld sample%s, fewer than a mini-batch of %d",
+                             options->data->name, (long long)trainer->data.count, text_plural(trainer->data.count),
+                             trainer->job.batch);
     } else if (options->steps == 0) {
         return error_set(error, PS_USAGE, "--steps: device %s reads no data, so steps and not epochs must be given",
                          trainer->job.device->name);
@@ -79,7 +86,7 @@ static enum ps_status count_steps(struct trainer *trainer, struct ps_error *erro
     return PS_OK;
 }
 
-static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status choose_rule(struct ps_trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = &trainer->options;
     const struct ps_plan *plan = trainer->job.plan;
     struct update_request requested = {
@@ -103,7 +110,7 @@ static enum ps_status choose_rule(struct trainer *trainer, struct ps_error *erro
     return PS_OK;
 }
 
-static enum ps_status lower_programs(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status lower_programs(struct ps_trainer *trainer, struct ps_error *error) {
     const struct job *job = &trainer->job;
     int64_t evaluation = (trainer->valid.count + job->samples - 1) / job->samples;
     int64_t decoding = (trainer_written(trainer) + job->samples - 1) / job->samples;
@@ -112,7 +119,7 @@ static enum ps_status lower_programs(struct trainer *trainer, struct ps_error *e
 
 /* ------------------------------------------------------------------------- executor */
 
-struct worker_options trainer_worker_options(const struct trainer *trainer) {
+struct worker_options trainer_worker_options(const struct ps_trainer *trainer) {
     const struct job *job = &trainer->job;
     struct worker_options options = {
         .device = job->device,
@@ -135,7 +142,7 @@ struct worker_options trainer_worker_options(const struct trainer *trainer) {
 }
 
 /* What a worker was promised to take: from the profile's sizes where there is one, else from the stages themselves. */
-static int64_t planned_bytes(const struct trainer *trainer, int number) {
+static int64_t planned_bytes(const struct ps_trainer *trainer, int number) {
     const struct job *job = &trainer->job;
     struct worker_memory total = {0};
     const struct ps_programs *programs = trainer->programs.entries[0].programs;
@@ -150,7 +157,7 @@ static int64_t planned_bytes(const struct trainer *trainer, int number) {
 }
 
 /* A table of what each worker needs, as the message's hint. */
-static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
+static void hint_memory(const struct ps_trainer *trainer, struct ps_error *error) {
     struct text rows = {0};
     char t[7][32];
     text_add(&rows, "worker\tweights\tgradients\toptimizer\tstash\tbuffers\tworkspace\tin all\tlimit\n");
@@ -168,7 +175,7 @@ static void hint_memory(const struct trainer *trainer, struct ps_error *error) {
     free(table);
 }
 
-static enum ps_status check_memory(const struct trainer *trainer, struct ps_error *error) {
+static enum ps_status check_memory(const struct ps_trainer *trainer, struct ps_error *error) {
     for (int number = 0; number < trainer->executor->worker_count; number++) {
         int64_t needed = worker_memory_total(&trainer->needed[number]),
                 limit = trainer->job.cluster->devices[number].memory_bytes;
@@ -183,8 +190,8 @@ static enum ps_status check_memory(const struct trainer *trainer, struct ps_erro
 }
 
 /* Replicas share the data as they share the micro-batches. */
-static enum ps_status give_loader(const struct trainer *trainer, const struct samples *samples, const struct instance *instance,
-                                  int kind, bool inputs, struct ps_error *error) {
+enum ps_status trainer_give_loader(const struct ps_trainer *trainer, const struct samples *samples,
+                                   const struct instance *instance, int kind, bool inputs, struct ps_error *error) {
     bool training = kind == WORKER_DATA_TRAIN, whole = !training || !trainer->programs.entries[0].programs->flush;
     struct worker *worker = &trainer->executor->workers[instance->worker];
     struct worker_data *data = inputs ? &worker->inputs[kind] : &worker->labels[kind];
@@ -208,23 +215,27 @@ static enum ps_status give_loader(const struct trainer *trainer, const struct sa
     return loader_create(&options, &data->loader, error);
 }
 
-/* Inputs for the first stage's workers, labels for the last stage's, of a split one also for the backward's. */
-static enum ps_status give_data(struct trainer *trainer, struct ps_error *error) {
+bool trainer_reads(const struct ps_trainer *trainer, const struct instance *instance, bool inputs) {
+    int last = trainer->programs.entries[0].programs->stages - 1;
+    return inputs ? instance->stage == 0 && instance->forward : instance->stage == last;
+}
+
+static enum ps_status give_data(struct ps_trainer *trainer, struct ps_error *error) {
     const struct ps_programs *programs = trainer->programs.entries[0].programs;
     for (int p = 0; p < programs->instance_count; p++) {
         const struct instance *instance = &programs->instances[p];
         if (!executor_has(trainer->executor, instance->worker)) continue;
         for (int inputs = 0; inputs < 2; inputs++) {
-            if (instance->stage != (inputs ? 0 : programs->stages - 1) || (inputs && !instance->forward)) continue;
-            TRY(give_loader(trainer, &trainer->data, instance, WORKER_DATA_TRAIN, inputs, error));
+            if (!trainer_reads(trainer, instance, inputs)) continue;
+            TRY(trainer_give_loader(trainer, &trainer->data, instance, WORKER_DATA_TRAIN, inputs, error));
             if (trainer->valid.dataset && instance->forward)
-                TRY(give_loader(trainer, &trainer->valid, instance, WORKER_DATA_VALID, inputs, error));
+                TRY(trainer_give_loader(trainer, &trainer->valid, instance, WORKER_DATA_VALID, inputs, error));
         }
     }
     return PS_OK;
 }
 
-static enum ps_status start_executor(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status start_executor(struct ps_trainer *trainer, struct ps_error *error) {
     struct worker_options worker = trainer_worker_options(trainer);
     struct executor_options options = {
         .worker = &worker,
@@ -248,7 +259,7 @@ static enum ps_status start_executor(struct trainer *trainer, struct ps_error *e
 
 /* ---------------------------------------------------------------------------- all */
 
-static enum ps_status make_run(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status make_run(struct ps_trainer *trainer, struct ps_error *error) {
     const struct job *job = &trainer->job;
     TRY(run_create(job->plan->workers, &trainer->run, error));
     struct ps_run *run = trainer->run;
@@ -278,12 +289,12 @@ static enum ps_status check_requested(const struct ps_train_options *requested, 
 }
 
 /* The coordinator's part: everything that must be known before the others have something to do. */
-static enum ps_status plan_run(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status plan_run(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer->resumption.document) TRY(run_directory_check(trainer->options.out, error));
     TRY(job_open(&trainer->job, error));
     TRY(open_data(trainer, error));
     if (trainer->job.lengths.count > 0)
-        TRY(lengths_measure(&trainer->job.lengths, &trainer->data, trainer->options.data, error));
+        TRY(lengths_measure(&trainer->job.lengths, &trainer->data, trainer->options.data->name, error));
     TRY(trainer_check_stop(trainer, false, error));
     TRY(job_plan(&trainer->job, error));
     int workers = trainer->job.plan->workers, processes = trainer->processes->count;
@@ -292,35 +303,49 @@ static enum ps_status plan_run(struct trainer *trainer, struct ps_error *error) 
 }
 
 /* Where the run is to be planned for several hosts of which nobody says what they are like, that is found out. */
-static bool surveys(const struct trainer *trainer) {
+static bool surveys(const struct ps_trainer *trainer) {
     const struct ps_train_options *options = &trainer->options;
-    bool described = options->cluster_path || options->cluster.bandwidth_bytes_per_s > 0 || options->cluster.latency_s > 0;
+    bool described = options->cluster || options->machines->bandwidth_bytes_per_s > 0 || options->machines->latency_s > 0;
+    return !described && !options->plan && trainer->job.device->real;
+}
+
+/* The same at all processes: rank 0's options count. */
+static enum ps_status agree_survey(const struct ps_trainer *trainer, bool *survey, struct ps_error *error) {
+    char word = surveys(trainer);
+    void *data = &word;
+    size_t size = sizeof word;
     /* A run that goes on has a plan, or is planned for what it was. */
-    if (trainer->requested->resume) return false;
-    return !described && !options->plan_path && trainer->job.device->real && !survey_one_host(trainer->processes);
+    *survey = false;
+    if (trainer->options.resume || survey_one_host(trainer->processes)) return PS_OK;
+    TRY(processes_broadcast(trainer->processes, &data, &size, error));
+    *survey = *(char *)data != 0;
+    if (data != &word) free(data);
+    return PS_OK;
 }
 
 /* Brings the processes together and the job to all of them. */
-static enum ps_status make_job(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status make_job(struct ps_trainer *trainer, struct ps_error *error) {
+    const struct ps_train_options *requested = &trainer->request.options;
     const struct transport_class *transport;
-    TRY(check_requested(trainer->requested, error));
-    TRY(transport_find(trainer->requested->transport, &transport, error));
-    /* What is wrong with the requested of a new run is said before the others are waited for. */
-    if (!trainer->requested->resume) TRY(job_begin(trainer->requested, &trainer->job, error));
+    bool survey;
+    TRY(check_requested(requested, error));
+    TRY(transport_find(requested->transport, &transport, error));
+    /* What is wrong with the options of a new run is said before the others are waited for. */
+    if (!requested->resume) TRY(job_begin(requested, &trainer->job, error));
     TRY(processes_join(transport->processes, &trainer->processes, error));
-    trainer->options = *trainer->requested;
+    trainer->options = *requested;
     TRY(trainer_resume_open(trainer, error));
     TRY(job_begin(&trainer->options, &trainer->job, error));
     trainer->job.processes = trainer->processes;
-    if (surveys(trainer)) {
+    TRY(agree_survey(trainer, &survey, error));
+    if (survey)
         TRY(survey_machines(trainer->processes, trainer->job.device->name, trainer->job.threads, &trainer->job.cluster, error));
-    }
     if (trainer_coordinates(trainer)) TRY(plan_run(trainer, error));
     return trainer_share_job(trainer, error);
 }
 
 /* The programs, and the workers that will run them. */
-static enum ps_status make_executor(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status make_executor(struct ps_trainer *trainer, struct ps_error *error) {
     TRY(keep_data(trainer, error));
     TRY(count_steps(trainer, error));
     TRY(choose_rule(trainer, error));
@@ -329,7 +354,7 @@ static enum ps_status make_executor(struct trainer *trainer, struct ps_error *er
 }
 
 /* A run that goes on reads the words that it was trained with, or none of its weights would fit them. */
-static enum ps_status check_words(const struct trainer *trainer, const struct vocabulary *const words[2],
+static enum ps_status check_words(const struct ps_trainer *trainer, const struct vocabulary *const words[2],
                                   struct ps_error *error) {
     char path[4096];
     struct vocabulary *before[2] = {NULL, NULL};
@@ -340,10 +365,10 @@ static enum ps_status check_words(const struct trainer *trainer, const struct vo
     for (int v = 0; v < 2; v++) vocabulary_destroy(before[v]);
     if (same) return PS_OK;
     return error_set(error, PS_USAGE, "--data: %s has other words than the run was trained with, which are in %s",
-                     trainer->options.data, path);
+                     trainer->options.data->name, path);
 }
 
-static enum ps_status start_directory(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status start_directory(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer_coordinates(trainer)) return PS_OK;
     if (!trainer->resumption.document)
         TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
@@ -354,7 +379,7 @@ static enum ps_status start_directory(struct trainer *trainer, struct ps_error *
     return run_directory_write_words(&trainer->directory, data->shape.words, error);
 }
 
-enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_setup(struct ps_trainer *trainer, struct ps_error *error) {
     TRY(make_job(trainer, error));
     TRY(make_executor(trainer, error));
     TRY(make_run(trainer, error));
@@ -368,7 +393,7 @@ enum ps_status trainer_setup(struct trainer *trainer, struct ps_error *error) {
                         error);
 }
 
-void trainer_free(struct trainer *trainer) {
+void trainer_free(struct ps_trainer *trainer) {
     checkpoint_writer_free(&trainer->writer);
     processes_leave(trainer->processes, PS_OK, NULL);
     run_directory_close(&trainer->directory);
@@ -376,6 +401,7 @@ void trainer_free(struct trainer *trainer) {
     /* A thread that could not be ended may go on, and what it works with must stay. */
     if (trainer->executor && trainer->executor->abandoned) return;
     executor_destroy(trainer->executor);
+    ps_programs_destroy(trainer->other_evaluation);
     program_set_free(&trainer->programs);
     trainer_close_data(trainer);
     free(trainer->needed);

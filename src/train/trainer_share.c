@@ -17,7 +17,7 @@ static void set_text(json_t *object, const char *field, char *text) {
 }
 
 /* What the others need to know, as one text. */
-static char *write_handout(const struct trainer *trainer) {
+static char *write_handout(const struct ps_trainer *trainer) {
     const struct job *job = &trainer->job;
     json_t *root = json_pack("{s:I, s:I, s:i}", "samples", (json_int_t)trainer->data.count, "valid",
                              (json_int_t)trainer->valid.count, "batch", job->batch);
@@ -33,7 +33,7 @@ static enum ps_status read_instance(const struct json_place *root, const char *f
     return json_get_string(root, field, required, text, error);
 }
 
-static enum ps_status read_handout(struct trainer *trainer, const struct json_place *root, struct ps_error *error) {
+static enum ps_status read_handout(struct ps_trainer *trainer, const struct json_place *root, struct ps_error *error) {
     struct job *job = &trainer->job;
     const char *plan, *profile, *cluster;
     TRY(json_get_integer(root, "samples", true, 0, INT64_MAX, &trainer->data.count, error));
@@ -47,7 +47,8 @@ static enum ps_status read_handout(struct trainer *trainer, const struct json_pl
 }
 
 /* *planned: it was the plan, and not a request to measure. */
-static enum ps_status take_in(struct trainer *trainer, const char *text, size_t size, bool *planned, struct ps_error *error) {
+static enum ps_status take_in(struct ps_trainer *trainer, const char *text, size_t size, bool *planned,
+                              struct ps_error *error) {
     static const char source[] = "what rank 0 hands out";
     json_t *document;
     TRY(json_parse(text, size, source, NULL, &document, error));
@@ -60,7 +61,7 @@ static enum ps_status take_in(struct trainer *trainer, const char *text, size_t 
 }
 
 /* Which length each sample has, as rank 0 has found in the data. */
-static enum ps_status share_lengths(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status share_lengths(struct ps_trainer *trainer, struct ps_error *error) {
     struct lengths *lengths = &trainer->job.lengths;
     void *of = lengths->of;
     size_t size = (size_t)lengths->samples;
@@ -71,7 +72,7 @@ static enum ps_status share_lengths(struct trainer *trainer, struct ps_error *er
     return PS_OK;
 }
 
-static enum ps_status take_job(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status take_job(struct ps_trainer *trainer, struct ps_error *error) {
     for (bool planned = false; !planned;) {
         void *text;
         size_t size;
@@ -84,7 +85,7 @@ static enum ps_status take_job(struct trainer *trainer, struct ps_error *error) 
     return share_lengths(trainer, error);
 }
 
-enum ps_status trainer_share_job(struct trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_share_job(struct ps_trainer *trainer, struct ps_error *error) {
     struct processes *processes = trainer->processes;
     if (processes->count == 1) return PS_OK;
     if (processes->rank > 0) return take_job(trainer, error);
@@ -99,7 +100,8 @@ enum ps_status trainer_share_job(struct trainer *trainer, struct ps_error *error
 
 /* ------------------------------------------------------------------------- memory */
 
-enum ps_status trainer_share_needs(struct trainer *trainer, enum ps_status (*agree)(const struct trainer *, struct ps_error *),
+enum ps_status trainer_share_needs(struct ps_trainer *trainer,
+                                   enum ps_status (*agree)(const struct ps_trainer *, struct ps_error *),
                                    struct ps_error *error) {
     struct processes *processes = trainer->processes;
     struct worker_memory own;
@@ -128,13 +130,13 @@ struct record_head {
 };
 
 /* What the replica of the last stage that a worker holds sees; NULL: it holds none. */
-static struct replica_record *record_of(const struct trainer *trainer, int worker) {
+static struct replica_record *record_of(const struct ps_trainer *trainer, int worker) {
     const struct ps_programs *programs = trainer->executor->segment.programs;
     int instance = programs_instance(programs, worker, programs->stages - 1);
     return instance == NO_INSTANCE ? NULL : &trainer->executor->records[programs->instances[instance].replica];
 }
 
-static enum ps_status tell_records(struct trainer *trainer, struct ps_error *error) {
+static enum ps_status tell_records(struct ps_trainer *trainer, struct ps_error *error) {
     const struct replica_record *record = record_of(trainer, trainer->processes->rank);
     if (!record) return PS_OK;
     int done = atomic_load_explicit(&record->steps_done, memory_order_acquire);
@@ -152,7 +154,7 @@ static enum ps_status tell_records(struct trainer *trainer, struct ps_error *err
 }
 
 /* Times of another host's clock mean nothing here. */
-static void hear_records(struct trainer *trainer) {
+static void hear_records(struct ps_trainer *trainer) {
     struct processes *processes = trainer->processes;
     struct executor *executor = trainer->executor;
     struct record_head head;
@@ -173,14 +175,14 @@ static void hear_records(struct trainer *trainer) {
     }
 }
 
-enum ps_status trainer_share_records(struct trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_share_records(struct ps_trainer *trainer, struct ps_error *error) {
     if (trainer->processes->count == 1) return PS_OK;
     if (trainer->processes->rank > 0) return trainer->executor->segment.training ? tell_records(trainer, error) : PS_OK;
     hear_records(trainer);
     return PS_OK;
 }
 
-enum ps_status trainer_share_segment(struct trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_share_segment(struct ps_trainer *trainer, struct ps_error *error) {
     struct processes *processes = trainer->processes;
     struct executor *executor = trainer->executor;
     if (processes->count == 1) return PS_OK;
@@ -220,7 +222,7 @@ static struct seen_predictions take_predictions(struct worker *worker) {
     return seen;
 }
 
-static void note_predictions(struct trainer *trainer, const struct seen_predictions *seen, bool *any) {
+static void note_predictions(struct ps_trainer *trainer, const struct seen_predictions *seen, bool *any) {
     *any = false;
     for (int number = 0; number < trainer->executor->worker_count; number++) {
         struct ps_run_worker *figures = &trainer->run->worker[number];
@@ -231,7 +233,7 @@ static void note_predictions(struct trainer *trainer, const struct seen_predicti
     }
 }
 
-enum ps_status trainer_share_predictions(struct trainer *trainer, bool *any, struct ps_error *error) {
+enum ps_status trainer_share_predictions(struct ps_trainer *trainer, bool *any, struct ps_error *error) {
     struct executor *executor = trainer->executor;
     struct processes *processes = trainer->processes;
     struct seen_predictions *seen = calloc((size_t)executor->worker_count, sizeof *seen);
@@ -257,7 +259,7 @@ struct figures {
     int64_t events; /* since the segment began */
 };
 
-static enum ps_status give_figures(const struct trainer *trainer, struct ps_error *error) {
+static enum ps_status give_figures(const struct ps_trainer *trainer, struct ps_error *error) {
     const struct worker *worker = &trainer->executor->workers[trainer->processes->rank];
     const struct recorder *recorder = &worker->recorder;
     struct figures figures = {.worker = trainer->run->worker[worker->number],
@@ -276,7 +278,7 @@ static enum ps_status give_figures(const struct trainer *trainer, struct ps_erro
 
 /* The other worker's computations as if they had been seen here. Clocks of one host are the same; of two hosts, segments are
  * taken to have begun together. */
-static enum ps_status take_events(struct trainer *trainer, int rank, const struct figures *figures, const char *ring,
+static enum ps_status take_events(struct ps_trainer *trainer, int rank, const struct figures *figures, const char *ring,
                                   size_t size, struct ps_error *error) {
     struct recorder *recorder = &trainer->executor->workers[rank].recorder;
     if (size == 0) return PS_OK;
@@ -295,13 +297,13 @@ static enum ps_status take_events(struct trainer *trainer, int rank, const struc
 }
 
 /* Of stages that run elsewhere, as the profile says. */
-static void fill_in_sizes(struct trainer *trainer) {
+static void fill_in_sizes(struct ps_trainer *trainer) {
     const struct ps_plan *plan = trainer->job.plan;
     for (int s = 0; s < plan->stage_count && trainer->job.sizes; s++)
         if (trainer->executor->sizes[s].parameter_bytes == 0) trainer->executor->sizes[s] = trainer->job.sizes[s];
 }
 
-enum ps_status trainer_share_figures(struct trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_share_figures(struct ps_trainer *trainer, struct ps_error *error) {
     struct processes *processes = trainer->processes;
     if (processes->rank > 0) return give_figures(trainer, error);
     fill_in_sizes(trainer);

@@ -11,7 +11,7 @@
 #include "train/trainer_share.h"
 
 /* What the workers of the last stage wrote comes to all others. */
-static enum ps_status share_tokens(struct trainer *trainer, const struct decoding *decoding, struct ps_error *error) {
+static enum ps_status share_tokens(struct ps_trainer *trainer, const struct decoding *decoding, struct ps_error *error) {
     struct processes *processes = trainer->processes;
     if (processes->count == 1) return PS_OK;
     size_t count = (size_t)decoding->samples;
@@ -31,7 +31,7 @@ static enum ps_status share_tokens(struct trainer *trainer, const struct decodin
     return status;
 }
 
-static enum ps_status write_sentences(struct trainer *trainer, struct decoding *decoding, struct ps_error *error) {
+static enum ps_status write_sentences(struct ps_trainer *trainer, struct decoding *decoding, struct ps_error *error) {
     struct segment segment = {.programs = trainer->programs.decoding, .decoding = decoding};
     bool ended = false;
     for (; decoding->position < decoding->positions && !ended; decoding->position++) {
@@ -53,7 +53,7 @@ static enum ps_status count_bleu(const struct samples *samples, const struct dec
     return PS_OK;
 }
 
-enum ps_status trainer_translate(struct trainer *trainer, double *bleu, struct ps_error *error) {
+enum ps_status trainer_translate(struct ps_trainer *trainer, double *bleu, struct ps_error *error) {
     struct decoding decoding = {.samples = trainer_written(trainer)};
     if (decoding.samples == 0) return PS_OK;
     decoding.positions = trainer->executor->labels;

@@ -1,0 +1,17 @@
+/*
+ * Structs of options begin with their size as the caller's program knows them, so that the library can get new fields at their
+ * ends: what it reads is a copy of its own size, in which what the caller does not know has its default.
+ */
+#ifndef PENSTOCK_BASE_SIZED_H
+#define PENSTOCK_BASE_SIZED_H
+
+#include "base/error.h"
+
+/* Copies `given`, which begins with its size_t struct_size, over the defaults that stand in `own`, a struct of `size` bytes
+ * whose first version had `least`. PS_USAGE: it is smaller than that, or larger than this library knows. */
+enum ps_status sized_take(const void *given, size_t least, void *own, size_t size, const char *name, struct ps_error *error);
+
+/* Of a struct that is still as its first version. */
+#define SIZED_TAKE(type, given, own, error) sized_take(given, sizeof(struct type), own, sizeof(struct type), #type, error)
+
+#endif

@@ -1,0 +1,34 @@
+/* Taking in the options of training; see options.h. */
+#include "train/options.h"
+
+#include <math.h>
+
+#include "base/sized.h"
+
+void ps_train_options_init(struct ps_train_options *options) {
+    *options = (struct ps_train_options){
+        .struct_size = sizeof *options,
+        .epochs = 1,
+        .lr = NAN,
+        .momentum = NAN,
+        .dampening = NAN,
+        .weight_decay = NAN,
+        .beta1 = NAN,
+        .beta2 = NAN,
+        .eps = NAN,
+        .label_smoothing = NAN,
+    };
+}
+
+enum ps_status train_request_take(const struct ps_train_options *given, struct train_request *own, struct ps_error *error) {
+    *own = (struct train_request){.observer = {.struct_size = sizeof own->observer}};
+    ps_train_options_init(&own->options);
+    TRY(SIZED_TAKE(ps_train_options, given, &own->options, error));
+    if (own->options.observer) TRY(SIZED_TAKE(ps_observer, own->options.observer, &own->observer, error));
+    if (own->options.planning) own->planning = *own->options.planning;
+    if (own->options.machines) own->machines = *own->options.machines;
+    own->options.planning = &own->planning;
+    own->options.machines = &own->machines;
+    own->options.observer = &own->observer;
+    return PS_OK;
+}

@@ -1,0 +1,17 @@
+/* The options of training as the library takes them in: of its own size, with everything that may be left out. */
+#ifndef PENSTOCK_TRAIN_OPTIONS_H
+#define PENSTOCK_TRAIN_OPTIONS_H
+
+#include "base/error.h"
+
+struct train_request {
+    struct ps_train_options options; /* planning, machines and observer point to what follows */
+    struct ps_plan_options planning;
+    struct ps_cluster_options machines;
+    struct ps_observer observer;
+};
+
+/* `own` must stay where it is; the other objects and strings stay the caller's. PS_USAGE: a size is wrong. */
+enum ps_status train_request_take(const struct ps_train_options *given, struct train_request *own, struct ps_error *error);
+
+#endif

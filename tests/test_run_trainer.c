@@ -1,0 +1,372 @@
+/*
+ * Training as a program of its own goes about it: with data of its own, step by step, watched, asked for figures and weights
+ * between two steps, saved and gone on with.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "run_support.h"
+
+enum { SIDE = 16, CLASSES = 4, SAMPLES = 48 };
+static const char network_spec[] = "lenet5,input=16,classes=4";
+
+/* ------------------------------------------------------------------ data of the test's */
+
+struct own_data {
+    int64_t broken; /* the sample that cannot be read; -1: all can */
+    atomic_int opened, closed, reads, at_once, most;
+};
+
+static enum ps_status open_own(void *context, struct ps_error *error) {
+    (void)error;
+    ((struct own_data *)context)->opened++;
+    return PS_OK;
+}
+
+static void close_own(void *context) { ((struct own_data *)context)->closed++; }
+
+static enum ps_status read_own(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error) {
+    struct own_data *own = context;
+    int at_once = ++own->at_once;
+    if (at_once > own->most) own->most = at_once;
+    own->reads++;
+    if (sample == own->broken) {
+        snprintf(error->message, sizeof error->message, "the tape is torn");
+        own->at_once--;
+        return PS_IO;
+    }
+    *labels = (int32_t)(sample % CLASSES);
+    float *image = input;
+    for (int i = 0; image && i < SIDE * SIDE; i++) image[i] = (float)((i * (*labels + 1) + sample) % 7) / 7;
+    own->at_once--;
+    return PS_OK;
+}
+
+static struct ps_dataset *own_dataset(struct own_data *own, int64_t samples) {
+    struct ps_dataset_source source;
+    struct ps_dataset *dataset;
+    ps_dataset_source_init(&source);
+    source.context = own;
+    source.name = "own";
+    source.samples = samples;
+    source.input_shape[0] = 1;
+    source.input_shape[1] = source.input_shape[2] = SIDE;
+    source.classes = CLASSES;
+    source.open = open_own;
+    source.close = close_own;
+    source.read = read_own;
+    assert_ok(ps_dataset_create(&source, &dataset, &test_error));
+    return dataset;
+}
+
+/* ---------------------------------------------------------------------------- a job */
+
+struct job_objects {
+    struct own_data own;
+    struct ps_model *network;
+    struct ps_dataset *data;
+    struct ps_plan *plan;
+    struct ps_train_options options;
+};
+
+static void make_job(const char *schedule, const char *weights, int workers, struct job_objects *job) {
+    struct run_case wanted = run_case_complete((struct run_case){
+        .schedule = schedule, .weights = weights, .workers = workers, .micro_batch = 2, .micro_batches = 3, .steps = 12});
+    *job = (struct job_objects){.own = {.broken = -1}};
+    assert_ok(ps_model_create(network_spec, &job->network, &test_error));
+    job->plan = run_case_plan(&wanted);
+    job->data = own_dataset(&job->own, SAMPLES);
+    ps_train_options_init(&job->options);
+    job->options.plan = job->plan;
+    job->options.network = job->network;
+    job->options.data = job->data;
+    job->options.device = "reference";
+    job->options.steps = 12;
+    job->options.lr = 0.05;
+}
+
+static void free_job(struct job_objects *job) {
+    ps_dataset_destroy(job->data);
+    ps_plan_destroy(job->plan);
+    ps_model_destroy(job->network);
+}
+
+/* All weights that a trainer has, one parameter after the other. */
+static float *read_all(struct ps_trainer *trainer, size_t *size) {
+    float *all = NULL;
+    *size = 0;
+    for (int p = 0; p < ps_trainer_info(trainer).parameters; p++) {
+        struct ps_parameter parameter = ps_trainer_parameter(trainer, p);
+        size_t count = 1;
+        for (int d = 0; d < parameter.rank; d++) count *= (size_t)parameter.shape[d];
+        all = realloc(all, (*size + count) * sizeof *all);
+        assert_non_null(all);
+        assert_ok(ps_trainer_read_parameter(trainer, parameter.name, all + *size, count, &test_error));
+        *size += count;
+    }
+    return all;
+}
+
+/* Trains the job in calls of so many steps. */
+static float *train_in(struct job_objects *job, int64_t steps, size_t *size) {
+    struct ps_trainer *trainer;
+    assert_ok(ps_trainer_create(&job->options, &trainer, &test_error));
+    while (ps_trainer_info(trainer).step < 12) assert_ok(ps_trainer_step(trainer, steps, &test_error));
+    float *all = read_all(trainer, size);
+    ps_trainer_destroy(trainer);
+    return all;
+}
+
+/* With a schedule that flushes it is all the same how the steps are divided over calls; without one it is not. */
+static void test_steps(void **state) {
+    (void)state;
+    static const struct {
+        const char *schedule, *weights;
+        bool same;
+    } cases[] = {{"1f1b", "sync", true}, {"gpipe", "sync", true}, {"1f1b-async", "stash", false}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct job_objects job;
+        size_t whole_size, size;
+        make_job(cases[c].schedule, cases[c].weights, 3, &job);
+        float *whole = train_in(&job, 1000, &whole_size);
+        static const int64_t lengths[] = {1, 5};
+        for (int l = 0; l < 2; l++) {
+            float *divided = train_in(&job, lengths[l], &size);
+            assert_int_equal(size, whole_size);
+            assert_true((memcmp(whole, divided, size * sizeof *whole) == 0) == cases[c].same);
+            free(divided);
+        }
+        free(whole);
+        assert_int_equal(job.own.opened, job.own.closed);
+        assert_int_equal(job.own.most, 1); /* one by one, as the source did not say otherwise */
+        free_job(&job);
+    }
+}
+
+/* ps_train and the calls that it stands for come to the same, and to what another worker count comes to. */
+static void test_whole(void **state) {
+    (void)state;
+    struct job_objects job, alone;
+    struct ps_run *run, *same;
+    struct ps_trainer *trainer;
+    make_job("1f1b", "sync", 2, &job);
+    make_job("1f1b", "sync", 1, &alone);
+    job.options.valid = alone.options.valid = job.data;
+    assert_ok(ps_train(&alone.options, &run, &test_error));
+    assert_ok(ps_trainer_create(&job.options, &trainer, &test_error));
+    assert_ok(ps_trainer_step(trainer, 7, &test_error));
+    assert_ok(ps_trainer_step(trainer, 100, &test_error));
+    assert_ok(ps_trainer_finish(trainer, &same, &test_error));
+    assert_status(ps_trainer_step(trainer, 1, &test_error), PS_USAGE, "is over");
+    ps_trainer_destroy(trainer);
+    assert_int_equal(ps_run_info(same).steps, 12);
+    assert_true(ps_run_info(run).loss == ps_run_info(same).loss);
+    assert_true(ps_run_info(run).valid_accuracy == ps_run_info(same).valid_accuracy);
+    ps_run_destroy(run);
+    ps_run_destroy(same);
+    free_job(&alone);
+    free_job(&job);
+}
+
+/* ------------------------------------------------------------------ evaluation, weights */
+
+/* On every schedule: other data are evaluated in the memory that training has, and training goes on as if nothing had been. */
+static void test_evaluate(void **state) {
+    (void)state;
+    static const char *const schedules[][2] = {{"1f1b", "sync"},         {"gpipe", "sync"},      {"1f1b-async", "pipeoptim"},
+                                               {"1f1b-async", "latest"}, {"chimera", "sync"},    {"interleaved", "sync"},
+                                               {"zb-h1", "sync"},        {"fbp-as", "pipeoptim"}};
+    for (size_t s = 0; s < sizeof schedules / sizeof *schedules; s++) {
+        const struct schedule *schedule;
+        if (schedule_find(schedules[s][0], &schedule, &test_error) != PS_OK) continue;
+        struct job_objects job;
+        struct own_data few = {.broken = -1};
+        struct ps_trainer *trainer;
+        struct ps_evaluation before, after, own;
+        struct ps_run *run, *undisturbed;
+        struct ps_dataset *other = own_dataset(&few, 13);
+        make_job(schedules[s][0], schedules[s][1], 2, &job);
+        if (strcmp(schedules[s][0], "chimera") == 0) job.plan->micro_batches = 2;
+        job.options.valid = job.data;
+        assert_ok(ps_train(&job.options, &undisturbed, &test_error));
+        assert_ok(ps_trainer_create(&job.options, &trainer, &test_error));
+        assert_ok(ps_trainer_evaluate(trainer, other, &before, &test_error));
+        assert_ok(ps_trainer_step(trainer, 8, &test_error));
+        assert_ok(ps_trainer_evaluate(trainer, other, &after, &test_error));
+        assert_ok(ps_trainer_evaluate(trainer, NULL, &own, &test_error));
+        assert_ok(ps_trainer_step(trainer, 8, &test_error));
+        assert_ok(ps_trainer_finish(trainer, &run, &test_error));
+        assert_int_equal(before.samples, 13);
+        assert_int_equal(own.samples, SAMPLES);
+        assert_true(isfinite(before.loss) && isfinite(after.loss) && isfinite(own.loss));
+        assert_true(before.loss > after.loss || before.loss < after.loss);
+        assert_true(ps_run_info(run).valid_loss == ps_run_info(undisturbed).valid_loss);
+        assert_int_equal(few.opened, few.closed);
+        ps_trainer_destroy(trainer);
+        ps_run_destroy(run);
+        ps_run_destroy(undisturbed);
+        ps_dataset_destroy(other);
+        free_job(&job);
+    }
+}
+
+static void test_parameters(void **state) {
+    (void)state;
+    struct job_objects job;
+    struct ps_trainer *trainer;
+    make_job("1f1b", "sync", 2, &job);
+    assert_ok(ps_trainer_create(&job.options, &trainer, &test_error));
+    assert_int_equal(ps_trainer_info(trainer).parameters, 10);
+    struct ps_parameter last = ps_trainer_parameter(trainer, 9);
+    assert_string_equal(last.name, "fc3.bias");
+    assert_int_equal(last.rank, 1);
+    assert_int_equal(last.shape[0], CLASSES);
+    assert_false(last.statistic);
+    float bias[CLASSES], other[CLASSES];
+    assert_ok(ps_trainer_read_parameter(trainer, "fc3.bias", bias, CLASSES, &test_error));
+    assert_status(ps_trainer_read_parameter(trainer, "fc4.bias", bias, CLASSES, &test_error), PS_USAGE,
+                  "no parameter 'fc4.bias'");
+    assert_status(ps_trainer_read_parameter(trainer, "fc3.bias", bias, 3, &test_error), PS_USAGE, "has 4 elements, not 3");
+    assert_ok(ps_trainer_step(trainer, 1, &test_error));
+    assert_ok(ps_trainer_read_parameter(trainer, "fc3.bias", other, CLASSES, &test_error));
+    assert_true(memcmp(bias, other, sizeof bias) != 0);
+    ps_trainer_destroy(trainer); /* in the middle */
+    free_job(&job);
+}
+
+/* --------------------------------------------------------------------------- saving */
+
+/* Saved wherever the caller says, it goes on to the same end. */
+static void test_save(void **state) {
+    (void)state;
+    char place[4096];
+    struct job_objects job;
+    struct ps_trainer *trainer, *again;
+    size_t size, other_size;
+    make_job("1f1b", "sync", 2, &job);
+    float *whole = train_in(&job, 1000, &size);
+    assert_ok(ps_trainer_create(&job.options, &trainer, &test_error));
+    assert_ok(ps_trainer_step(trainer, 5, &test_error));
+    assert_status(ps_trainer_save(trainer, NULL, &test_error), PS_USAGE, "has no directory of its own");
+    assert_ok(ps_trainer_save(trainer, file_join(place, test_directory, "saved"), &test_error));
+    assert_status(ps_trainer_save(trainer, place, &test_error), PS_USAGE, "holds a run already");
+    ps_trainer_destroy(trainer);
+
+    struct ps_train_options resume;
+    ps_train_options_init(&resume);
+    resume.resume = place;
+    assert_status(ps_trainer_create(&resume, &again, &test_error), PS_USAGE, "data of its own, 'own', which must be given");
+    resume.data = job.data;
+    resume.network = job.network;
+    assert_ok(ps_trainer_create(&resume, &again, &test_error));
+    assert_int_equal(ps_trainer_info(again).step, 5);
+    assert_ok(ps_trainer_step(again, 3, &test_error));
+    assert_ok(ps_trainer_save(again, NULL, &test_error)); /* its own directory now */
+    ps_trainer_destroy(again);
+    assert_ok(ps_trainer_create(&resume, &again, &test_error));
+    assert_int_equal(ps_trainer_info(again).step, 8);
+    assert_ok(ps_trainer_step(again, 100, &test_error));
+    float *other = read_all(again, &other_size);
+    assert_int_equal(size, other_size);
+    assert_memory_equal(whole, other, size * sizeof *whole);
+    ps_trainer_destroy(again);
+    free(whole);
+    free(other);
+    free_job(&job);
+}
+
+/* ------------------------------------------------------------------------- observers */
+
+struct seen {
+    int steps, points, stop_at;
+};
+
+static int on_step(void *context, const struct ps_step *step) {
+    struct seen *seen = context;
+    assert_int_equal(step->step, ++seen->steps);
+    assert_int_equal(step->steps, 12);
+    assert_true(isfinite(step->loss) && step->lr > 0);
+    return seen->steps == seen->stop_at;
+}
+
+static int on_point(void *context, const struct ps_run_point *point) {
+    struct seen *seen = context;
+    seen->points++;
+    assert_true(isfinite(point->valid_loss));
+    return 0;
+}
+
+static void test_observer(void **state) {
+    (void)state;
+    struct job_objects job;
+    struct seen seen = {0};
+    struct ps_observer observer = {.struct_size = sizeof observer, .context = &seen, .step = on_step, .point = on_point};
+    struct ps_run *run;
+    make_job("1f1b-async", "pipeoptim", 2, &job);
+    job.options.valid = job.data;
+    job.options.evaluate_every = 3;
+    job.options.observer = &observer;
+    assert_ok(ps_train(&job.options, &run, &test_error));
+    assert_int_equal(seen.steps, 12);
+    assert_int_equal(seen.points, ps_run_point_count(run));
+    ps_run_destroy(run);
+    seen = (struct seen){.stop_at = 5};
+    assert_status(ps_train(&job.options, &run, &test_error), PS_STOPPED, "stopped on request");
+    observer.struct_size = 8;
+    assert_status(ps_train(&job.options, &run, &test_error), PS_USAGE, "8 bytes are no ps_observer");
+    free_job(&job);
+}
+
+/* ------------------------------------------------------------------------ own data */
+
+static void test_broken_data(void **state) {
+    (void)state;
+    struct job_objects job;
+    struct ps_run *run;
+    make_job("1f1b", "sync", 2, &job);
+    job.own.broken = 17;
+    assert_status(ps_train(&job.options, &run, &test_error), PS_IO, "data 'own': sample 17: the tape is torn");
+    assert_int_equal(job.own.opened, job.own.closed);
+    free_job(&job);
+
+    struct ps_dataset_source source;
+    struct ps_dataset *dataset;
+    ps_dataset_source_init(&source);
+    assert_status(ps_dataset_create(&source, &dataset, &test_error), PS_USAGE, "name: ");
+    source.struct_size = 3;
+    assert_status(ps_dataset_create(&source, &dataset, &test_error), PS_USAGE, "struct_size: 3 bytes");
+}
+
+/* Opened for a network a dataset says at once what is wrong, and how large it is; lent to two uses it stays open. */
+static void test_opened_data(void **state) {
+    (void)state;
+    struct job_objects job;
+    struct ps_dataset_options options = {.struct_size = sizeof options};
+    struct ps_dataset *data;
+    struct ps_run *run;
+    make_job("1f1b", "sync", 2, &job);
+    options.network = job.network;
+    assert_status(ps_dataset_open("synthetic:images,channels=3", &options, &data, &test_error), PS_USAGE, "3 channels");
+    assert_ok(ps_dataset_open("synthetic:images,samples=30", &options, &data, &test_error));
+    assert_int_equal(ps_dataset_samples(data), 30);
+    assert_int_equal(ps_dataset_samples(job.data), SAMPLES);
+    job.options.data = job.options.valid = data;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ps_train(&job.options, &run, &test_error));
+        ps_run_destroy(run);
+    }
+    ps_dataset_destroy(data);
+    assert_ok(ps_dataset_open("synthetic:images", NULL, &data, &test_error));
+    assert_int_equal(ps_dataset_samples(data), -1);
+    ps_dataset_destroy(data);
+    free_job(&job);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps),       cmocka_unit_test(test_whole),       cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_parameters),  cmocka_unit_test(test_save),        cmocka_unit_test(test_observer),
+        cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),
+    };
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
+}
