@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/memory_curve.h"
+#include "report/report.h"
 #include "simulate/simulate.h"
 #include "support.h"
 

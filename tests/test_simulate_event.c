@@ -1,7 +1,7 @@
 /* The event heap against sorting: earliest first, and of the same moment first come, first served. */
 #include <stdlib.h>
 
-#include "simulate/event.h"
+#include "simulate/engine.h"
 #include "support.h"
 
 static void test_order(void **state) {

@@ -52,7 +52,4 @@ enum ps_status costgraph_profile(struct costgraph *graph, struct ps_profile **pr
 enum ps_status costgraph_reorder(const struct costgraph *graph, const int *place, struct ps_profile **profile,
                                  struct ps_error *error);
 
-/* PipeDream's graph.txt. */
-enum ps_status costgraph_parse(const char *text, size_t size, struct costgraph **graph, struct ps_error *error);
-
 #endif

@@ -10,7 +10,6 @@
 
 #include "base/json.h"
 #include "profile/costgraph.h"
-#include "profile/read.h"
 
 /* Which of a layer's numbers, and where they stand in struct layer_cost. */
 enum cost_group { COST_TIME, COST_SPREAD, COST_SPILL, COST_SHARED, COST_SIZE };

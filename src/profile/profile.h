@@ -70,6 +70,8 @@ enum ps_status profile_finish(struct ps_profile *made, enum ps_status status, in
 
 /* delta_bytes of a layer where the source does not say: the value that it makes, if it has weights. */
 int64_t profile_usual_delta_bytes(const struct layer_sizes *size);
+/* Penstock's own files, of the several forms that ps_profile_read knows. */
+enum ps_status profile_read_json(const char *path, struct ps_profile **profile, struct ps_error *error);
 /* A profile from the text of its file, as another process sends it. */
 enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **profile, struct ps_error *error);
 

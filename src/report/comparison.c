@@ -1,4 +1,6 @@
 /* Methods side by side: a table for people, JSON for scripts. */
+#include "report/report.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,11 +9,10 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "report/parts.h"
 
-const char *comparison_limit(int64_t bytes, char out[32]) { return bytes > 0 ? text_bytes(bytes, out) : "no limit"; }
+static const char *limit_text(int64_t bytes, char out[32]) { return bytes > 0 ? text_bytes(bytes, out) : "no limit"; }
 
-const char *comparison_rate(double bytes_per_s, char out[32]) {
+static const char *rate_text(double bytes_per_s, char out[32]) {
     if (bytes_per_s <= 0) return "no limit";
     static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s"};
     int unit = 0;
@@ -24,8 +25,8 @@ static void add_row(struct text *rows, const struct ps_comparison_row *row) {
     char a[32], b[32];
     bool other = row->chosen && strcmp(row->chosen, row->method) != 0;
     text_add(rows, "%s%s%s%s\t%s\t%s\t%d\t%s\t", row->method, other ? " (" : "", other ? row->chosen : "", other ? ")" : "",
-             row->schedule, row->weights, row->workers, comparison_limit(row->memory_limit_bytes, a));
-    text_add(rows, "%s\t", comparison_rate(row->bandwidth_bytes_per_s, b));
+             row->schedule, row->weights, row->workers, limit_text(row->memory_limit_bytes, a));
+    text_add(rows, "%s\t", rate_text(row->bandwidth_bytes_per_s, b));
     if (row->reason) {
         text_add(rows, "-\t-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
         return;
@@ -188,7 +189,7 @@ static char *trained_table(const struct ps_comparison *comparison) {
     return text_take(&out);
 }
 
-char *comparison_parameters(int64_t parameters, char out[32]) {
+static char *parameters_text(int64_t parameters, char out[32]) {
     if (parameters < 1000000000)
         number_print(out, 32, "%.1f M", 1e-6 * (double)parameters);
     else
@@ -199,12 +200,12 @@ char *comparison_parameters(int64_t parameters, char out[32]) {
 static void add_largest_row(struct text *rows, const struct ps_comparison_row *row) {
     char a[32], b[32];
     text_add(rows, "%s\t%s\t%s\t%d\t%s\t%s\t", row->method, row->schedule, row->weights, row->workers,
-             comparison_limit(row->memory_limit_bytes, a), comparison_rate(row->bandwidth_bytes_per_s, b));
+             limit_text(row->memory_limit_bytes, a), rate_text(row->bandwidth_bytes_per_s, b));
     if (row->reason) {
         text_add(rows, "-\t-\t-\t-\t-\t%s\n", row->reason);
         return;
     }
-    text_add(rows, "%d\t%s\t%s\t%s\t%.3f\t\n", row->largest, comparison_parameters(row->parameters, a),
+    text_add(rows, "%d\t%s\t%s\t%s\t%.3f\t\n", row->largest, parameters_text(row->parameters, a),
              text_bytes(row->memory_bytes, b), text_seconds(row->period_s, (char[32]){0}), row->speedup);
 }
 
@@ -332,4 +333,84 @@ char *ps_comparison_json(const struct ps_comparison *comparison) {
     if (root && whole) return json_text(root);
     json_decref(root);
     return NULL;
+}
+
+/* ---------------------------------------------------------------------- grids */
+
+/*
+ * Methods side by side as the papers draw them (MadPipe's figures, BaPipe's Table III): a line for each machine, by workers,
+ * bandwidth and memory, and a column for each method with its schedule and weights; in it the period and the speed-up over one
+ * worker, or the largest network that fits (BaPipe's Table IV).
+ */
+
+static bool same_machine(const struct ps_comparison_row *a, const struct ps_comparison_row *b) {
+    return a->workers == b->workers && a->memory_limit_bytes == b->memory_limit_bytes &&
+           a->bandwidth_bytes_per_s == b->bandwidth_bytes_per_s;
+}
+
+/* How many rows from `first` on are of one machine: the columns. */
+static int count_columns(const struct ps_comparison *comparison, int first) {
+    struct ps_comparison_row start = ps_comparison_row(comparison, first);
+    int count = 1;
+    for (; first + count < ps_comparison_count(comparison); count++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, first + count);
+        if (!same_machine(&start, &row)) break;
+    }
+    return count;
+}
+
+/* Is a method in more than one of the columns? */
+static bool repeats(const struct ps_comparison *comparison, int columns) {
+    for (int c = 0; c < columns; c++)
+        for (int d = 0; d < c; d++)
+            if (strcmp(ps_comparison_row(comparison, c).method, ps_comparison_row(comparison, d).method) == 0) return true;
+    return false;
+}
+
+static void add_grid_head(const struct ps_comparison *comparison, int columns, struct text *rows) {
+    bool whole = repeats(comparison, columns);
+    text_add(rows, "workers\tbandwidth\tmemory");
+    for (int c = 0; c < columns; c++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, c);
+        text_add(rows, "\t%s", row.method);
+        if (whole) text_add(rows, " %s %s", row.schedule, row.weights);
+    }
+    text_add(rows, "\n");
+}
+
+static void add_grid_cell(const struct ps_comparison_row *row, struct text *rows) {
+    char period[32];
+    if (row->reason)
+        text_add(rows, "\t-");
+    else if (row->largest > 0)
+        text_add(rows, "\t%d (%s)", row->largest, parameters_text(row->parameters, period));
+    else if (!row->simulated)
+        text_add(rows, "\t%.3f ms planned", 1e3 * row->objective_s);
+    else
+        text_add(rows, "\t%s x%.2f", text_seconds(row->period_s, period), row->speedup);
+}
+
+char *ps_comparison_grid(const struct ps_comparison *comparison) {
+    struct text rows = {0}, out = {0};
+    int count = ps_comparison_count(comparison), columns = count > 0 ? count_columns(comparison, 0) : 0;
+    add_grid_head(comparison, columns, &rows);
+    for (int first = 0; first < count; first += columns) {
+        struct ps_comparison_row machine = ps_comparison_row(comparison, first);
+        char memory[32], bandwidth[32];
+        text_add(&rows, "%d\t%s\t%s", machine.workers, rate_text(machine.bandwidth_bytes_per_s, bandwidth),
+                 limit_text(machine.memory_limit_bytes, memory));
+        for (int c = first; c < first + columns; c++) {
+            struct ps_comparison_row row = ps_comparison_row(comparison, c);
+            add_grid_cell(&row, &rows);
+        }
+        text_add(&rows, "\n");
+    }
+    if (ps_comparison_largest(comparison))
+        text_add(&out, "%s: the largest number of %s that fits, and its parameters; -: no plan\n\n",
+                 ps_comparison_model(comparison), ps_comparison_largest(comparison));
+    else
+        text_add(&out, "%s: a mini-batch in steady state every ..., and speed-up over one worker; -: no plan\n\n",
+                 ps_comparison_model(comparison));
+    text_add_table(&out, &rows);
+    return text_take(&out);
 }

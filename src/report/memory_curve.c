@@ -1,5 +1,5 @@
-/* From computations to the blocks that they keep alive, and from those to a curve; see memory_curve.h. */
-#include "report/memory_curve.h"
+/* From computations to the blocks that they keep alive, and from those to a curve; see report.h. */
+#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>

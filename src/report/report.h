@@ -2,9 +2,30 @@
 #ifndef PENSTOCK_REPORT_REPORT_H
 #define PENSTOCK_REPORT_REPORT_H
 
-#include "program/timeline.h"
+#include "base/text.h"
+#include "simulate/simulate.h"
 
-struct memory_curve; /* report/memory_curve.h */
+/*
+ * How much of its memory each worker uses over time: what it holds all the while, and the stash and the input of each
+ * micro-batch from the first computation that touches them to the last. A stage that recomputes holds the stash only during
+ * its forward and again from the recomputation on.
+ */
+
+/* So many bytes from then on. */
+struct memory_point {
+    double time_s;
+    int64_t bytes;
+};
+
+struct memory_curve {
+    struct memory_point *points; /* in order of time, the first at 0 */
+    int count;
+    int64_t peak;
+};
+
+/* One curve per worker; *curves NULL when memory ran out. Free with memory_curves_free. */
+struct memory_curve *memory_curves_make(const struct ps_simulation *simulation);
+void memory_curves_free(struct memory_curve *curves, int workers);
 
 struct timeline_caption {
     const char *title;
@@ -25,5 +46,8 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
 
 /* Reads the computations of such a trace back (timeline_free). PS_BAD_INPUT names the event that is none of ours. */
 enum ps_status report_trace_read(const char *path, struct timeline *timeline, struct ps_error *error);
+
+/* chrome.c: of a transfer in a timeline */
+const char *report_traffic_name(int traffic);
 
 #endif

@@ -1,12 +1,225 @@
-/* How a simulation is shown: a table for people, JSON for scripts, a picture and a trace. */
+/* How programs and simulations are shown: tables for people, JSON for scripts, a picture and a trace. */
+#include "report/report.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/number.h"
-#include "report/memory_curve.h"
-#include "report/parts.h"
+#include "program/lower.h"
+
+/* Adds an empty line and the rows (text_table's cells) as a table; frees them. */
+static void add_table_below(struct text *text, struct text *rows) {
+    text_add(text, "\n");
+    text_add_table(text, rows);
+}
+
+/* ------------------------------------------------------------ what would help */
+
+/* Why a simulated run takes as long as it does: its critical path, and what would help most. */
+
+/* Workers named in the table; the rest are summed up. */
+enum { NAMED_MAX = 4 };
+
+static double path_s(const struct ps_simulation *simulation) {
+    const struct critical_path *path = &simulation->critical;
+    double sum_s = path->transfer_s + path->other_s;
+    for (int w = 0; w < simulation->info.workers; w++) sum_s += path->compute_s[w];
+    return sum_s;
+}
+
+/* The worker with the largest share below `below`, of equal ones those behind `after`; -1: none. */
+static int next_worker(const struct ps_simulation *simulation, double below, int after) {
+    const double *compute_s = simulation->critical.compute_s;
+    int best = -1;
+    for (int w = 0; w < simulation->info.workers; w++) {
+        if (compute_s[w] <= 0 || compute_s[w] > below || (compute_s[w] == below && w <= after)) continue;
+        if (best < 0 || compute_s[w] > compute_s[best]) best = w;
+    }
+    return best;
+}
+
+static void add_path(const struct ps_simulation *simulation, struct text *text) {
+    const struct critical_path *path = &simulation->critical;
+    double whole_s = path_s(simulation), rest_s = whole_s - path->transfer_s - path->other_s, below = whole_s * 2;
+    if (whole_s <= 0) return;
+    text_add(text, "critical path  ");
+    for (int named = 0, worker = -1; named < NAMED_MAX; named++) {
+        worker = next_worker(simulation, below, worker);
+        if (worker < 0) break;
+        below = path->compute_s[worker];
+        rest_s -= below;
+        text_add(text, "%sworker %d %.1f%%", named ? ", " : "", worker, 100 * below / whole_s);
+    }
+    if (rest_s > 1e-9 * whole_s) text_add(text, ", other workers %.1f%%", 100 * rest_s / whole_s);
+    if (path->transfer_s > 0) text_add(text, ", transfers %.1f%%", 100 * path->transfer_s / whole_s);
+    if (path->other_s > 0) text_add(text, ", sending and receiving %.1f%%", 100 * path->other_s / whole_s);
+    text_add(text, "\n");
+}
+
+static void report_explain_table(const struct ps_simulation *simulation, struct text *text) {
+    const struct advice *advice = &simulation->advice;
+    text_add(text, "\n");
+    if (simulation->critical.compute_s) add_path(simulation, text);
+    if (advice->kind == ADVICE_MOVE_LAYER)
+        text_add(text, "would help     worker %d limits: moving layer %d from worker %d to worker %d would save %.1f%%\n",
+                 advice->limiting_worker, advice->layer + 1, advice->from, advice->to, 100 * advice->saving);
+    if (advice->kind == ADVICE_BANDWIDTH)
+        text_add(text, "would help     the link of workers %d and %d limits: twice its bandwidth would save %.1f%%\n",
+                 advice->from, advice->to, 100 * advice->saving);
+}
+
+static json_t *path_json(const struct ps_simulation *simulation) {
+    const struct critical_path *path = &simulation->critical;
+    if (!path->compute_s) return json_null();
+    json_t *workers = json_array();
+    for (int w = 0; w < simulation->info.workers; w++) json_array_append_new(workers, json_real(path->compute_s[w]));
+    return json_pack("{s:i, s:o, s:f, s:f}", "steps", path->steps, "compute_s", workers, "transfer_s", path->transfer_s,
+                     "other_s", path->other_s);
+}
+
+static json_t *advice_json(const struct advice *advice) {
+    if (advice->kind == ADVICE_NONE) return json_null();
+    bool layer = advice->kind == ADVICE_MOVE_LAYER;
+    json_t *object = json_pack("{s:s, s:i, s:i, s:i, s:f, s:f}", "change", layer ? "move_layer" : "double_bandwidth",
+                               "limiting_worker", advice->limiting_worker, "from", advice->from, "to", advice->to, "period_s",
+                               advice->period_s, "saving", advice->saving);
+    if (layer) json_object_set_new(object, "layer", json_integer(advice->layer + 1));
+    return object;
+}
+
+static void report_explain_json(const struct ps_simulation *simulation, json_t *root) {
+    json_object_set_new(root, "critical_path", path_json(simulation));
+    json_object_set_new(root, "advice", advice_json(&simulation->advice));
+}
+
+/* ------------------------------------------------------ beside a measured run */
+
+/* A prediction beside the trace of a real run: reads the trace, simulates as much, and shows how far the two are apart. */
+
+static enum ps_status compare_memory(const struct ps_plan *plan, const struct timeline *measured,
+                                     struct ps_simulation *simulation, struct ps_error *error) {
+    if (!measured->memory_bytes) return PS_OK;
+    int64_t *predicted = calloc((size_t)plan->workers, sizeof *predicted);
+    if (!predicted) return error_memory(error, "the comparison", (size_t)plan->workers * sizeof *predicted);
+    for (int w = 0; w < plan->workers; w++) predicted[w] = simulation->worker[w].memory_bytes;
+    enum ps_status status =
+        against_memory_compare(simulation->against, plan->workers, predicted, measured->memory_bytes, error);
+    free(predicted);
+    return status;
+}
+
+static enum ps_status compare(const struct ps_plan *plan, const struct timeline *measured, struct ps_simulation *simulation,
+                              struct ps_error *error) {
+    const struct schedule *schedule;
+    if (simulation->timeline.event_count == 0)
+        return error_set(error, PS_USAGE, "a run of %lld instructions is too long to compare",
+                         (long long)simulation->instructions);
+    TRY(schedule_find(plan->schedule, &schedule, error));
+    simulation->against = calloc(1, sizeof *simulation->against);
+    if (!simulation->against) return error_memory(error, "the comparison", sizeof *simulation->against);
+    TRY(against_compare(&simulation->timeline, measured, schedule->flush, simulation->against, error));
+    return compare_memory(plan, measured, simulation, error);
+}
+
+enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
+                                   const struct ps_cluster *cluster, int batches, const char *trace_path,
+                                   struct ps_simulation **out, struct ps_error *error) {
+    struct timeline measured;
+    struct ps_simulation *simulation = NULL;
+    TRY(report_trace_read(trace_path, &measured, error));
+    enum ps_status status = PS_OK;
+    if (measured.workers != plan->workers)
+        status = error_set(error, PS_BAD_INPUT, "%s: is of %d workers; the plan has %d", trace_path, measured.workers,
+                           plan->workers);
+    if (batches == 0) batches = measured.batches;
+    if (status == PS_OK) status = ps_simulate(plan, profile, cluster, batches, &simulation, error);
+    if (status == PS_OK) status = compare(plan, &measured, simulation, error);
+    timeline_free(&measured);
+    if (status != PS_OK) {
+        ps_simulation_destroy(simulation);
+        return status;
+    }
+    *out = simulation;
+    return PS_OK;
+}
+
+static json_t *quantiles_json(const double quantiles[AGAINST_QUANTILES]) {
+    return json_pack("{s:f, s:f, s:f, s:f}", "p50", quantiles[AGAINST_P50], "p90", quantiles[AGAINST_P90], "p99",
+                     quantiles[AGAINST_P99], "max", quantiles[AGAINST_MAX]);
+}
+
+static void report_against_json(const struct against *against, json_t *root) {
+    json_object_set_new(root, "period_error", json_real(against->period_error));
+    json_object_set_new(root, "makespan_error", json_real(against->makespan_error));
+    json_object_set_new(root, "measured_period_s", json_real(against->measured_period_s));
+    json_object_set_new(root, "measured_makespan_s", json_real(against->measured_makespan_s));
+    json_object_set_new(root, "compared_instructions", json_integer(against->matched));
+    json_object_set_new(root, "unmatched_instructions", json_integer(against->unmatched));
+    json_object_set_new(root, "duration_error", quantiles_json(against->duration_error));
+    json_object_set_new(root, "start_error", quantiles_json(against->start_error));
+    json_t *operations = json_array();
+    for (int op = 0; op < OPCODE_COUNT; op++) {
+        const struct against_operation *operation = &against->operation[op];
+        if (operation->count == 0) continue;
+        json_array_append_new(operations,
+                              json_pack("{s:s, s:i, s:f, s:f}", "op", opcode_table[op].text, "count", operation->count,
+                                        "predicted_s", operation->predicted_s, "measured_s", operation->measured_s));
+    }
+    json_object_set_new(root, "operations", operations);
+    if (!against->memory) return;
+    json_t *memory = json_array();
+    for (int w = 0; w < against->memory_count; w++)
+        json_array_append_new(memory, json_pack("{s:I, s:I}", "predicted_bytes", (json_int_t)against->memory[w].predicted_bytes,
+                                                "measured_bytes", (json_int_t)against->memory[w].measured_bytes));
+    json_object_set_new(root, "memory_error", json_real(against->memory_error));
+    json_object_set_new(root, "memory", memory);
+}
+
+static void add_row(struct text *rows, const char *what, double predicted_s, double measured_s) {
+    char a[32], b[32];
+    text_add(rows, "%s\t%s\t%s\t", what, text_seconds(predicted_s, a), text_seconds(measured_s, b));
+    if (measured_s > 0)
+        text_add(rows, "%+.1f%%\n", 100 * (predicted_s / measured_s - 1));
+    else
+        text_add(rows, "-\n");
+}
+
+static void add_quantiles(struct text *text, const char *what, const double quantiles[AGAINST_QUANTILES]) {
+    text_add(text, "%s  half within %.1f%%, 90%% within %.1f%%, 99%% within %.1f%%, all within %.1f%%\n", what,
+             100 * quantiles[AGAINST_P50], 100 * quantiles[AGAINST_P90], 100 * quantiles[AGAINST_P99],
+             100 * quantiles[AGAINST_MAX]);
+}
+
+static void report_against_table(const struct against *against, struct text *text) {
+    struct text rows = {0};
+    text_add(&rows, "against the trace\tpredicted\tmeasured\terror\n");
+    add_row(&rows, "period", against->predicted_period_s, against->measured_period_s);
+    add_row(&rows, "makespan", against->predicted_makespan_s, against->measured_makespan_s);
+    for (int op = 0; op < OPCODE_COUNT; op++) {
+        const struct against_operation *operation = &against->operation[op];
+        char name[48];
+        snprintf(name, sizeof name, "%s, mean of %d", opcode_table[op].text, operation->count);
+        if (operation->count > 0) add_row(&rows, name, operation->predicted_s, operation->measured_s);
+    }
+    for (int w = 0; w < against->memory_count; w++) {
+        const struct against_memory *memory = &against->memory[w];
+        char a[32], b[32];
+        text_add(&rows, "memory of worker %d\t%s\t%s\t%+.1f%%\n", w, text_bytes(memory->predicted_bytes, a),
+                 text_bytes(memory->measured_bytes, b),
+                 memory->measured_bytes > 0 ? 100 * ((double)memory->predicted_bytes / (double)memory->measured_bytes - 1) : 0);
+    }
+    add_table_below(text, &rows);
+    add_quantiles(text, "durations  ", against->duration_error);
+    add_quantiles(text, "start times", against->start_error);
+    text_add(text, "            (durations as shares of their own, start times of the measured period)\n");
+    if (against->unmatched > 0)
+        text_add(text, "%d of the measured instructions are not in the plan's programs\n", against->unmatched);
+}
+
+/* ---------------------------------------------------------------- simulations */
 
 char *ps_simulation_json(const struct ps_simulation *simulation) {
     const struct ps_simulation_info *info = &simulation->info;
@@ -36,11 +249,6 @@ static void add_throughput(struct text *text, double samples_per_s) {
     text_add(text, "throughput  %.*f samples/s\n", decimals, samples_per_s);
 }
 
-void report_add_table(struct text *text, struct text *rows) {
-    text_add(text, "\n");
-    text_add_table(text, rows);
-}
-
 char *ps_simulation_table(const struct ps_simulation *simulation) {
     const struct ps_simulation_info *info = &simulation->info;
     char a[32], b[32];
@@ -59,7 +267,7 @@ char *ps_simulation_table(const struct ps_simulation *simulation) {
     add_throughput(&text, info->throughput_samples_per_s);
     text_add(&text, "makespan    %s for %d mini-batches\n", text_seconds(info->makespan_s, b), info->batches);
     text_add(&text, "bubble      %.1f%%\n", 100 * info->bubble);
-    report_add_table(&text, &rows);
+    add_table_below(&text, &rows);
     report_explain_table(simulation, &text);
     if (simulation->against) report_against_table(simulation->against, &text);
     return text_take(&text);
@@ -109,4 +317,58 @@ enum ps_status ps_simulation_write_svg_arrows(const struct ps_simulation *simula
 
 enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation, const char *path, struct ps_error *error) {
     return write_timeline(simulation, path, false, report_timeline_trace, error);
+}
+
+/* ------------------------------------------------------------------- programs */
+
+/* How verified programs are shown: what each worker keeps of the weights, and how stale its gradients are. */
+
+/* Of one worker, the most of any stage that it holds. */
+struct worker_facts {
+    int weight_copies, staleness;
+};
+
+/* Free with free(); NULL: out of memory. */
+static struct worker_facts *count_facts(const struct ps_programs *programs) {
+    struct version_table versions;
+    struct worker_facts *facts = calloc((size_t)programs->workers, sizeof *facts);
+    if (!facts || version_table_count(programs, &versions, NULL) != PS_OK) {
+        free(facts);
+        return NULL;
+    }
+    for (int p = 0; p < programs->instance_count; p++) {
+        const struct instance *instance = &programs->instances[p];
+        struct worker_facts *worker = &facts[instance->worker];
+        int staleness = instance->backward ? version_table_staleness(&versions, instance->stage) : 0;
+        if (programs->slots[p].weights > worker->weight_copies) worker->weight_copies = programs->slots[p].weights;
+        if (staleness > worker->staleness) worker->staleness = staleness;
+    }
+    version_table_free(&versions);
+    return facts;
+}
+
+char *ps_programs_table(const struct ps_programs *programs) {
+    struct worker_facts *facts = count_facts(programs);
+    if (!facts) return NULL;
+    struct text rows = {0}, text = {0};
+    text_add(&rows, "worker\tinstructions\tweight copies\tlargest staleness\n");
+    for (int w = 0; w < programs->workers; w++)
+        text_add(&rows, "%d\t%d\t%d\t%d\n", w, programs->worker[w].count, facts[w].weight_copies, facts[w].staleness);
+    text_add_table(&text, &rows);
+    free(facts);
+    return text_take(&text);
+}
+
+char *ps_programs_json(const struct ps_programs *programs) {
+    struct worker_facts *facts = count_facts(programs);
+    char *listing = ps_programs_print(programs);
+    json_t *workers = json_array(), *root = NULL;
+    for (int w = 0; facts && w < programs->workers; w++)
+        json_array_append_new(workers, json_pack("{s:i, s:i, s:i}", "instructions", programs->worker[w].count, "weight_copies",
+                                                 facts[w].weight_copies, "staleness", facts[w].staleness));
+    if (facts && listing) root = json_pack("{s:b, s:O, s:s}", "verified", 1, "workers", workers, "listing", listing);
+    json_decref(workers);
+    free(listing);
+    free(facts);
+    return root ? json_text(root) : NULL;
 }

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "report/memory_curve.h"
-#include "report/parts.h"
+#include "report/report.h"
 
 /* Pixels. */
 #define MARGIN 12.0

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/parts.h"
+#include "report/report.h"
 
 enum { LABEL_WIDTH = 11, ROWS_MAX = 32, COLUMNS_MIN = 20, IDLE = ACTION_COUNT, BACKGROUND = 236 };
 

@@ -1,5 +1,5 @@
-/* Trying changes one at a time; see advice.h. The programs stay as they are: only costs and links change. */
-#include "simulate/advice.h"
+/* Trying changes one at a time; see simulate.h. The programs stay as they are: only costs and links change. */
+#include "simulate/simulate.h"
 
 #include <stdlib.h>
 #include <string.h>

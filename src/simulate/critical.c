@@ -1,6 +1,6 @@
-/* Walking back from the end; see critical.h. Moments of one simulation are sums of ticks: those that are equal compare
+/* Walking back from the end; see simulate.h. Moments of one simulation are sums of ticks: those that are equal compare
  * equal. */
-#include "simulate/critical.h"
+#include "simulate/simulate.h"
 
 #include "program/routes.h"
 

@@ -17,7 +17,6 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "program/lower.h"
-#include "simulate/advice.h"
 #include "simulate/engine.h"
 
 /* Micro-batches that one simulation may have: guards against absurd numbers, not against long runs. */

@@ -48,15 +48,31 @@
 #include "program/lower.h"
 #include "program/timeline.h"
 #include "simulate/against.h"
-#include "simulate/critical.h"
 #include "simulate/fold.h"
 
 /* Longer runs are summed up without a timeline; plans with more than that to run are folded (fold.h) where they repeat. */
 enum { SIMULATE_EVENTS_MAX = 1 << 21 };
 
+/*
+ * The critical path of a simulated run: the chain of computations and transfers, each waiting for the one before, that ends
+ * with the last instruction. Whatever is not on it could take longer without anybody noticing.
+ *
+ * Found backwards in the timeline: before a computation comes what ended the moment it began, first of all its worker's own
+ * computation before it, then the transfer that brought its block, then one that freed its output block; before a transfer the
+ * computation that made the block, then the transfer before it on the link, then what kept the receiver from taking it.
+ */
+struct critical_path {
+    int steps;
+    double *compute_s;          /* per worker */
+    double transfer_s, other_s; /* other: transfers in the workers' own time */
+};
+
+enum ps_status critical_path_find(const struct timeline *timeline, struct critical_path *path, struct ps_error *error);
+void critical_path_free(struct critical_path *path);
+
 enum advice_kind { ADVICE_NONE, ADVICE_MOVE_LAYER, ADVICE_BANDWIDTH };
 
-/* The change that would shorten the period most (simulate/advice.h). */
+/* The change that would shorten the period most. */
 struct advice {
     enum advice_kind kind;
     int limiting_worker;     /* the one that computes most */
@@ -114,6 +130,18 @@ enum ps_status simulate_batch_factors(const struct ps_profile *profile, int batc
 /* What a stage of the plan costs on a worker's type of device. */
 struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct cost_table *table,
                                       const struct ps_cluster *cluster, int stage, int worker);
+
+/*
+ * What would help most: simulates the same plan with one thing changed (the layer next to a cut moved over it, either way; a
+ * link between two neighbours twice as fast) and keeps the change that shortens the period most.
+ */
+/* Instructions that trials may execute in all. Where trying everything would take more, only what touches the busiest worker is
+ * tried, and where that is still more, nothing. */
+enum { ADVICE_INSTRUCTIONS_MAX = 1 << 22 };
+
+/* `work` is what gave `simulation`. Leaves `advice` of kind ADVICE_NONE where nothing tried makes the period shorter. */
+enum ps_status advice_find(const struct ps_plan *plan, const struct cost_table *table, const struct simulation_work *work,
+                           const struct ps_simulation *simulation, struct advice *advice, struct ps_error *error);
 
 /* Mini-batches after which the figures of a steady state are known. */
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches);

@@ -1,16 +1,90 @@
+/* What a plan costs: its layers in its own order, mini-batches of several lengths, and its memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "plan/plan.h"
+#include "profile/costgraph.h"
+#include "program/lower.h"
+#include "simulate/simulate.h"
+
+/* ------------------------------------------------------------ order of layers */
+
+/* Costs in the order of a plan that cuts a graph along another topological order than its profile's. */
+
+/* Where each layer of the table stands in the plan's order. */
+static enum ps_status find_places(const struct ps_plan *plan, const struct cost_table *table, int *place,
+                                  struct ps_error *error) {
+    if (plan->order_count != table->layer_count)
+        return error_set(error, PS_USAGE, "order: names %d layers, the profile has %d", plan->order_count, table->layer_count);
+    for (int l = 0; l < table->layer_count; l++) place[l] = -1;
+    for (int o = 0; o < plan->order_count; o++) {
+        int l = 0;
+        while (l < table->layer_count && (place[l] >= 0 || strcmp(plan->order[o], table->layers[l].name) != 0)) l++;
+        if (l == table->layer_count)
+            return error_set(error, PS_USAGE, "order[%d]: '%s' is no layer of the profile, or stands twice", o, plan->order[o]);
+        place[l] = o;
+    }
+    return PS_OK;
+}
+
+enum ps_status simulate_costs(const struct ps_plan *plan, const struct ps_profile *profile, const struct cost_table **table,
+                              struct ps_profile **reordered, struct ps_error *error) {
+    const struct cost_table *costs;
+    TRY(profile_table(profile, plan->micro_batch, &costs, error));
+    *reordered = NULL;
+    *table = costs;
+    if (!profile->graph || plan_check_order(plan, costs, NULL) == PS_OK) return plan_check_order(plan, costs, error);
+    int *place = malloc((size_t)costs->layer_count * sizeof *place);
+    enum ps_status status = place ? find_places(plan, costs, place, error)
+                                  : error_memory(error, "an order of layers", (size_t)costs->layer_count * sizeof *place);
+    if (status == PS_OK) status = costgraph_reorder(profile->graph, place, reordered, error);
+    if (status == PS_OK) *table = &(*reordered)->tables[0];
+    free(place);
+    return status;
+}
+
+/* -------------------------------------------------------------------- lengths */
+
+/* As many of each length as its share of the mini-batches says, the first length first. */
+static void deal(const struct ps_profile *profile, int batches, double *factors) {
+    int length = 0;
+    double dealt = profile->by_length[0].share, sum = 0;
+    for (int b = 0; b < batches; b++) {
+        while (length < profile->length_count - 1 && b + 0.5 >= dealt * batches) dealt += profile->by_length[++length].share;
+        factors[b] = profile->by_length[length].factor;
+        sum += factors[b];
+    }
+    for (int b = 0; b < batches && sum > 0; b++) factors[b] *= batches / sum;
+}
+
+enum ps_status simulate_batch_factors(const struct ps_profile *profile, int batches, double **factors, struct ps_error *error) {
+    *factors = NULL;
+    if (profile->length_count == 0) return PS_OK;
+    size_t count = (size_t)batches;
+    double *sorted = malloc(count * sizeof *sorted), *made = malloc(count * sizeof *made);
+    uint32_t *order = malloc(count * sizeof *order);
+    if (sorted && made && order) {
+        deal(profile, batches, sorted);
+        random_permutation(random_key(0, RANDOM_ORDER, 0, 0), order, count);
+        for (size_t b = 0; b < count; b++) made[b] = sorted[order[b]];
+        *factors = made;
+    }
+    free(sorted);
+    free(order);
+    if (*factors) return PS_OK;
+    free(made);
+    return error_memory(error, "the lengths of mini-batches", count * sizeof *made);
+}
+
+/* --------------------------------------------------------------------- memory */
+
 /*
  * Finding the instruction that does not fit. A worker takes the memory of all its slots at once, before it starts; a slot that
  * its program has not touched yet is one that the instructions before could have done without. So slots count from the first
  * instruction that touches them, and weights, gradients, optimizer and workspace from the beginning.
  */
-#include "simulate/limits.h"
-
-#include <stdlib.h>
-
-#include "base/text.h"
-#include "plan/plan.h"
-#include "program/lower.h"
-#include "simulate/simulate.h"
 
 static void raise_to(int *count, int slot) {
     if (slot >= *count) *count = slot + 1;
@@ -75,8 +149,11 @@ static enum ps_status refuse(const struct ps_programs *programs, int worker, con
     return PS_NO_PLAN;
 }
 
-enum ps_status limits_check(const struct ps_programs *programs, const struct stage_sizes *sizes, int moments,
-                            const struct ps_cluster *cluster, struct ps_error *error) {
+/* PS_NO_PLAN where a worker takes more than its device has (cluster.devices[].memory_bytes; 0: no limit): names the worker, its
+ * first instruction that does not fit any more, what is needed for it and the limit. `sizes` per stage, `moments` optimizer
+ * blocks. */
+static enum ps_status limits_check(const struct ps_programs *programs, const struct stage_sizes *sizes, int moments,
+                                   const struct ps_cluster *cluster, struct ps_error *error) {
     for (int w = 0; w < programs->workers; w++) {
         struct worker_memory memory = programs_memory(programs, w, sizes, moments);
         int64_t limit = cluster->devices[w].memory_bytes;
