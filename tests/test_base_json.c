@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 
 static char path[4096];
 
@@ -216,11 +217,39 @@ static void writes_files(void **state) {
     json_decref(root);
 }
 
+/* A table shows what a document holds, a dash for what it does not. */
+static void tables(void **state) {
+    (void)state;
+    const struct json_column columns[] = {
+        JSON_COLUMN("#", NULL, NULL, .first = 1),
+        JSON_COLUMN("name", "name", json_show_text),
+        JSON_COLUMN("count", "sizes.count", json_show_integer),
+        JSON_COLUMN("bytes", "sizes.bytes", json_show_bytes),
+        JSON_COLUMN("time", "s", json_show_seconds),
+        JSON_COLUMN("share", "share", json_show_percent, .digits = 1),
+        JSON_COLUMN("note", "note", json_show_text, .missing = ""),
+    };
+    enum { COLUMNS = sizeof columns / sizeof columns[0] };
+    json_t *rows = json_pack("[{s:s, s:{s:i, s:i}, s:f, s:f}, {s:s, s:s}]", "name", "one", "sizes", "count", 3, "bytes", 2048,
+                             "s", 0.0125, "share", 0.5, "name", "two", "note", "missing");
+    json_t *sums = json_pack("{s:s, s:f}", "name", "in all", "share", 1.0);
+    struct text out = {0};
+    json_table(&out, rows, columns, COLUMNS);
+    json_table_row(&out, "", sums, columns, COLUMNS);
+    assert_string_equal(out.data, "#\tname\tcount\tbytes\ttime\tshare\tnote\n"
+                                  "1\tone\t3\t2.00 KiB\t12.5 ms\t50.0 %\t\n"
+                                  "2\ttwo\t-\t-\t-\t-\tmissing\n"
+                                  "\tin all\t-\t-\t-\t100.0 %\t\n");
+    text_free(&out);
+    json_decref(rows);
+    json_decref(sums);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_of_fields), cmocka_unit_test(files),  cmocka_unit_test(typed_reads),
         cmocka_unit_test(typed_refusals),  cmocka_unit_test(places), cmocka_unit_test(numbers_read_back_the_same),
-        cmocka_unit_test(writes_files),
+        cmocka_unit_test(writes_files),    cmocka_unit_test(tables),
     };
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

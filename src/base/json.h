@@ -71,4 +71,34 @@ enum ps_status json_error(const struct json_place *place, struct ps_error *error
 /* Sets a field unless the number is not finite: JSON has no word for that. */
 void json_set_finite(json_t *object, const char *field, double number);
 
+/* -------------------------------------------------------------- tables from JSON */
+
+struct text;
+
+/* A column of a table: its heading, the field that it shows ("idle_s.dependency", below the row; "": the row itself;
+ * NULL: the row's number), how, and what stands where there is no such field (NULL: "-"). */
+struct json_column {
+    const char *heading, *path;
+    void (*show)(struct text *out, const struct json_column *column, const json_t *value);
+    int digits; /* after the point, of numbers and percentages */
+    const char *missing;
+    int first;    /* path NULL: the row's number, counted from here */
+    double whole; /* for show functions of shares */
+};
+
+#define JSON_COLUMN(head, field, shown, ...)                                                                                   \
+    { .heading = head, .path = field, .show = shown, __VA_ARGS__ }
+
+void json_show_text(struct text *out, const struct json_column *column, const json_t *value);
+void json_show_integer(struct text *out, const struct json_column *column, const json_t *value);
+void json_show_seconds(struct text *out, const struct json_column *column, const json_t *value);
+void json_show_bytes(struct text *out, const struct json_column *column, const json_t *value);
+void json_show_number(struct text *out, const struct json_column *column, const json_t *value);
+void json_show_percent(struct text *out, const struct json_column *column, const json_t *value); /* of a share: 0.5 is 50 % */
+
+/* Adds the headings and a row for each item of `array`, as text_add_table wants them; one more row, with `number` in place of
+ * the rows' own. */
+void json_table(struct text *rows, const json_t *array, const struct json_column *columns, size_t count);
+void json_table_row(struct text *rows, const char *number, const json_t *row, const struct json_column *columns, size_t count);
+
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "profile/costgraph.h"
 
 /* Which of a layer's numbers, and where they stand in struct layer_cost. */
@@ -345,4 +346,53 @@ char *ps_profile_json(const struct ps_profile *profile) { return json_text(profi
 
 enum ps_status ps_profile_write(const struct ps_profile *profile, const char *path, struct ps_error *error) {
     return json_write_file(profile_document(profile), path, error);
+}
+
+/* ------------------------------------------------------------------ a table for people */
+
+static const struct json_column layer_columns[] = {
+    JSON_COLUMN("#", NULL, NULL, .first = 1),
+    JSON_COLUMN("layer", "name", json_show_text),
+    JSON_COLUMN("kind", "kind", json_show_text),
+    JSON_COLUMN("forward", "forward_s", json_show_seconds),
+    JSON_COLUMN("backward, input", "backward_input_s", json_show_seconds),
+    JSON_COLUMN("backward, weights", "backward_weight_s", json_show_seconds),
+    JSON_COLUMN("update", "update_s", json_show_seconds),
+    JSON_COLUMN("parameters", "parameter_bytes", json_show_bytes),
+    JSON_COLUMN("across the cut", "output_bytes", json_show_bytes),
+    JSON_COLUMN("kept", "stash_bytes", json_show_bytes),
+};
+enum { LAYER_COLUMNS = sizeof layer_columns / sizeof layer_columns[0] };
+
+static void add_table(struct text *out, const struct cost_table *table) {
+    struct text rows = {0};
+    struct layer_cost all = {.name = "in all"};
+    for (int l = 0; l < table->layer_count; l++) {
+        const struct layer_cost *layer = &table->layers[l];
+        layer_times_add(&all.time, &layer->time);
+        all.size.parameter_bytes += layer->size.parameter_bytes;
+        if (l > 0) all.size.parameter_bytes -= layer->size.tied_bytes; /* counted with the first layer */
+        all.size.output_bytes += layer->size.output_bytes;
+        all.size.stash_bytes += layer->size.stash_bytes;
+    }
+    json_t *document = table_json(table), *sums = layer_json(&all, false);
+    json_table(&rows, json_object_get(document, "layers"), layer_columns, LAYER_COLUMNS);
+    json_table_row(&rows, "", sums, layer_columns, LAYER_COLUMNS);
+    text_add_table(out, &rows);
+    if (!document || !sums) out->failed = true;
+    json_decref(document);
+    json_decref(sums);
+}
+
+char *ps_profile_table(const struct ps_profile *profile) {
+    struct text out = {0};
+    for (int t = 0; t < profile->table_count; t++) {
+        const struct cost_table *table = &profile->tables[t];
+        text_add(&out, "%s%s on %s", t ? "\n" : "", profile->model, profile->device);
+        if (profile->threads > 1) text_add(&out, ", %d threads", profile->threads);
+        if (table->micro_batch > 0) text_add(&out, ", micro-batch of %d", table->micro_batch);
+        text_add(&out, "\n\n");
+        add_table(&out, table);
+    }
+    return text_take(&out);
 }

@@ -1,4 +1,4 @@
-/* Methods side by side: a table for people, JSON for scripts. */
+/* Methods side by side: JSON for scripts, and tables for people, whose rows are drawn from it. */
 #include "report/report.h"
 
 #include <math.h>
@@ -10,240 +10,18 @@
 #include "base/number.h"
 #include "base/text.h"
 
-static const char *limit_text(int64_t bytes, char out[32]) { return bytes > 0 ? text_bytes(bytes, out) : "no limit"; }
-
-static const char *rate_text(double bytes_per_s, char out[32]) {
-    if (bytes_per_s <= 0) return "no limit";
-    static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s"};
-    int unit = 0;
-    for (; unit < 3 && bytes_per_s >= 1000; unit++) bytes_per_s /= 1000;
-    number_print(out, 32, "%.4g %s", bytes_per_s, units[unit]);
-    return out;
-}
-
-static void add_row(struct text *rows, const struct ps_comparison_row *row) {
-    char a[32], b[32];
-    bool other = row->chosen && strcmp(row->chosen, row->method) != 0;
-    text_add(rows, "%s%s%s%s\t%s\t%s\t%d\t%s\t", row->method, other ? " (" : "", other ? row->chosen : "", other ? ")" : "",
-             row->schedule, row->weights, row->workers, limit_text(row->memory_limit_bytes, a));
-    text_add(rows, "%s\t", rate_text(row->bandwidth_bytes_per_s, b));
-    if (row->reason) {
-        text_add(rows, "-\t-\t-\t-\t-\t-\t-\t-\t%s\n", row->reason);
-        return;
-    }
-    if (row->simulated)
-        text_add(rows, "%s\t%.4g\t%.3f\t%.1f %%\t%s\t%d\t", text_seconds(row->period_s, a), row->throughput_samples_per_s,
-                 row->speedup, 100 * row->bubble, text_bytes(row->memory_bytes, b), row->weight_copies);
-    else
-        text_add(rows, "-\t-\t-\t-\t-\t-\t");
-    text_add(rows, "%.2f %%\t%s\t", 100 * row->gap, text_seconds(row->solve_s, a));
-    if (!row->simulated) text_add(rows, "objective %.3f ms; cannot be simulated or run", 1e3 * row->objective_s);
-    text_add(rows, "\n");
-}
-
-/* "-" for what was not measured. */
-static void add_number(struct text *rows, const char *format, double value) {
-    char number[64];
-    number_print(number, sizeof number, format, value);
-    text_add(rows, "%s\t", isnan(value) ? "-" : number);
-}
-
-/* By which a training is judged: its name in JSON, in words, and how its values look. */
+/* By which a training is judged: its name in JSON, in words, digits of its values, and the field of its newest value. */
 static const struct metric_look {
-    const char *name, *words, *format;
+    const char *name, *words;
+    int digits;
+    const char *field;
 } metric_looks[] = {
-    [PS_METRIC_ACCURACY] = {"accuracy", "accuracy", "%.4f"},
-    [PS_METRIC_BLEU] = {"bleu", "BLEU", "%.2f"},
-    [PS_METRIC_PERPLEXITY] = {"perplexity", "perplexity", "%.3f"},
+    [PS_METRIC_ACCURACY] = {"accuracy", "accuracy", 4, "valid_accuracy"},
+    [PS_METRIC_BLEU] = {"bleu", "BLEU", 2, "valid_bleu"},
+    [PS_METRIC_PERPLEXITY] = {"perplexity", "perplexity", 3, "valid_perplexity"},
 };
 
-static void add_trained_row(struct text *rows, const struct ps_comparison_row *row) {
-    const struct metric_look *look = &metric_looks[row->metric];
-    char text[32];
-    text_add(rows, "%s\t%s\t%s\t%d\t", row->method, row->schedule, row->weights, row->workers);
-    if (row->reason) {
-        text_add(rows, "-\t-\t-\t-\t%s-\t-\t-\t-\t-\t-\t%s\n", row->metric == PS_METRIC_ACCURACY ? "" : "-\t", row->reason);
-        return;
-    }
-    add_number(rows, "%.4f", row->run.loss);
-    add_number(rows, "%.4f", row->run.accuracy);
-    add_number(rows, "%.4f", row->run.valid_loss);
-    add_number(rows, "%.4f", row->run.valid_accuracy);
-    if (row->metric == PS_METRIC_BLEU) add_number(rows, look->format, row->run.valid_bleu);
-    if (row->metric == PS_METRIC_PERPLEXITY) add_number(rows, look->format, row->run.valid_perplexity);
-    add_number(rows, look->format, row->best);
-    if (isfinite(row->best))
-        text_add(rows, "%d\t", row->best_epoch);
-    else
-        text_add(rows, "-\t");
-    add_number(rows, "%.1f", row->run.samples_per_s);
-    add_number(rows, "%.1f", row->run.predicted_samples_per_s);
-    text_add(rows, "%s\t", text_bytes(row->measured_bytes, text));
-    text_add(rows, "%s\t\n", isfinite(row->target_s) ? text_seconds(row->target_s, text) : "-");
-}
-
-/* The metric along the way: a column for an epoch (for a segment, where those are not epochs), at most so many. */
-enum { WAY_COLUMNS = 12 };
-
-static int way_length(const struct ps_comparison *comparison) {
-    int longest = 0;
-    for (int r = 0; r < ps_comparison_count(comparison); r++) {
-        struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        if (row.trained && isfinite(row.best) && row.point_count > longest) longest = row.point_count;
-    }
-    return longest;
-}
-
-/* The point that column `column` of `columns` shows. */
-static int way_point(int column, int columns, int length) { return (column + 1) * length / columns - 1; }
-
-static void add_what(struct text *rows, const struct ps_comparison_row *row) {
-    text_add(rows, "%s\t%s\t%s\t%d", row->method, row->schedule, row->weights, row->workers);
-}
-
-static void add_way_head(struct text *rows, const struct ps_comparison_row *longest, int columns) {
-    text_add(rows, "method\tschedule\tweights\tworkers");
-    for (int c = 0; c < columns; c++) {
-        const struct ps_run_point *point = &longest->points[way_point(c, columns, longest->point_count)];
-        text_add(rows, "\tepoch %d", point->epoch);
-    }
-    text_add(rows, "\n");
-}
-
-/* Adds the table of tab-separated `rows`, under a title; nothing where there are none. */
-static void add_table(struct text *out, const char *title, struct text *rows) {
-    if (rows->length == 0) return;
-    text_add(out, "\n%s\n\n", title);
-    text_add_table(out, rows);
-}
-
-static void add_ways(const struct ps_comparison *comparison, struct text *out) {
-    struct text rows = {0};
-    char title[64] = "", value[32];
-    const int length = way_length(comparison), columns = length < WAY_COLUMNS ? length : WAY_COLUMNS;
-    for (int r = 0; r < ps_comparison_count(comparison) && length > 1; r++) {
-        struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        if (!row.trained || row.point_count != length) continue;
-        if (!rows.length) add_way_head(&rows, &row, columns);
-        snprintf(title, sizeof title, "validation %s", metric_looks[row.metric].words);
-        add_what(&rows, &row);
-        for (int c = 0; c < columns; c++) {
-            number_print(value, sizeof value, metric_looks[row.metric].format,
-                         ps_run_point_metric(&row.points[way_point(c, columns, length)], row.metric));
-            text_add(&rows, "\t%s", value);
-        }
-        text_add(&rows, "\n");
-    }
-    add_table(out, title, &rows);
-}
-
-/* What each worker took, of so many workers at most. */
-enum { MEMORY_COLUMNS = 16 };
-
-static void add_memory(const struct ps_comparison *comparison, struct text *out) {
-    struct text rows = {0};
-    char bytes[32];
-    int most = 0;
-    for (int r = 0; r < ps_comparison_count(comparison); r++) {
-        struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        if (row.trained && row.run.workers > most && row.run.workers <= MEMORY_COLUMNS) most = row.run.workers;
-    }
-    if (most > 1) text_add(&rows, "method\tschedule\tweights\tworkers");
-    for (int w = 0; w < most && most > 1; w++) text_add(&rows, "\tworker %d", w);
-    for (int r = 0; r < ps_comparison_count(comparison) && most > 1; r++) {
-        struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        if (!row.trained || row.run.workers > MEMORY_COLUMNS) continue;
-        text_add(&rows, "\n");
-        add_what(&rows, &row);
-        for (int w = 0; w < most; w++) text_add(&rows, "\t%s", w < row.run.workers ? text_bytes(row.memory_of[w], bytes) : "");
-    }
-    if (most > 1) text_add(&rows, "\n");
-    add_table(out, "memory", &rows);
-}
-
-static bool is_trained(const struct ps_comparison *comparison) {
-    for (int r = 0; r < ps_comparison_count(comparison); r++)
-        if (ps_comparison_row(comparison, r).trained) return true;
-    return false;
-}
-
-static char *trained_table(const struct ps_comparison *comparison) {
-    struct text rows = {0}, out = {0};
-    struct ps_comparison_row any = ps_comparison_row(comparison, 0);
-    const struct metric_look *look = &metric_looks[any.metric];
-    char target[32];
-    bool other = any.metric != PS_METRIC_ACCURACY;
-    text_add(&rows,
-             "method\tschedule\tweights\tworkers\tloss\taccuracy\tvalid loss\tvalid accuracy\t%s%sbest\tin epoch\t"
-             "samples/s\tpredicted\tlargest\tto target\tnote\n",
-             other ? look->words : "", other ? "\t" : "");
-    for (int r = 0; r < ps_comparison_count(comparison); r++) {
-        struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        add_trained_row(&rows, &row);
-    }
-    text_add_table(&out, &rows);
-    number_print(target, sizeof target, look->format, any.target);
-    if (any.target > 0) text_add(&out, "\ntarget: validation %s %s\n", look->words, target);
-    add_ways(comparison, &out);
-    add_memory(comparison, &out);
-    return text_take(&out);
-}
-
-static char *parameters_text(int64_t parameters, char out[32]) {
-    if (parameters < 1000000000)
-        number_print(out, 32, "%.1f M", 1e-6 * (double)parameters);
-    else
-        number_print(out, 32, "%.2f B", 1e-9 * (double)parameters);
-    return out;
-}
-
-static void add_largest_row(struct text *rows, const struct ps_comparison_row *row) {
-    char a[32], b[32];
-    text_add(rows, "%s\t%s\t%s\t%d\t%s\t%s\t", row->method, row->schedule, row->weights, row->workers,
-             limit_text(row->memory_limit_bytes, a), rate_text(row->bandwidth_bytes_per_s, b));
-    if (row->reason) {
-        text_add(rows, "-\t-\t-\t-\t-\t%s\n", row->reason);
-        return;
-    }
-    text_add(rows, "%d\t%s\t%s\t%s\t%.3f\t\n", row->largest, parameters_text(row->parameters, a),
-             text_bytes(row->memory_bytes, b), text_seconds(row->period_s, (char[32]){0}), row->speedup);
-}
-
-static char *largest_table(const struct ps_comparison *comparison) {
-    struct text rows = {0}, out = {0};
-    const char *key = ps_comparison_largest(comparison);
-    text_add(&rows, "method\tschedule\tweights\tworkers\tmemory\tbandwidth\t%s\tparameters\tneeds\tperiod\tspeed-up\tnote\n",
-             key);
-    for (int r = 0; r < ps_comparison_count(comparison); r++) {
-        struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        add_largest_row(&rows, &row);
-    }
-    text_add(&out,
-             "%s, the largest number of %s that fits; what its fullest worker needs, a mini-batch of it, speed-up over one "
-             "worker with memory enough\n\n",
-             ps_comparison_model(comparison), key);
-    text_add_table(&out, &rows);
-    return text_take(&out);
-}
-
-char *ps_comparison_table(const struct ps_comparison *comparison) {
-    struct text rows = {0}, out = {0};
-    if (is_trained(comparison)) return trained_table(comparison);
-    if (ps_comparison_largest(comparison)) return largest_table(comparison);
-    text_add(&rows,
-             "method\tschedule\tweights\tworkers\tmemory\tbandwidth\tperiod\tsamples/s\tspeed-up\tbubble\tlargest\tcopies\t"
-             "gap\tsolved in\tnote\n");
-    for (int r = 0; r < ps_comparison_count(comparison); r++) {
-        struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        add_row(&rows, &row);
-    }
-    text_add(&out,
-             "%s, a mini-batch in steady state; speed-up over one worker, largest memory and copies of the weights of a "
-             "worker\n\n",
-             ps_comparison_model(comparison));
-    text_add_table(&out, &rows);
-    return text_take(&out);
-}
+/* ------------------------------------------------------------------------ JSON */
 
 /* What was not measured is left out. */
 static void set_number(json_t *object, const char *name, double value) {
@@ -321,18 +99,264 @@ static json_t *row_json(const struct ps_comparison_row *row) {
     return object;
 }
 
-char *ps_comparison_json(const struct ps_comparison *comparison) {
+static json_t *comparison_document(const struct ps_comparison *comparison) {
     json_t *rows = json_array();
     for (int r = 0; r < ps_comparison_count(comparison); r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         json_array_append_new(rows, row_json(&row));
     }
-    bool whole = json_array_size(rows) == (size_t)ps_comparison_count(comparison);
-    json_t *root = json_pack("{s:s, s:o}", "model", ps_comparison_model(comparison), "rows", rows);
+    json_t *root = json_pack("{s:s, s:o}", "model", ps_comparison_model(comparison), "rows",
+                             json_whole(rows, ps_comparison_count(comparison)));
     if (ps_comparison_largest(comparison)) json_object_set_new(root, "largest", json_string(ps_comparison_largest(comparison)));
-    if (root && whole) return json_text(root);
-    json_decref(root);
-    return NULL;
+    return root;
+}
+
+char *ps_comparison_json(const struct ps_comparison *comparison) { return json_text(comparison_document(comparison)); }
+
+/* ----------------------------------------------------------------------- cells */
+
+static const char *rate_text(double bytes_per_s, char out[32]) {
+    if (bytes_per_s <= 0) return "no limit";
+    static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s"};
+    int unit = 0;
+    for (; unit < 3 && bytes_per_s >= 1000; unit++) bytes_per_s /= 1000;
+    number_print(out, 32, "%.4g %s", bytes_per_s, units[unit]);
+    return out;
+}
+
+static const char *limit_text(int64_t bytes, char out[32]) { return bytes > 0 ? text_bytes(bytes, out) : "no limit"; }
+
+/* "445.6 M" */
+static char *parameters_text(int64_t parameters, char out[32]) {
+    if (parameters < 1000000000)
+        number_print(out, 32, "%.1f M", 1e-6 * (double)parameters);
+    else
+        number_print(out, 32, "%.2f B", 1e-9 * (double)parameters);
+    return out;
+}
+
+static void show_rate(struct text *out, const struct json_column *column, const json_t *value) {
+    char shown[32];
+    (void)column;
+    text_add(out, "%s", rate_text(json_number_value(value), shown));
+}
+
+static void show_limit(struct text *out, const struct json_column *column, const json_t *value) {
+    char shown[32];
+    (void)column;
+    text_add(out, "%s", limit_text(json_integer_value(value), shown));
+}
+
+static void show_parameters(struct text *out, const struct json_column *column, const json_t *value) {
+    char shown[32];
+    (void)column;
+    text_add(out, "%s", parameters_text(json_integer_value(value), shown));
+}
+
+static void show_rounded(struct text *out, const struct json_column *column, const json_t *value) {
+    (void)column;
+    text_add(out, "%.4g", json_number_value(value));
+}
+
+/* "auto (madpipe)": and what it chose. */
+static void show_chosen(struct text *out, const struct json_column *column, const json_t *row) {
+    const char *method = json_string_value(json_object_get(row, "method"));
+    const char *chosen = json_string_value(json_object_get(row, "chosen"));
+    (void)column;
+    text_add(out, "%s", method);
+    if (chosen && strcmp(chosen, method) != 0) text_add(out, " (%s)", chosen);
+}
+
+static void show_note(struct text *out, const struct json_column *column, const json_t *row) {
+    const char *reason = json_string_value(json_object_get(row, "reason"));
+    (void)column;
+    if (reason)
+        text_add(out, "%s", reason);
+    else if (!json_object_get(row, "period_s"))
+        text_add(out, "objective %.3f ms; cannot be simulated or run",
+                 1e3 * json_number_value(json_object_get(row, "objective_s")));
+}
+
+/* ---------------------------------------------------------------------- tables */
+
+#define RUN_COLUMNS                                                                                                            \
+    JSON_COLUMN("schedule", "schedule", json_show_text), JSON_COLUMN("weights", "weights", json_show_text),                    \
+        JSON_COLUMN("workers", "workers", json_show_integer)
+#define METHOD_COLUMNS JSON_COLUMN("method", "method", json_show_text), RUN_COLUMNS
+#define MACHINE_COLUMNS                                                                                                        \
+    JSON_COLUMN("memory", "memory_limit_bytes", show_limit), JSON_COLUMN("bandwidth", "bandwidth_bytes_per_s", show_rate)
+
+/* The rows of the comparison's document as a table. */
+static void add_rows(const struct ps_comparison *comparison, const struct json_column *columns, size_t count,
+                     struct text *out) {
+    struct text rows = {0};
+    json_t *document = comparison_document(comparison);
+    json_table(&rows, json_object_get(document, "rows"), columns, count);
+    text_add_table(out, &rows);
+    if (!document) out->failed = true;
+    json_decref(document);
+}
+
+/* The metric along the way: a column for an epoch (for a segment, where those are not epochs), at most so many. */
+enum { WAY_COLUMNS = 12 };
+
+static int way_length(const struct ps_comparison *comparison) {
+    int longest = 0;
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        if (row.trained && isfinite(row.best) && row.point_count > longest) longest = row.point_count;
+    }
+    return longest;
+}
+
+/* The point that column `column` of `columns` shows. */
+static int way_point(int column, int columns, int length) { return (column + 1) * length / columns - 1; }
+
+static void add_what(struct text *rows, const struct ps_comparison_row *row) {
+    text_add(rows, "%s\t%s\t%s\t%d", row->method, row->schedule, row->weights, row->workers);
+}
+
+static void add_way_head(struct text *rows, const struct ps_comparison_row *longest, int columns) {
+    text_add(rows, "method\tschedule\tweights\tworkers");
+    for (int c = 0; c < columns; c++) {
+        const struct ps_run_point *point = &longest->points[way_point(c, columns, longest->point_count)];
+        text_add(rows, "\tepoch %d", point->epoch);
+    }
+    text_add(rows, "\n");
+}
+
+/* Adds the table of tab-separated `rows`, under a title; nothing where there are none. */
+static void add_table(struct text *out, const char *title, struct text *rows) {
+    if (rows->length == 0) return;
+    text_add(out, "\n%s\n\n", title);
+    text_add_table(out, rows);
+}
+
+static void add_ways(const struct ps_comparison *comparison, struct text *out) {
+    struct text rows = {0};
+    char title[64] = "", value[32];
+    const int length = way_length(comparison), columns = length < WAY_COLUMNS ? length : WAY_COLUMNS;
+    for (int r = 0; r < ps_comparison_count(comparison) && length > 1; r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        if (!row.trained || row.point_count != length) continue;
+        if (!rows.length) add_way_head(&rows, &row, columns);
+        snprintf(title, sizeof title, "validation %s", metric_looks[row.metric].words);
+        add_what(&rows, &row);
+        for (int c = 0; c < columns; c++) {
+            number_print(value, sizeof value, "%.*f", metric_looks[row.metric].digits,
+                         ps_run_point_metric(&row.points[way_point(c, columns, length)], row.metric));
+            text_add(&rows, "\t%s", value);
+        }
+        text_add(&rows, "\n");
+    }
+    add_table(out, title, &rows);
+}
+
+/* What each worker took, of so many workers at most. */
+enum { MEMORY_COLUMNS = 16 };
+
+static void add_memory(const struct ps_comparison *comparison, struct text *out) {
+    struct text rows = {0};
+    char bytes[32];
+    int most = 0;
+    for (int r = 0; r < ps_comparison_count(comparison); r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        if (row.trained && row.run.workers > most && row.run.workers <= MEMORY_COLUMNS) most = row.run.workers;
+    }
+    if (most > 1) text_add(&rows, "method\tschedule\tweights\tworkers");
+    for (int w = 0; w < most && most > 1; w++) text_add(&rows, "\tworker %d", w);
+    for (int r = 0; r < ps_comparison_count(comparison) && most > 1; r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        if (!row.trained || row.run.workers > MEMORY_COLUMNS) continue;
+        text_add(&rows, "\n");
+        add_what(&rows, &row);
+        for (int w = 0; w < most; w++) text_add(&rows, "\t%s", w < row.run.workers ? text_bytes(row.memory_of[w], bytes) : "");
+    }
+    if (most > 1) text_add(&rows, "\n");
+    add_table(out, "memory", &rows);
+}
+
+static bool is_trained(const struct ps_comparison *comparison) {
+    for (int r = 0; r < ps_comparison_count(comparison); r++)
+        if (ps_comparison_row(comparison, r).trained) return true;
+    return false;
+}
+
+static char *trained_table(const struct ps_comparison *comparison) {
+    const struct ps_comparison_row any = ps_comparison_row(comparison, 0);
+    const struct metric_look *look = &metric_looks[any.metric];
+    struct json_column columns[] = {
+        METHOD_COLUMNS,
+        JSON_COLUMN("loss", "loss", json_show_number, .digits = 4),
+        JSON_COLUMN("accuracy", "accuracy", json_show_number, .digits = 4),
+        JSON_COLUMN("valid loss", "valid_loss", json_show_number, .digits = 4),
+        JSON_COLUMN("valid accuracy", "valid_accuracy", json_show_number, .digits = 4),
+        JSON_COLUMN(look->words, look->field, json_show_number, .digits = look->digits),
+        JSON_COLUMN("best", "best", json_show_number, .digits = look->digits),
+        JSON_COLUMN("in epoch", "best_epoch", json_show_integer),
+        JSON_COLUMN("samples/s", "samples_per_s", json_show_number, .digits = 1),
+        JSON_COLUMN("predicted", "predicted_samples_per_s", json_show_number, .digits = 1),
+        JSON_COLUMN("largest", "measured_bytes", json_show_bytes),
+        JSON_COLUMN("to target", "target_s", json_show_seconds),
+        JSON_COLUMN("note", "reason", json_show_text, .missing = ""),
+    };
+    enum { METRIC = 8, COLUMNS = sizeof columns / sizeof columns[0] };
+    int count = COLUMNS;
+    if (any.metric == PS_METRIC_ACCURACY) /* which has a column already */
+        memmove(&columns[METRIC], &columns[METRIC + 1], (size_t)(--count - METRIC) * sizeof columns[0]);
+    struct text out = {0};
+    add_rows(comparison, columns, (size_t)count, &out);
+    if (any.target > 0) text_add(&out, "\ntarget: validation %s %.*f\n", look->words, look->digits, any.target);
+    add_ways(comparison, &out);
+    add_memory(comparison, &out);
+    return text_take(&out);
+}
+
+static char *largest_table(const struct ps_comparison *comparison) {
+    const char *key = ps_comparison_largest(comparison);
+    const struct json_column columns[] = {
+        METHOD_COLUMNS,
+        MACHINE_COLUMNS,
+        JSON_COLUMN(key, "largest", json_show_integer),
+        JSON_COLUMN("parameters", "parameters", show_parameters),
+        JSON_COLUMN("needs", "memory_bytes", json_show_bytes),
+        JSON_COLUMN("period", "period_s", json_show_seconds),
+        JSON_COLUMN("speed-up", "speedup", json_show_number, .digits = 3),
+        JSON_COLUMN("note", "reason", json_show_text, .missing = ""),
+    };
+    struct text out = {0};
+    text_add(&out,
+             "%s, the largest number of %s that fits; what its fullest worker needs, a mini-batch of it, speed-up over one "
+             "worker with memory enough\n\n",
+             ps_comparison_model(comparison), key);
+    add_rows(comparison, columns, sizeof columns / sizeof columns[0], &out);
+    return text_take(&out);
+}
+
+char *ps_comparison_table(const struct ps_comparison *comparison) {
+    static const struct json_column columns[] = {
+        JSON_COLUMN("method", "", show_chosen),
+        RUN_COLUMNS,
+        MACHINE_COLUMNS,
+        JSON_COLUMN("period", "period_s", json_show_seconds),
+        JSON_COLUMN("samples/s", "throughput_samples_per_s", show_rounded),
+        JSON_COLUMN("speed-up", "speedup", json_show_number, .digits = 3),
+        JSON_COLUMN("bubble", "bubble", json_show_percent, .digits = 1),
+        JSON_COLUMN("largest", "memory_bytes", json_show_bytes),
+        JSON_COLUMN("copies", "weight_copies", json_show_integer),
+        JSON_COLUMN("gap", "gap", json_show_percent, .digits = 2),
+        JSON_COLUMN("solved in", "solve_s", json_show_seconds),
+        JSON_COLUMN("note", "", show_note),
+    };
+    struct text out = {0};
+    if (is_trained(comparison)) return trained_table(comparison);
+    if (ps_comparison_largest(comparison)) return largest_table(comparison);
+    text_add(&out,
+             "%s, a mini-batch in steady state; speed-up over one worker, largest memory and copies of the weights of a "
+             "worker\n\n",
+             ps_comparison_model(comparison));
+    add_rows(comparison, columns, sizeof columns / sizeof columns[0], &out);
+    return text_take(&out);
 }
 
 /* ---------------------------------------------------------------------- grids */

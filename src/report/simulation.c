@@ -221,7 +221,7 @@ static void report_against_table(const struct against *against, struct text *tex
 
 /* ---------------------------------------------------------------- simulations */
 
-char *ps_simulation_json(const struct ps_simulation *simulation) {
+static json_t *simulation_document(const struct ps_simulation *simulation) {
     const struct ps_simulation_info *info = &simulation->info;
     json_t *workers = json_array();
     for (int w = 0; w < info->workers; w++) {
@@ -232,16 +232,17 @@ char *ps_simulation_json(const struct ps_simulation *simulation) {
                                                  "imbalance", worker->idle_imbalance_s, "memory_bytes",
                                                  (json_int_t)worker->memory_bytes, "weight_copies", worker->weight_copies));
     }
-    json_t *root = json_pack("{s:f, s:f, s:f, s:f, s:i, s:I, s:o}", "period_s", info->period_s, "makespan_s", info->makespan_s,
-                             "throughput_samples_per_s", info->throughput_samples_per_s, "bubble", info->bubble, "batches",
-                             info->batches, "instructions", (json_int_t)simulation->instructions, "workers", workers);
+    json_t *root =
+        json_pack("{s:f, s:f, s:f, s:f, s:i, s:I, s:o}", "period_s", info->period_s, "makespan_s", info->makespan_s,
+                  "throughput_samples_per_s", info->throughput_samples_per_s, "bubble", info->bubble, "batches", info->batches,
+                  "instructions", (json_int_t)simulation->instructions, "workers", json_whole(workers, info->workers));
     if (!root) return NULL;
     report_explain_json(simulation, root);
     if (simulation->against) report_against_json(simulation->against, root);
-    return json_text(root);
+    return root;
 }
 
-static double percent(double share, double whole) { return whole > 0 ? 100 * share / whole : 0; }
+char *ps_simulation_json(const struct ps_simulation *simulation) { return json_text(simulation_document(simulation)); }
 
 /* "4 samples/s", "0.123 samples/s": the digits that count, never an exponent. */
 static void add_throughput(struct text *text, double samples_per_s) {
@@ -249,19 +250,36 @@ static void add_throughput(struct text *text, double samples_per_s) {
     text_add(text, "throughput  %.*f samples/s\n", decimals, samples_per_s);
 }
 
+static double percent(double share, double whole) { return whole > 0 ? 100 * share / whole : 0; }
+
+/* Of seconds: their share of the run. */
+static void show_share(struct text *out, const struct json_column *column, const json_t *value) {
+    text_add(out, "%.1f%%", percent(json_number_value(value), column->whole));
+}
+
+static void add_workers(const json_t *document, struct text *rows) {
+    const double whole_s = json_number_value(json_object_get(document, "makespan_s"));
+    const struct json_column columns[] = {
+        JSON_COLUMN("worker", NULL, NULL),
+        JSON_COLUMN("busy", "busy_s", show_share, .whole = whole_s),
+        JSON_COLUMN("fill, drain", "idle_s.fill_drain", show_share, .whole = whole_s),
+        JSON_COLUMN("dependency", "idle_s.dependency", show_share, .whole = whole_s),
+        JSON_COLUMN("communication", "idle_s.communication", show_share, .whole = whole_s),
+        JSON_COLUMN("imbalance", "idle_s.imbalance", show_share, .whole = whole_s),
+        JSON_COLUMN("memory", "memory_bytes", json_show_bytes),
+        JSON_COLUMN("weight copies", "weight_copies", json_show_integer),
+    };
+    json_table(rows, json_object_get(document, "workers"), columns, sizeof columns / sizeof columns[0]);
+}
+
 char *ps_simulation_table(const struct ps_simulation *simulation) {
     const struct ps_simulation_info *info = &simulation->info;
     char a[32], b[32];
     struct text rows = {0}, text = {0};
-    text_add(&rows, "worker\tbusy\tfill, drain\tdependency\tcommunication\timbalance\tmemory\tweight copies\n");
-    for (int w = 0; w < info->workers; w++) {
-        const struct ps_simulation_worker *worker = &simulation->worker[w];
-        double makespan = info->makespan_s;
-        text_add(&rows, "%d\t%.1f%%\t%.1f%%\t%.1f%%\t%.1f%%\t%.1f%%\t%s\t%d\n", w, percent(worker->busy_s, makespan),
-                 percent(worker->idle_fill_drain_s, makespan), percent(worker->idle_dependency_s, makespan),
-                 percent(worker->idle_communication_s, makespan), percent(worker->idle_imbalance_s, makespan),
-                 text_bytes(worker->memory_bytes, a), worker->weight_copies);
-    }
+    json_t *document = simulation_document(simulation);
+    add_workers(document, &rows);
+    if (!document) text.failed = true;
+    json_decref(document);
     text_add(&text, "%s\n", simulation->title);
     text_add(&text, "period      %s for a mini-batch\n", text_seconds(info->period_s, a));
     add_throughput(&text, info->throughput_samples_per_s);
@@ -347,28 +365,37 @@ static struct worker_facts *count_facts(const struct ps_programs *programs) {
     return facts;
 }
 
-char *ps_programs_table(const struct ps_programs *programs) {
+/* Takes `listing` (NULL: without it). */
+static json_t *programs_document(const struct ps_programs *programs, char *listing) {
     struct worker_facts *facts = count_facts(programs);
-    if (!facts) return NULL;
-    struct text rows = {0}, text = {0};
-    text_add(&rows, "worker\tinstructions\tweight copies\tlargest staleness\n");
-    for (int w = 0; w < programs->workers; w++)
-        text_add(&rows, "%d\t%d\t%d\t%d\n", w, programs->worker[w].count, facts[w].weight_copies, facts[w].staleness);
-    text_add_table(&text, &rows);
+    json_t *workers = json_array();
+    for (int w = 0; facts && w < programs->workers; w++)
+        json_array_append_new(workers, json_pack("{s:i, s:i, s:i}", "instructions", programs->worker[w].count, "weight_copies",
+                                                 facts[w].weight_copies, "staleness", facts[w].staleness));
+    json_t *root = json_pack("{s:b, s:o}", "verified", 1, "workers", json_whole(workers, programs->workers));
+    if (root && listing) json_object_set_new(root, "listing", json_string(listing));
+    free(listing);
     free(facts);
+    return root;
+}
+
+char *ps_programs_table(const struct ps_programs *programs) {
+    static const struct json_column columns[] = {
+        JSON_COLUMN("worker", NULL, NULL),
+        JSON_COLUMN("instructions", "instructions", json_show_integer),
+        JSON_COLUMN("weight copies", "weight_copies", json_show_integer),
+        JSON_COLUMN("largest staleness", "staleness", json_show_integer),
+    };
+    struct text rows = {0}, text = {0};
+    json_t *document = programs_document(programs, NULL);
+    json_table(&rows, json_object_get(document, "workers"), columns, sizeof columns / sizeof columns[0]);
+    text_add_table(&text, &rows);
+    if (!document) text.failed = true;
+    json_decref(document);
     return text_take(&text);
 }
 
 char *ps_programs_json(const struct ps_programs *programs) {
-    struct worker_facts *facts = count_facts(programs);
     char *listing = ps_programs_print(programs);
-    json_t *workers = json_array(), *root = NULL;
-    for (int w = 0; facts && w < programs->workers; w++)
-        json_array_append_new(workers, json_pack("{s:i, s:i, s:i}", "instructions", programs->worker[w].count, "weight_copies",
-                                                 facts[w].weight_copies, "staleness", facts[w].staleness));
-    if (facts && listing) root = json_pack("{s:b, s:O, s:s}", "verified", 1, "workers", workers, "listing", listing);
-    json_decref(workers);
-    free(listing);
-    free(facts);
-    return root ? json_text(root) : NULL;
+    return listing ? json_text(programs_document(programs, listing)) : NULL;
 }
