@@ -1,6 +1,6 @@
 /*
- * Company for a measurement: threads that run the same network meanwhile, as other workers of a pipeline do. Cores share
- * memory, caches and power, so that a layer takes longer while the others work.
+ * Background load for a measurement: threads that run the same network meanwhile, as other workers of a pipeline do. Cores
+ * share memory, caches and power, so that a layer takes longer while the others work.
  */
 #ifndef PENSTOCK_PROFILE_BACKGROUND_LOAD_H
 #define PENSTOCK_PROFILE_BACKGROUND_LOAD_H

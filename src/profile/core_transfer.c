@@ -1,7 +1,7 @@
 /*
- * Measured with a partner on another core that reads or writes the block in between; see hand_over.h. Blocks are as large as
- * what crosses a cut often is, and small enough that what a core has just written is still in its own cache, as it is within a
- * stage.
+ * Measured with a partner on another core that reads or writes the block in between; see core_transfer.h. Blocks are as large
+ * as what crosses a cut often is, and small enough that what a core has just written is still in its own cache, as it is within
+ * a stage.
  */
 #include "profile/core_transfer.h"
 
@@ -19,13 +19,13 @@
 
 enum { FLOATS = 128 * 1024, ROUNDS = 21 };
 
-enum wish { NOTHING, READ, WRITE, LEAVE };
+enum request { NOTHING, READ, WRITE, LEAVE };
 
 struct pair {
     float *own, *block; /* FLOATS each */
     bool several;
-    atomic_int wish; /* what the partner is to do with the block */
-    float seen;      /* so that reading is not left out */
+    atomic_int request; /* what the partner does with the block next */
+    float seen;         /* so that reading is not left out */
 };
 
 static void read_block(struct pair *pair) { pair->seen += vector_sum(FLOATS, pair->block); }
@@ -36,23 +36,23 @@ static void write_block(struct pair *pair) {
 
 static void *partner_main(void *argument) {
     struct pair *pair = argument;
-    for (int wish; (wish = atomic_load(&pair->wish)) != LEAVE;) {
-        if (wish == READ) read_block(pair);
-        if (wish == WRITE) write_block(pair);
-        if (wish != NOTHING) atomic_store(&pair->wish, NOTHING);
+    for (int request; (request = atomic_load(&pair->request)) != LEAVE;) {
+        if (request == READ) read_block(pair);
+        if (request == WRITE) write_block(pair);
+        if (request != NOTHING) atomic_store(&pair->request, NOTHING);
         sched_yield();
     }
     return NULL;
 }
 
 /* Of the partner or, without one, the own core. */
-static void let(struct pair *pair, enum wish wish) {
+static void request_access(struct pair *pair, enum request request) {
     if (!pair->several) {
-        (wish == READ ? read_block : write_block)(pair);
+        (request == READ ? read_block : write_block)(pair);
         return;
     }
-    atomic_store(&pair->wish, wish);
-    while (atomic_load(&pair->wish) != NOTHING) sched_yield();
+    atomic_store(&pair->request, request);
+    while (atomic_load(&pair->request) != NOTHING) sched_yield();
 }
 
 static void copy_block(struct pair *pair) { memcpy(pair->block, pair->own, FLOATS * sizeof(float)); }
@@ -74,12 +74,12 @@ static struct core_transfer_rates measure(struct pair *pair) {
         write_block(pair);
         own_read[r] = seconds_of(pair, read_block);
         own_write[r] = seconds_of(pair, write_block);
-        let(pair, WRITE);
+        request_access(pair, WRITE);
         read[r] = seconds_of(pair, read_block);
-        let(pair, READ);
+        request_access(pair, READ);
         write[r] = seconds_of(pair, write_block);
         for (size_t i = 0; i < FLOATS; i++) pair->own[i] = (float)r;
-        let(pair, READ);
+        request_access(pair, READ);
         copy[r] = seconds_of(pair, copy_block);
     }
     double bytes = FLOATS * sizeof(float);
@@ -98,7 +98,7 @@ enum ps_status core_transfer_measure(bool several, struct core_transfer_rates *r
     int code = pair.several ? pthread_create(&partner, NULL, partner_main, &pair) : 0;
     if (code == 0) {
         *rates = measure(&pair);
-        atomic_store(&pair.wish, LEAVE);
+        atomic_store(&pair.request, LEAVE);
         if (pair.several) pthread_join(partner, NULL);
     }
     memory_block_release(&memory);

@@ -1,7 +1,7 @@
 /*
- * What it costs two workers on one machine to hand a block over, beside what their layers take. Nothing is copied by the
- * hand-over itself (blocks change places), but the receiver reads what lies in the caches of another core, and the sender gets
- * a block back that lies there, too.
+ * What a transfer between two workers on one machine costs, beside what their layers take. The transfer itself copies nothing
+ * (blocks change places), but the receiver reads what lies in the caches of another core, and the sender gets a block back that
+ * lies there, too.
  */
 #ifndef PENSTOCK_PROFILE_CORE_TRANSFER_H
 #define PENSTOCK_PROFILE_CORE_TRANSFER_H

@@ -97,7 +97,7 @@ static void report_explain_json(const struct ps_simulation *simulation, json_t *
 
 /* ------------------------------------------------------ beside a measured run */
 
-/* A prediction beside the trace of a real run: reads the trace, simulates as much, and shows how far the two are apart. */
+/* A prediction beside the trace of a real run: reads the trace, simulates as much, and shows how far the two differ. */
 
 static enum ps_status compare_memory(const struct ps_plan *plan, const struct timeline *measured,
                                      struct ps_simulation *simulation, struct ps_error *error) {

@@ -90,7 +90,7 @@ static void raise_to(int *count, int slot) {
     if (slot >= *count) *count = slot + 1;
 }
 
-/* Adds what the instruction touches to the slots that its part has touched; whether there is anything new. */
+/* Adds what the instruction touches to the slots that its stage instance has touched; true where there is anything new. */
 static bool touch(struct stage_slots *slots, const struct instruction *instruction) {
     struct stage_slots before = *slots;
     for (int kind = 0; kind < BLOCK_KINDS; kind++)

@@ -57,7 +57,7 @@ struct engine_worker {
     int64_t event_first, event_count;        /* its part of the timeline */
 };
 
-/* One slot of one kind of one part. */
+/* One slot of one kind of one stage instance. */
 struct engine_block {
     int worker;  /* of the programs */
     bool moving; /* a transfer was started on it that is not over */
@@ -66,14 +66,14 @@ struct engine_block {
     int64_t posted; /* since when it is offered */
     int64_t begun;  /* sender: when the computation began that made it */
     int next;       /* offered on the same side of the channel; NOBODY */
-    bool sum;       /* no slot, but a part's weight gradients while they are added up over the replicas */
+    bool sum;       /* no slot, but an instance's weight gradients while they are added up over the replicas */
 };
 
 /* One route: the blocks offered whose other end has not come. Behind the routes stand the rings' channels: from each part
  * to the next. */
 struct engine_channel {
     int from, to;   /* workers */
-    int stage;      /* of a ring: that of the part that receives */
+    int stage;      /* of a ring: that of the instance that receives */
     int offered[2]; /* first of the list of senders, of receivers */
     int link;       /* the first channel of those that share one */
     int64_t duration, bytes;
@@ -82,16 +82,16 @@ struct engine_channel {
 
 /* A pass of a sum around a ring. */
 struct engine_pass {
-    int channel, instances;   /* the first of its channels, one per part */
-    int64_t bytes;            /* that one part sends the next in all steps */
+    int channel, instances;   /* the first of its channels, one per instance */
+    int64_t bytes;            /* that one instance sends the next in all steps */
     int64_t begins, duration; /* since the sum began */
 };
 
-/* Parts that add up their gradients: a stage's replicas, or those of two stages that share a parameter. */
+/* Instances that add up their gradients: a stage's replicas, or those of two stages that share a parameter. */
 struct engine_ring {
     struct engine_pass pass[3]; /* programs_sum_passes */
     int pass_count;
-    int offered;      /* parts that wait for the others */
+    int offered;      /* instances that wait for the others */
     int64_t duration; /* of a sum */
     bool in_place;    /* without links: by whoever comes last, in memory that all share */
 };
@@ -147,7 +147,7 @@ void transfer_end(struct engine *engine, int block);
 /* The worker has begun to wait for `block`. */
 void transfer_wanted(struct engine *engine, int worker, int block);
 
-/* rings.c: lays out the sums of groups of parts. Channels first, and times when all of them are there and ticks are known. */
+/* rings.c: lays out the sums of reduce groups. Channels first, and times when all of them are there and ticks are known. */
 void rings_add_channels(struct engine *engine);
 void rings_set_times(struct engine *engine);
 /* How long the sum of the group that the stage is the first of takes; 0: it is the first of none. */
@@ -158,7 +158,7 @@ int64_t engine_ticks(const struct engine *engine, double seconds);
 
 /* lanes.c: workers that run forwards beside backwards. */
 enum { LANE_FORWARD, LANE_BACKWARD, LANES };
-/* Takes each worker's program apart. */
+/* Walks through each worker's program. */
 enum ps_status lanes_create(struct engine *engine, struct ps_error *error);
 /* Must the worker wait for what its other lane does before its next instruction? */
 bool lanes_hold(const struct engine *engine, int worker);
@@ -172,7 +172,7 @@ bool lanes_other_runs(const struct engine *engine, int worker);
 /* The worker of the programs that it is a lane of. */
 static inline int engine_owner(const struct engine *engine, int worker) { return worker / engine->lanes; }
 
-/* Of the worker's part of a stage. */
+/* Of the worker's instance of a stage. */
 static inline struct engine_instance *engine_instance_of(const struct engine *engine, int worker, int stage) {
     return &engine->instances[programs_instance(engine->work->programs, engine_owner(engine, worker), stage)];
 }

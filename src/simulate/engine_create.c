@@ -22,7 +22,7 @@ static const struct stage_cost *cost_of(const struct simulation_work *work, cons
     return work->instance_costs ? &work->instance_costs[instance - work->programs->instances] : &work->costs[instance->stage];
 }
 
-/* Of all stages on the part's worker. */
+/* Of all stages on the instance's worker. */
 static int64_t parameters_beside(const struct simulation_work *work, const struct instance *instance) {
     int64_t bytes = 0;
     for (int p = 0; p < work->programs->instance_count; p++) {
@@ -32,7 +32,7 @@ static int64_t parameters_beside(const struct simulation_work *work, const struc
     return bytes;
 }
 
-/* Is the stage of the part's worker and not another's? Of several workers the first one's stand for all. */
+/* Is the stage `beside`, if there is one, on another worker? Of several workers the first one stands for all. */
 static bool elsewhere(const struct ps_programs *programs, int stage, int beside) {
     if (beside < 0 || beside >= programs->stages) return false;
     return programs->instances[programs->first_instance[stage]].worker !=

@@ -111,8 +111,8 @@ static bool halve(const struct ps_programs *programs, struct folded_program *pro
 }
 
 /* Fills `folded` from two lowerings, of so many micro-batches or (without flush) mini-batches and of a turn more; leaves it
- * without turns where they do not fit together. Where workers hold several parts it looks at two mini-batches, whether they are
- * alike. */
+ * without turns where they do not fit together. Where workers hold several instances it looks at two mini-batches, whether they
+ * are alike. */
 static enum ps_status make(fold_lower *lower, void *context, const struct fold_shape *shape, int length, int turn,
                            struct folded *folded, bool *grows, struct ps_error *error) {
     struct ps_programs *more = NULL;

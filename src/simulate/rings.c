@@ -1,4 +1,4 @@
-/* Sums over parts: which channels they go over, and how long they take. */
+/* All-reduces over stage instances: which channels they use, and how long they take. */
 #include <math.h>
 
 #include "simulate/engine.h"
@@ -16,7 +16,7 @@ static int64_t step_bytes(const struct engine *engine, const struct sum_group *p
     return (all + pass->size - 1) / pass->size;
 }
 
-/* From each part of the pass that updates to the next, the last to the first. */
+/* From each instance of the pass that updates to the next, the last to the first. */
 static void add_pass(struct engine *engine, const struct sum_group *pass, struct engine_pass *made) {
     const struct ps_programs *programs = engine->work->programs;
     const struct instance *first = NULL, *before = NULL;
@@ -47,8 +47,8 @@ void rings_add_channels(struct engine *engine) {
     }
 }
 
-/* A ring of n parts makes 2 (n - 1) steps, in each of which every part sends its neighbour an n-th; channels that share a link
- * take turns. */
+/* A ring of n instances makes 2 (n - 1) steps, in each of which every instance sends its neighbour an n-th; channels that share
+ * a link take turns. */
 static double ring_s(const struct engine *engine, const struct engine_pass *pass) {
     const struct engine_channel *channels = &engine->channels[pass->channel];
     double step_s = 0;

@@ -251,7 +251,7 @@ static enum ps_status cost_instances(const struct ps_plan *plan, const struct co
     *out = NULL;
     if (!table->other_device || programs->instance_count == programs->stages) return PS_OK;
     *out = calloc((size_t)programs->instance_count, sizeof **out);
-    if (!*out) return error_memory(error, "costs of parts", (size_t)programs->instance_count * sizeof **out);
+    if (!*out) return error_memory(error, "costs of stage instances", (size_t)programs->instance_count * sizeof **out);
     for (int p = 0; p < programs->instance_count; p++)
         (*out)[p] = simulate_stage_cost(plan, table, cluster, programs->instances[p].stage, programs->instances[p].worker);
     return PS_OK;

@@ -105,7 +105,7 @@ struct simulation_work {
     const struct ps_programs *programs;
     const struct folded *folded;    /* where the programs' code is; NULL: in `programs` */
     const struct stage_cost *costs; /* per stage, for one micro-batch at speed 1 */
-    /* Likewise per part, where workers of one stage are of unlike types; NULL: its stage's. */
+    /* Likewise per instance, where workers of one stage are of unlike types; NULL: its stage's. */
     const struct stage_cost *instance_costs;
     const double *batch_factors; /* per mini-batch: its forwards and backwards take so many times longer; NULL: all alike */
     const struct ps_cluster *cluster;

@@ -44,7 +44,7 @@ bool transfer_settled(void *context, int worker, int stage, enum block_kind kind
     const struct engine *engine = context;
     const struct engine_instance *instance = engine_instance_of(engine, worker, stage);
     if (kind == BLOCK_WEIGHT_GRADIENTS) return instance->sum_block == NOBODY || !engine->blocks[instance->sum_block].moving;
-    if (instance->slots[kind] == 0) return true; /* of this kind nothing of the part travels */
+    if (instance->slots[kind] == 0) return true; /* of this kind nothing of the instance is transferred */
     return !engine->blocks[block_index(engine, worker, stage, kind, slot)].moving;
 }
 
@@ -85,7 +85,7 @@ static void record(struct engine *engine, const struct engine_block *sender, con
     };
 }
 
-/* What one part sends the next in all steps. */
+/* What one instance sends the next in all steps. */
 static void record_sum(struct engine *engine, const struct instruction *instruction, const struct engine_pass *pass,
                        const struct engine_channel *channel, int64_t start) {
     if (!engine->recording) return;
@@ -194,7 +194,7 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     return PS_OK;
 }
 
-/* The parts of a stage have their sum when the ring is done. */
+/* The instances of a stage have their sum when the ring is done. */
 static void end_sums(struct engine *engine, int stage, int64_t end, int last_block) {
     const struct ps_programs *programs = engine->work->programs;
     for (int instance = programs->first_instance[stage]; instance < programs->first_instance[stage + 1]; instance++) {
