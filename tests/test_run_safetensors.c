@@ -13,8 +13,8 @@ static const float values[] = {1.5f, -2.0f, 3.25f, 0.0f, 5.0f, 6.0f, 7.0f};
 static const int64_t matrix[] = {2, 3}, scalar_like[] = {1};
 
 static void write_example(void) {
-    const struct safetensor_source tensors[] = {{"b.weight", matrix, 2, values},
-                                                {"a \"quoted\" name", scalar_like, 1, values + 6}};
+    const struct safetensor_source tensors[] = {{"b.weight", matrix, 2, values, TYPE_F32},
+                                                {"a \"quoted\" name", scalar_like, 1, values + 6, TYPE_F32}};
     int64_t total;
     assert_ok(safetensors_write(path, tensors, 2, &total, &test_error));
     assert_int_equal(total, 28);
@@ -148,14 +148,54 @@ static void test_other_types(void **state) {
     const float *got;
     struct shape shape = {0};
     assert_ok(safetensors_read(path, &file, &test_error));
-    assert_status(safetensors_get(&file, "n", &shape, &got, &test_error), PS_BAD_INPUT, "dtype is not F32");
+    assert_status(safetensors_get(&file, "n", &shape, &got, &test_error), PS_BAD_INPUT,
+                  "tensor 'n': its dtype is I64: F32 and BF16 are accepted");
     safetensors_free(&file);
+}
+
+/* Tensors of BF16 are read as f32 without loss, also among others, and written as what they are. */
+static void test_narrow(void **state) {
+    (void)state;
+    uint16_t narrow[6];
+    numbers_convert(6, TYPE_BF16, narrow, TYPE_F32, values);
+    const struct safetensor_source tensors[] = {{"a", matrix, 2, narrow, TYPE_BF16},
+                                                {"b", scalar_like, 1, values + 6, TYPE_F32},
+                                                {"c", scalar_like, 1, narrow + 2, TYPE_BF16}};
+    int64_t total;
+    struct safetensors file;
+    const float *got;
+    assert_ok(safetensors_write(path, tensors, 3, &total, &test_error));
+    assert_int_equal(total, 6 * 2 + 4 + 2);
+    assert_ok(safetensors_read(path, &file, &test_error));
+    assert_string_equal(file.tensors[0].dtype, "BF16");
+    struct shape shape = {.rank = 2, .dim = {2, 3}};
+    assert_ok(safetensors_get(&file, "a", &shape, &got, &test_error));
+    assert_memory_equal(got, values, 24); /* these numbers need no more bits */
+    shape = (struct shape){.rank = 1, .dim = {1}};
+    assert_ok(safetensors_get(&file, "b", &shape, &got, &test_error));
+    assert_float_equal(*got, values[6], 0);
+    assert_ok(safetensors_get(&file, "c", &shape, &got, &test_error));
+    assert_float_equal(*got, values[2], 0);
+    safetensors_free(&file);
+    const char *header = "{\"n\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[0,2]}}";
+    for (int blanks = 0; blanks < 2; blanks++) {
+        char padded[128];
+        snprintf(padded, sizeof padded, "%s%*s", header, blanks, "");
+        write_raw(padded, strlen(padded), 2);
+        assert_ok(safetensors_read(path, &file, &test_error));
+        if (strlen(padded) % 2 == 0)
+            assert_ok(safetensors_get(&file, "n", &shape, &got, &test_error));
+        else
+            assert_status(safetensors_get(&file, "n", &shape, &got, &test_error), PS_BAD_INPUT, "'n': its data is not aligned");
+        safetensors_free(&file);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_alignment),       cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(test_absurd_lengths), cmocka_unit_test(test_cut_and_changed), cmocka_unit_test(test_other_types),
+        cmocka_unit_test(test_narrow),
     };
     return cmocka_run_group_tests(tests, setup, test_directory_tear_down);
 }

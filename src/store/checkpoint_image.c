@@ -39,8 +39,10 @@ static enum ps_status list_tensors(const struct image_stage *stage, const struct
             if (moments) update_rule_moment_name(rule, moment, suffix);
             snprintf(list->names[list->count], sizeof *list->names, "%.180s%s%.60s", parameter->name, moments ? "." : "",
                      suffix);
-            list->sources[list->count] = (struct safetensor_source){
-                .name = list->names[list->count], .shape = parameter->shape.dim, .rank = parameter->shape.rank};
+            list->sources[list->count] = (struct safetensor_source){.name = list->names[list->count],
+                                                                    .shape = parameter->shape.dim,
+                                                                    .rank = parameter->shape.rank,
+                                                                    .type = parameter->shape.type};
             list->count++;
         }
     return PS_OK;

@@ -16,7 +16,9 @@ static enum ps_status write_safetensors(const struct weight_files *weights, cons
             const struct safetensor *tensor = &weights->files[i].tensors[j];
             struct safetensor_source *source = &sources[place++];
             *source = (struct safetensor_source){.name = tensor->name, .shape = tensor->shape, .rank = tensor->rank};
-            status = safetensors_values(&weights->files[i], tensor, &source->values, error);
+            const float *values = NULL;
+            status = safetensors_values(&weights->files[i], tensor, &values, error);
+            source->values = values;
         }
     if (status == PS_OK) status = safetensors_write(path, sources, count, NULL, error);
     free(sources);

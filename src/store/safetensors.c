@@ -59,7 +59,7 @@ static enum ps_status parse_tensor(const struct safetensors *file, const char *n
     if (!json_is_object(value)) return damaged(file, name, error, "its entry is not an object");
     const struct dtype *dtype = dtype_find(json_string_value(json_object_get(value, "dtype")));
     if (!dtype) return damaged(file, name, error, "dtype is missing or not known");
-    tensor->f32 = dtype == &dtypes[0];
+    tensor->dtype = dtype->name;
     json_t *offsets = json_object_get(value, "data_offsets");
     json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
@@ -99,6 +99,32 @@ static enum ps_status parse_header(struct safetensors *file, json_t *header, siz
     return PS_OK;
 }
 
+/* The types that can be read as f32. The header is padded by every known writer; data of one that does not pad it may lie at
+ * addresses where no numbers can be read. */
+static bool readable(const struct safetensors *file, const struct safetensor *tensor, enum number_type type) {
+    bool aligned = (uintptr_t)(file->data + tensor->offset) % number_types[type].bytes == 0;
+    return aligned && strcmp(tensor->dtype, number_types[type].safetensors) == 0;
+}
+
+static enum ps_status find_values(struct safetensors *file, struct ps_error *error) {
+    size_t count = 0;
+    for (int i = 0; i < file->count; i++)
+        if (readable(file, &file->tensors[i], TYPE_BF16)) count += file->tensors[i].bytes / number_types[TYPE_BF16].bytes;
+    float *next = file->widened = malloc((count + 1) * sizeof *file->widened);
+    if (!next) return error_memory(error, file->path, count * sizeof *next);
+    for (int i = 0; i < file->count; i++) {
+        struct safetensor *tensor = &file->tensors[i];
+        const void *from = file->data + tensor->offset;
+        if (readable(file, tensor, TYPE_F32)) tensor->values = from;
+        if (!readable(file, tensor, TYPE_BF16)) continue;
+        count = tensor->bytes / number_types[TYPE_BF16].bytes;
+        numbers_convert(count, TYPE_F32, next, TYPE_BF16, from);
+        tensor->values = next;
+        next += count;
+    }
+    return PS_OK;
+}
+
 static enum ps_status parse_file(struct safetensors *file, size_t size, struct ps_error *error) {
     if (size < LENGTH_BYTES) return damaged(file, NULL, error, "it is shorter than its first field");
     uint64_t length = 0;
@@ -114,7 +140,7 @@ static enum ps_status parse_file(struct safetensors *file, size_t size, struct p
     file->data = file->contents + LENGTH_BYTES + length;
     enum ps_status status = parse_header(file, header, size - LENGTH_BYTES - (size_t)length, error);
     json_decref(header);
-    return status;
+    return status == PS_OK ? find_values(file, error) : status;
 }
 
 enum ps_status safetensors_read(const char *path, struct safetensors *out, struct ps_error *error) {
@@ -137,6 +163,7 @@ void safetensors_free(struct safetensors *file) {
         free(file->tensors[i].shape);
     }
     free(file->tensors);
+    free(file->widened);
     free(file->contents);
     free(file->path);
     *file = (struct safetensors){0};
@@ -157,12 +184,13 @@ static void shape_text(char out[96], const int64_t *shape, int rank) {
 
 enum ps_status safetensors_values(const struct safetensors *file, const struct safetensor *tensor, const float **values,
                                   struct ps_error *error) {
-    if (!tensor->f32) return damaged(file, tensor->name, error, "its dtype is not F32");
-    /* The header is padded by every known writer; data of one that does not would not be aligned. */
-    if ((uintptr_t)(file->data + tensor->offset) % sizeof **values != 0)
-        return damaged(file, tensor->name, error, "its data is not aligned to 4 bytes");
-    *values = (const float *)(const void *)(file->data + tensor->offset);
-    return PS_OK;
+    *values = tensor->values;
+    if (tensor->values) return PS_OK;
+    const char *f32 = number_types[TYPE_F32].safetensors, *bf16 = number_types[TYPE_BF16].safetensors;
+    if (strcmp(tensor->dtype, f32) == 0 || strcmp(tensor->dtype, bf16) == 0)
+        return damaged(file, tensor->name, error, "its data is not aligned to the size of its numbers");
+    return error_set(error, PS_BAD_INPUT, "%s: tensor '%s': its dtype is %s: %s and %s are accepted", file->path, tensor->name,
+                     tensor->dtype, f32, bf16);
 }
 
 enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape,
@@ -182,7 +210,7 @@ enum ps_status safetensors_get(const struct safetensors *file, const char *name,
 }
 
 static size_t source_bytes(const struct safetensor_source *tensor) {
-    size_t bytes = sizeof(float);
+    size_t bytes = number_types[tensor->type].bytes;
     for (int i = 0; i < tensor->rank; i++) bytes *= (size_t)tensor->shape[i];
     return bytes;
 }
@@ -196,7 +224,8 @@ static char *describe(const struct safetensor_source *tensors, int count, size_t
         json_t *shape = json_array();
         for (int j = 0; j < tensors[i].rank; j++) json_array_append_new(shape, json_integer(tensors[i].shape[j]));
         json_int_t first = (json_int_t)offset, past = first + (json_int_t)source_bytes(&tensors[i]);
-        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", first, past);
+        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", number_types[tensors[i].type].safetensors, "shape", shape,
+                                  "data_offsets", first, past);
         made = json_object_set_new(header, tensors[i].name, entry) == 0;
         offset = (size_t)past;
     }

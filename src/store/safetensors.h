@@ -13,7 +13,8 @@
 
 struct safetensor {
     char *name;
-    bool f32; /* the one type that can be read as numbers here */
+    const char *dtype;   /* as the file says it */
+    const float *values; /* NULL: they cannot be read, which safetensors_values explains */
     int rank;
     int64_t *shape;
     size_t offset, bytes; /* in the data */
@@ -23,14 +24,15 @@ struct safetensor {
 struct safetensors {
     char *path;
     char *contents, *data;
+    float *widened; /* numbers of the tensors of BF16 */
     struct safetensor *tensors;
     int count;
 };
 
 enum ps_status safetensors_read(const char *path, struct safetensors *file, struct ps_error *error);
 void safetensors_free(struct safetensors *file);
-/* The tensor's numbers, aligned to 4 bytes; `shape` must be its shape. A missing tensor, another type or shape is
- * PS_BAD_INPUT. The pointer lives as long as `file`. */
+/* The tensor's numbers, of F32 as they are or of BF16 as f32; `shape` must be its shape. A missing tensor, another dtype or
+ * shape is PS_BAD_INPUT. The pointer lives as long as `file`. */
 enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape,
                                const float **values, struct ps_error *error);
 /* The tensor or NULL. */
@@ -44,7 +46,8 @@ struct safetensor_source {
     const char *name;
     const int64_t *shape;
     int rank;
-    const float *values;
+    const void *values;
+    enum number_type type; /* of the values, and so the tensor's dtype */
 };
 
 /* What stands before the data of such tensors (their values are not looked at): length and names (free()), and how many bytes
