@@ -51,14 +51,17 @@ void *arena_copy(struct arena *arena, const void *from, size_t count, size_t siz
     return piece;
 }
 
-enum ps_status arena_check(const struct arena *arena, const char *what, struct ps_error *error) {
-    return arena->refused == 0 ? PS_OK : error_memory(error, what, arena->refused);
-}
-
 void arena_release(struct arena *arena) {
     for (struct arena_chunk *chunk = arena->newest, *older; chunk; chunk = older) {
         older = chunk->older;
         free(chunk);
     }
     *arena = (struct arena){0};
+}
+
+enum ps_status arena_check(struct arena *arena, const char *what, struct ps_error *error) {
+    size_t refused = arena->refused;
+    if (refused == 0) return PS_OK;
+    arena_release(arena);
+    return error_memory(error, what, refused);
 }

@@ -5,7 +5,7 @@
  *     struct arena arena = {0};
  *     struct row *rows = arena_take(&arena, count, sizeof *rows);
  *     double *times = arena_take(&arena, count, sizeof *times);
- *     TRY(arena_check(&arena, "a table", error));    // or TRY_OUT, where the arena is released at the end
+ *     TRY(arena_check(&arena, "a table", error));
  *
  * A single allocation needs no arena: memory_new (base/memory.h). An arena is used by one thread at a time.
  */
@@ -25,8 +25,8 @@ struct arena {
 void *arena_take(struct arena *arena, size_t count, size_t size);
 /* The same, filled with what stands at `from`. */
 void *arena_copy(struct arena *arena, const void *from, size_t count, size_t size);
-/* PS_FAILED where something was refused since the last release: "out of memory: WHAT needs SIZE". */
-enum ps_status arena_check(const struct arena *arena, const char *what, struct ps_error *error);
+/* PS_FAILED where something was refused: "out of memory: WHAT needs SIZE". The arena is then released already. */
+enum ps_status arena_check(struct arena *arena, const char *what, struct ps_error *error);
 /* Frees all, and leaves the arena empty. */
 void arena_release(struct arena *arena);
 

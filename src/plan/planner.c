@@ -2,7 +2,6 @@
 #include "plan/planner.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -15,9 +14,7 @@ const struct planner *planner_find(const char *name) {
 }
 
 void planner_answer_free(struct planner_answer *answer) {
-    free(answer->stages);
-    free(answer->order);
-    free(answer->pattern);
+    arena_release(&answer->arena);
     *answer = (struct planner_answer){0};
 }
 
@@ -40,7 +37,6 @@ static enum ps_status solve_chain(const struct planner_problem *problem,
     TRY(ideals_of_chain(problem->costs, &ideals, error));
     enum ps_status status = solve(problem, ideals, answer, error);
     ideals_destroy(ideals);
-    free(answer->order);
     answer->order = NULL;
     answer->order_count = 0;
     return status;

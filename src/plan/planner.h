@@ -8,6 +8,7 @@
 #ifndef PENSTOCK_PLAN_PLANNER_H
 #define PENSTOCK_PLAN_PLANNER_H
 
+#include "base/arena.h"
 #include "plan/plan.h"
 #include "profile/costgraph.h"
 
@@ -52,6 +53,7 @@ struct periodic_operation {
 };
 
 struct planner_answer {
+    struct arena arena; /* of all that it points to */
     struct planned_stage *stages;
     int stage_count;
     int *order; /* nodes of the graph in the order that the stages divide; NULL: the chain's layers */

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 /*
  * From a plan that has a schedule to a better one near it: stages change their ends, and stages of the special worker are
  * inserted, given away or merged, as long as that has a schedule of a shorter period. The bound of the class
@@ -140,10 +142,7 @@ static enum ps_status move_best(struct climb *climb, struct ps_error *error) {
 enum ps_status madpipe_climb(const struct madpipe *data, int64_t bound, int nodes, struct periodic_operation *operations,
                              struct madpipe_found *best, struct ps_error *error) {
     struct climb climb = {.data = data, .best = best, .operations = operations, .bound = bound, .nodes = nodes, .moved = true};
-    size_t bytes = ((size_t)data->layers + 1) * sizeof *climb.tried;
-    enum ps_status status = PS_OK;
-    climb.tried = malloc(bytes);
-    if (!climb.tried) return error_memory(error, "a plan", bytes);
+    enum ps_status status = memory_new(&climb.tried, data->layers + 1, "a plan", error);
     while (status == PS_OK && climb.moved && climb.nodes > 0 && best->period_ns > bound) status = move_best(&climb, error);
     free(climb.tried);
     return status;
@@ -172,7 +171,8 @@ struct placed {
 /* With the same layers, workers and kind of stage left: what could not be completed. */
 struct dead {
     struct placed *all;
-    int count, capacity;
+    int count;
+    size_t capacity;
 };
 
 struct walk {
@@ -213,13 +213,7 @@ static bool is_dead(struct walk *walk, const struct placed *placed) {
 
 static enum ps_status bury(struct walk *walk, const struct placed *placed, struct ps_error *error) {
     struct dead *dead = dead_of(walk, placed);
-    if (dead->count == dead->capacity) {
-        int capacity = dead->capacity > 0 ? 2 * dead->capacity : 4;
-        struct placed *larger = realloc(dead->all, (size_t)capacity * sizeof *larger);
-        if (!larger) return error_memory(error, "the plans ruled out", (size_t)capacity * sizeof *larger);
-        dead->all = larger;
-        dead->capacity = capacity;
-    }
+    TRY(memory_grow(&dead->all, &dead->capacity, dead->count + 1, "the plans ruled out", error));
     dead->all[dead->count++] = *placed;
     return PS_OK;
 }
@@ -295,22 +289,24 @@ enum ps_status madpipe_refute(const struct madpipe *data, int64_t period_ns, str
                               struct periodic_operation *operations, struct madpipe_found *best, bool *refuted,
                               struct ps_error *error) {
     size_t layers = (size_t)data->layers, lists = 2 * (layers + 1) * (size_t)data->workers;
+    struct arena arena = {0};
     struct walk walk = {.data = data,
                         .effort = effort,
                         .operations = operations,
                         .best = best,
                         .decided = true,
-                        .stages = malloc(layers * sizeof *walk.stages),
-                        .dead = calloc(lists, sizeof *walk.dead)};
+                        .stages = arena_take(&arena, layers, sizeof *walk.stages),
+                        .dead = arena_take(&arena, lists, sizeof *walk.dead)};
     struct placed none = {.first = data->layers, .workers = data->workers - 1};
-    enum ps_status status = walk.stages && walk.dead ? madpipe_rest_open(data, period_ns, &walk.rest, error)
-                                                     : error_memory(error, "the plans ruled out", lists * sizeof *walk.dead);
-    if (status == PS_OK) status = place_all(&walk, &none, error);
+    enum ps_status status;
+    madpipe_rest_open(data, period_ns, &walk.rest, &arena);
+    TRY_OUT(arena_check(&arena, "the plans ruled out", error));
+    madpipe_rest_fill(&walk.rest);
+    status = place_all(&walk, &none, error);
+    for (size_t l = 0; l < lists; l++) free(walk.dead[l].all);
+out:
     *refuted = goes_on(&walk);
-    for (size_t l = 0; walk.dead && l < lists; l++) free(walk.dead[l].all);
-    madpipe_rest_close(&walk.rest);
-    free(walk.stages);
-    free(walk.dead);
+    arena_release(&arena);
     return status;
 }
 
@@ -458,21 +454,13 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     TRY(madpipe_open(problem, &data, error));
     size_t layers = (size_t)data.layers;
     struct scratch scratch = {.nodes = data.limit_bytes < INT64_MAX ? PLAN_NODES : FREE_PLAN_NODES,
-                              .stages = malloc(PLANS * layers * sizeof *scratch.stages),
-                              .operations = malloc(4 * (layers + 1) * sizeof *scratch.operations),
-                              .cuts = malloc((layers + 1) * sizeof *scratch.cuts)};
-    struct madpipe_found best = {.stages = malloc(layers * sizeof *best.stages),
-                                 .operations = malloc(4 * layers * sizeof *best.operations)};
-    enum ps_status status;
-    if (scratch.stages && scratch.operations && scratch.cuts && best.stages && best.operations)
-        status = solve_data(&data, &scratch, &best, answer, error);
-    else
-        status = error_memory(error, "a plan", 4 * layers * sizeof *best.operations);
-    free(scratch.stages);
-    free(scratch.operations);
-    free(scratch.cuts);
-    free(best.stages);
-    free(best.operations);
+                              .stages = arena_take(&data.arena, PLANS * layers, sizeof *scratch.stages),
+                              .operations = arena_take(&data.arena, 4 * (layers + 1), sizeof *scratch.operations),
+                              .cuts = arena_take(&data.arena, layers + 1, sizeof *scratch.cuts)};
+    struct madpipe_found best = {.stages = arena_take(&data.arena, layers, sizeof *best.stages),
+                                 .operations = arena_take(&data.arena, 4 * layers, sizeof *best.operations)};
+    enum ps_status status = arena_check(&data.arena, "a plan", error);
+    if (status == PS_OK) status = solve_data(&data, &scratch, &best, answer, error);
     madpipe_close(&data);
     return status;
 }

@@ -16,6 +16,7 @@ enum { SAFETY_FACTOR_MAX = 4 };
 
 struct madpipe {
     const struct planner_problem *problem;
+    struct arena arena; /* of its tables, and of what is as long needed */
     int layers, workers;
     int64_t *time_ns;     /* of the first i layers, forward and backward */
     int64_t *forward_ns;  /* of the first i layers */
@@ -74,9 +75,9 @@ struct madpipe_rest {
     int64_t period, width;
     struct madpipe_rest_cell *cells;
 };
-enum ps_status madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest,
-                                 struct ps_error *error);
-void madpipe_rest_close(struct madpipe_rest *rest);
+/* Takes its room from the arena; when that was checked, it is to be filled. */
+void madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest, struct arena *arena);
+void madpipe_rest_fill(struct madpipe_rest *rest);
 /* Can the first `first` layers still be placed, for all this bound knows: on so many normal workers and the special one, with a
  * stage behind that is special or not, a delay there, and what the special worker has already (bytes: on average, or fixed)? */
 bool madpipe_rest_fits(const struct madpipe_rest *rest, int first, int workers, bool special, int64_t delay, int64_t load,
@@ -117,11 +118,6 @@ enum ps_status madpipe_special_some(const struct madpipe *data, int64_t period_n
 enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period_ns,
                                 int *nodes, struct periodic_operation *operations, int *operation_count, bool *found,
                                 struct ps_error *error);
-
-/* Gives the operations, which stand in the order of a batch's way, their starts by packing them on their resources; false where
- * that is no valid schedule. */
-bool madpipe_pack(const struct madpipe *data, const struct madpipe_stage *stages, int stage_count, int64_t period_ns,
-                  struct periodic_operation *operations, const int *resource, int count);
 
 /* A plan with a schedule. */
 struct madpipe_found {

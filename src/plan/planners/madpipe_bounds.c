@@ -4,12 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 
-void madpipe_close(struct madpipe *data) {
-    free(data->time_ns);
-    free(data->base_bytes);
-}
+void madpipe_close(struct madpipe *data) { arena_release(&data->arena); }
 
 /* The published formula: two versions of the weights and a gradient, g inputs of each layer, two buffers at each cut. Otherwise
  * what a stage takes in a run, with two buffers on either side as its program has them, a received input ahead of its forward,
@@ -62,19 +60,17 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
     *data = (struct madpipe){.problem = problem,
                              .layers = costs->layer_count,
                              .workers = problem->workers,
-                             .time_ns = calloc(3 * count, sizeof(int64_t)),
-                             .base_bytes = memory ? calloc(2 * places, sizeof(int64_t)) : NULL,
                              .limit_bytes = memory ? limit : INT64_MAX,
                              .one_link = problem->paper_cost || (link && (link->half_duplex || link->shared_link[0])),
                              .fixed = !problem->paper_cost,
                              .budget = 100000000,
                              .tolerance_ns = 1};
-    if (!data->time_ns || (memory && !data->base_bytes)) {
-        madpipe_close(data);
-        return error_memory(error, "the tables of the planner", 2 * places * sizeof(int64_t));
-    }
-    data->forward_ns = data->time_ns + count;
-    data->transfer_ns = data->time_ns + 2 * count;
+    data->time_ns = arena_take(&data->arena, count, sizeof(int64_t));
+    data->forward_ns = arena_take(&data->arena, count, sizeof(int64_t));
+    data->transfer_ns = arena_take(&data->arena, count, sizeof(int64_t));
+    if (memory) data->base_bytes = arena_take(&data->arena, places, sizeof(int64_t));
+    if (memory) data->copy_bytes = arena_take(&data->arena, places, sizeof(int64_t));
+    TRY(arena_check(&data->arena, "the tables of the planner", error));
     for (int l = 0; l < data->layers; l++) {
         const struct layer_cost *layer = &costs->layers[l];
         int64_t forward = llround(1e9 * layer->time.forward_s / speed);
@@ -86,7 +82,6 @@ enum ps_status madpipe_open(const struct planner_problem *problem, struct madpip
             data->transfer_ns[l + 1] = llround(1e9 * (cluster_transfer_s(problem->cluster, 0, 1, layer->size.output_bytes) +
                                                       cluster_transfer_s(problem->cluster, 1, 0, layer->size.output_bytes)));
     }
-    if (memory) data->copy_bytes = data->base_bytes + places;
     if (memory) fill_memory(data);
     return PS_OK;
 }
@@ -200,8 +195,8 @@ static void try_stages(const struct madpipe *data, int64_t period, const struct 
 enum ps_status madpipe_contiguous_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
                                      bool *found, struct ps_error *error) {
     size_t side = (size_t)data->layers + 1, size = side * ((size_t)data->workers + 1);
-    struct cell *cells = malloc(size * sizeof *cells);
-    if (!cells) return error_memory(error, "the table of the planner", size * sizeof *cells);
+    struct cell *cells;
+    TRY(memory_new(&cells, size, "the table of the planner", error));
     for (size_t c = 0; c < size; c++) cells[c].delay = NEVER;
     cells[data->layers].delay = 0;
     int used = 0;
@@ -279,7 +274,7 @@ static void try_stage(struct madpipe_rest *rest, int first, int end) {
     }
 }
 
-static void fill_rest(struct madpipe_rest *rest, int end) {
+static void fill_rest_behind(struct madpipe_rest *rest, int end) {
     const struct madpipe *data = rest->data;
     struct madpipe_rest_cell *cells = cells_of(rest, end, 0), *behind = cells_of(rest, end + 1, 0);
     for (; cells < behind; cells++)
@@ -288,19 +283,17 @@ static void fill_rest(struct madpipe_rest *rest, int end) {
         if (madpipe_link_ns(data, first) <= rest->period && (!data->cuts || data->cuts[first])) try_stage(rest, first, end);
 }
 
-enum ps_status madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest,
-                                 struct ps_error *error) {
-    size_t size = ((size_t)data->layers + 1) * BUCKETS * 2 * (size_t)data->workers * sizeof *rest->cells;
+void madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest, struct arena *arena) {
+    size_t count = ((size_t)data->layers + 1) * BUCKETS * 2 * (size_t)data->workers;
     *rest = (struct madpipe_rest){.data = data, .period = period_ns, .width = period_ns / PARTS + 1};
-    if (data->limit_bytes == INT64_MAX) return PS_OK;
-    rest->cells = malloc(size);
-    if (!rest->cells) return error_memory(error, "the bounds of the planner", size);
-    for (int end = 0; end <= data->layers; end++)
-        if (!data->cuts || data->cuts[end] || end == data->layers) fill_rest(rest, end);
-    return PS_OK;
+    if (data->limit_bytes < INT64_MAX) rest->cells = arena_take(arena, count, sizeof *rest->cells);
 }
 
-void madpipe_rest_close(struct madpipe_rest *rest) { free(rest->cells); }
+void madpipe_rest_fill(struct madpipe_rest *rest) {
+    const struct madpipe *data = rest->data;
+    for (int end = 0; rest->cells && end <= data->layers; end++)
+        if (!data->cuts || data->cuts[end] || end == data->layers) fill_rest_behind(rest, end);
+}
 
 bool madpipe_rest_fits(const struct madpipe_rest *rest, int first, int workers, bool special, int64_t delay, int64_t load,
                        int64_t held) {
@@ -343,24 +336,13 @@ struct labels {
     const struct madpipe *data;
     int64_t period;
     struct label *all;
-    int count, capacity;
+    int count;
+    size_t capacity, next_capacity;
     int *list; /* per (first, workers): the newest label, or -1 */
     int *next; /* per label: the next of its list */
     int64_t compared;
     struct madpipe_rest rest;
 };
-
-static enum ps_status reserve(struct labels *labels, struct ps_error *error) {
-    if (labels->count < labels->capacity) return PS_OK;
-    int capacity = labels->capacity ? 2 * labels->capacity : 1024;
-    struct label *all = realloc(labels->all, (size_t)capacity * sizeof *all);
-    if (all) labels->all = all;
-    int *next = realloc(labels->next, (size_t)capacity * sizeof *next);
-    if (next) labels->next = next;
-    if (!all || !next) return error_memory(error, "the labels of the planner", (size_t)capacity * sizeof *all);
-    labels->capacity = capacity;
-    return PS_OK;
-}
 
 static bool no_worse(const struct label *a, const struct label *b) {
     return a->delay <= b->delay && a->load <= b->load && a->memory <= b->memory && a->copy <= b->copy &&
@@ -407,7 +389,8 @@ static bool rest_fits(const struct labels *labels, const struct label *label) {
 static enum ps_status add(struct labels *labels, const struct label *label, struct ps_error *error) {
     if (labels->compared >= labels->data->budget) return PS_OK;
     if (!rest_fits(labels, label) || dominated(labels, label)) return PS_OK;
-    TRY(reserve(labels, error));
+    TRY(memory_grow(&labels->all, &labels->capacity, labels->count + 1, "the labels of the planner", error));
+    TRY(memory_grow(&labels->next, &labels->next_capacity, labels->count + 1, "the labels of the planner", error));
     int *list = list_of(labels, label->first, label->workers);
     labels->all[labels->count] = *label;
     labels->next[labels->count] = *list;
@@ -492,22 +475,23 @@ enum ps_status madpipe_special_some(const struct madpipe *data, int64_t period_n
                                     int *counts, int *found, bool *complete, struct ps_error *error) {
     struct labels labels = {.data = data, .period = period_ns};
     size_t lists = ((size_t)data->layers + 1) * (size_t)data->workers;
+    struct arena arena = {0};
     enum ps_status status;
     *found = 0;
-    labels.list = malloc(lists * sizeof *labels.list);
-    if (!labels.list) return error_memory(error, "the labels of the planner", lists * sizeof *labels.list);
+    labels.list = arena_take(&arena, lists, sizeof *labels.list);
+    madpipe_rest_open(data, period_ns, &labels.rest, &arena);
+    TRY_OUT(arena_check(&arena, "the labels of the planner", error));
     for (size_t l = 0; l < lists; l++) labels.list[l] = -1;
-    TRY_OUT(madpipe_rest_open(data, period_ns, &labels.rest, error));
+    madpipe_rest_fill(&labels.rest);
     TRY_OUT(fill(&labels, error));
     for (int w = data->workers - 1; w >= 0; w--)
         for (int l = labels.list[w]; l >= 0 && *found < most; l = labels.next[l], ++*found)
             counts[*found] = read_stages(&labels, l, stages + (size_t)*found * (size_t)data->layers);
     *complete = labels.compared < data->budget;
 out:
-    madpipe_rest_close(&labels.rest);
     free(labels.all);
     free(labels.next);
-    free(labels.list);
+    arena_release(&arena);
     return status;
 }
 

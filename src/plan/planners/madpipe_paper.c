@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "plan/planners/madpipe.h"
 
 enum { LOADS = 101, MEMORIES = 11, DELAYS = 51, ROUNDS = 10, NODES = 20000 };
@@ -147,8 +148,7 @@ static enum ps_status solve_data(const struct madpipe *data, struct grid *grid, 
         return error_set(error, PS_NO_PLAN,
                          "%d layers on %d workers: the published grid has %zu states, at most %zu are accepted", data->layers,
                          data->workers, states, STATES_MAX);
-    grid->least = malloc(states * sizeof *grid->least);
-    if (!grid->least) return error_memory(error, "the grid of the planner", states * sizeof *grid->least);
+    TRY(memory_new(&grid->least, states, "the grid of the planner", error));
     int nodes = 10 * NODES;
     int64_t promised = first_phase(grid, states, stages, &count);
     free(grid->least);
@@ -168,19 +168,12 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     TRY(madpipe_open(problem, &data, error));
     struct grid grid = {.data = &data};
     size_t layers = (size_t)data.layers;
-    struct madpipe_stage *stages = malloc(layers * sizeof *stages);
-    struct periodic_operation *operations = malloc(4 * layers * sizeof *operations);
-    struct madpipe_found best = {.stages = malloc(layers * sizeof *best.stages),
-                                 .operations = malloc(4 * layers * sizeof *best.operations)};
-    enum ps_status status;
-    if (stages && operations && best.stages && best.operations)
-        status = solve_data(&data, &grid, stages, operations, &best, answer, error);
-    else
-        status = error_memory(error, "a plan", 4 * layers * sizeof *operations);
-    free(stages);
-    free(operations);
-    free(best.stages);
-    free(best.operations);
+    struct madpipe_stage *stages = arena_take(&data.arena, layers, sizeof *stages);
+    struct periodic_operation *operations = arena_take(&data.arena, 4 * layers, sizeof *operations);
+    struct madpipe_found best = {.stages = arena_take(&data.arena, layers, sizeof *best.stages),
+                                 .operations = arena_take(&data.arena, 4 * layers, sizeof *best.operations)};
+    enum ps_status status = arena_check(&data.arena, "a plan", error);
+    if (status == PS_OK) status = solve_data(&data, &grid, stages, operations, &best, answer, error);
     madpipe_close(&data);
     return status;
 }

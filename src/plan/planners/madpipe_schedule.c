@@ -13,7 +13,7 @@
  *     batches each may keep. Where only what is held at a moment counts, it is looked at when one of its forwards starts, the
  *     moments at which it is largest: if it is too much, one stage must have finished one batch more by then, or not begun one.
  *
- * The simplest schedule is tried first (madpipe_pack). Then a depth-first search tries both sides of each choice, that of the
+ * The simplest schedule is tried first (pack). Then a depth-first search tries both sides of each choice, that of the
  * worst overlap first. A budget of nodes cuts it short; where it ends with nodes left and nothing found, there is no schedule.
  */
 #include "plan/planners/madpipe.h"
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/memory.h"
 
 /*
  * Lower bounds on differences of times, closed: least(x, y) is the longest path from x to y, so every consequence of the bounds
@@ -42,38 +42,19 @@ struct differences {
     } * trail; /* what was overwritten, to be put back */
     size_t trail_count, trail_capacity;
     int *longer; /* scratch: one per time */
-    bool failed; /* there was no memory for the trail: what is known is incomplete */
+    bool failed; /* there was no memory for the trail: what is known is incomplete, and `error` says so */
+    struct ps_error *error;
 };
 
 static inline int64_t differences_least(const struct differences *d, int from, int to) {
     return d->least[(size_t)from * (size_t)d->count + (size_t)to];
 }
-static enum ps_status differences_open(int count, struct differences *differences, struct ps_error *error) {
-    size_t pairs = (size_t)count * (size_t)count;
-    *differences = (struct differences){
-        .count = count, .least = malloc(pairs * sizeof(int64_t)), .longer = malloc((size_t)count * sizeof(int))};
-    if (!differences->least || !differences->longer)
-        return error_memory(error, "the bounds of a schedule", pairs * sizeof(int64_t));
-    for (size_t p = 0; p < pairs; p++) differences->least[p] = DIFFERENCES_NONE;
-    for (int t = 0; t < count; t++) differences->least[(size_t)t * (size_t)count + (size_t)t] = 0;
-    return PS_OK;
-}
 
-static void differences_close(struct differences *differences) {
-    free(differences->least);
-    free(differences->longer);
-    free(differences->trail);
-}
-
-/* Room for one row more. */
-static bool reserve(struct differences *d) {
-    if (d->trail_count + (size_t)d->count <= d->trail_capacity) return true;
-    size_t capacity = 2 * d->trail_capacity + 16 * (size_t)d->count;
-    struct difference_change *larger = realloc(d->trail, capacity * sizeof *larger);
-    if (!larger) return false;
-    d->trail = larger;
-    d->trail_capacity = capacity;
-    return true;
+/* Nothing is known, but that a time is itself. */
+static void differences_clear(struct differences *d) {
+    size_t count = (size_t)d->count;
+    for (size_t p = 0; p < count * count; p++) d->least[p] = DIFFERENCES_NONE;
+    for (size_t t = 0; t < count; t++) d->least[t * count + t] = 0;
 }
 
 /* time[to] - time[from] >= least; false where that cannot be. As all is closed, the path from x to y gets longer only where
@@ -91,7 +72,8 @@ static bool differences_add(struct differences *d, int from, int to, int64_t lea
         int64_t before = differences_least(d, x, from), through = before + least;
         int64_t *row = &d->least[(size_t)x * (size_t)d->count];
         if (before == DIFFERENCES_NONE || through <= row[to]) continue;
-        if (!reserve(d)) {
+        size_t needed = d->trail_count + (size_t)d->count; /* a whole row may change */
+        if (memory_grow(&d->trail, &d->trail_capacity, needed, "the bounds of a schedule", d->error) != PS_OK) {
             d->failed = true;
             return false;
         }
@@ -148,8 +130,8 @@ static bool waits_hold(const struct periodic_operation *operations, int count, i
     return true;
 }
 
-bool madpipe_pack(const struct madpipe *data, const struct madpipe_stage *stages, int stage_count, int64_t period_ns,
-                  struct periodic_operation *operations, const int *resource, int count) {
+static bool pack(const struct madpipe *data, const struct madpipe_stage *stages, int stage_count, int64_t period_ns,
+                 struct periodic_operation *operations, const int *resource, int count) {
     int64_t ready = 0;
     for (int o = 0; o < count; o++) {
         int64_t place = operations[o].length_ns > 0 ? place_of(operations, resource, o, ready) : ready;
@@ -568,33 +550,39 @@ static bool search(struct problem *p, int depth) {
 enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period_ns,
                                 int *nodes, struct periodic_operation *operations, int *operation_count, bool *found,
                                 struct ps_error *error) {
-    size_t most = 4 * (size_t)count;
-    struct problem p = {
-        .data = data, .stages = stages, .stage_count = count, .period = period_ns, .operations = operations, .nodes = nodes};
-    int *places = malloc((most + 2 * (size_t)count) * sizeof *places);
-    p.pairs = malloc(most * most / 2 * sizeof *p.pairs);
-    enum ps_status status = places && p.pairs ? differences_open((int)most - 2, &p.apart, error)
-                                              : error_memory(error, "the tables of a schedule", most * most * sizeof *p.pairs);
+    size_t most = 4 * (size_t)count, times = most - 2; /* the last stage sends nothing onward, the first nothing back */
+    struct arena arena = {0};
+    struct problem p = {.data = data,
+                        .stages = stages,
+                        .stage_count = count,
+                        .period = period_ns,
+                        .operations = operations,
+                        .nodes = nodes,
+                        .pairs = arena_take(&arena, most * most / 2, sizeof *p.pairs),
+                        .resource = arena_take(&arena, most, sizeof *p.resource),
+                        .forward = arena_take(&arena, (size_t)count, sizeof *p.forward),
+                        .backward = arena_take(&arena, (size_t)count, sizeof *p.backward),
+                        .apart = {.count = (int)times,
+                                  .least = arena_take(&arena, times * times, sizeof *p.apart.least),
+                                  .longer = arena_take(&arena, times, sizeof *p.apart.longer),
+                                  .error = error}};
+    enum ps_status status;
     *found = false;
-    if (status == PS_OK) {
-        p.resource = places;
-        p.forward = places + most;
-        p.backward = p.forward + count;
-        bool possible = write_operations(&p) && limit_waits(&p);
-        write_pairs(&p);
-        possible = possible && loads_fit(&p);
-        *found = possible && madpipe_pack(data, stages, count, period_ns, operations, p.resource, p.operation_count);
-        if (!*found) {
-            *found = possible && limit_stays(&p) && search(&p, 0);
-            for (int o = 0; o < p.operation_count; o++) p.operations[o].start_ns = time_of(&p, o);
-        }
-        *operation_count = p.operation_count;
-        if (p.apart.failed)
-            status = error_memory(error, "the bounds of a schedule", p.apart.trail_capacity * sizeof *p.apart.trail);
+    TRY_OUT(arena_check(&arena, "the tables of a schedule", error));
+    differences_clear(&p.apart);
+    bool possible = write_operations(&p) && limit_waits(&p);
+    write_pairs(&p);
+    possible = possible && loads_fit(&p);
+    *found = possible && pack(data, stages, count, period_ns, operations, p.resource, p.operation_count);
+    if (!*found) {
+        *found = possible && limit_stays(&p) && search(&p, 0);
+        for (int o = 0; o < p.operation_count; o++) p.operations[o].start_ns = time_of(&p, o);
     }
-    differences_close(&p.apart);
-    free(places);
-    free(p.pairs);
+    *operation_count = p.operation_count;
+    if (p.apart.failed) status = PS_FAILED;
+    free(p.apart.trail);
+out:
+    arena_release(&arena);
     return status;
 }
 
@@ -641,8 +629,10 @@ enum ps_status madpipe_answer(const struct madpipe *data, const struct madpipe_f
                               struct ps_error *error) {
     bool special = false;
     for (int s = 0; s < best->stage_count; s++) special |= best->stages[s].special;
-    answer->stages = calloc((size_t)best->stage_count, sizeof *answer->stages);
-    if (!answer->stages) return error_memory(error, "a plan", (size_t)best->stage_count * sizeof *answer->stages);
+    answer->stages = arena_take(&answer->arena, (size_t)best->stage_count, sizeof *answer->stages);
+    answer->pattern = arena_copy(&answer->arena, best->operations, (size_t)best->operation_count, sizeof *answer->pattern);
+    answer->pattern_count = best->operation_count;
+    TRY(arena_check(&answer->arena, "a plan", error));
     for (int s = 0, normal = special; s < best->stage_count; s++) {
         int worker = best->stages[s].special ? 0 : normal++;
         answer->stages[s] = (struct planned_stage){best->stages[s].first, best->stages[s].end - 1, worker, worker, 1, 0};
@@ -650,13 +640,8 @@ enum ps_status madpipe_answer(const struct madpipe *data, const struct madpipe_f
     answer->stage_count = best->stage_count;
     answer->objective_s = (double)best->period_ns / 1e9;
     if (best->operation_count == 0) {
+        answer->pattern = NULL;
         fill_in_flight(data, best, answer->stages);
-        return PS_OK;
     }
-    size_t size = (size_t)best->operation_count * sizeof *answer->pattern;
-    answer->pattern = malloc(size);
-    if (!answer->pattern) return error_memory(error, "a plan", size);
-    memcpy(answer->pattern, best->operations, size);
-    answer->pattern_count = best->operation_count;
     return PS_OK;
 }
