@@ -56,9 +56,8 @@ static void round_trip(void **state) {
     (void)state;
     struct ps_plan *plan = sample_plan(), *again, *copy;
     assert_ok(plan_check(plan, 7, &test_error));
-    plan->order = calloc(7, sizeof *plan->order);
-    plan->order_count = 7;
-    for (int l = 0; l < 7; l++) plan->order[l] = strdup(l % 2 ? "odd" : "even");
+    const char *const names[] = {"even", "odd", "even", "odd", "even", "odd", "even"};
+    assert_ok(plan_order_set(plan, names, 7, &test_error));
     assert_ok(plan_copy(plan, &copy, &test_error));
     assert_same_text(plan, copy);
     assert_ok(ps_plan_write(plan, path, &test_error));

@@ -36,8 +36,7 @@ static struct ps_plan *make_plan(const char *const order[4]) {
     strcpy(plan->weights, "latest");
     assert_ok(plan_stage_set(plan, 0, 0, 1, 0, &test_error));
     assert_ok(plan_stage_set(plan, 1, 2, 3, 1, &test_error));
-    plan->order = calloc(4, sizeof *plan->order);
-    for (; plan->order_count < 4; plan->order_count++) plan->order[plan->order_count] = strdup(order[plan->order_count]);
+    assert_ok(plan_order_set(plan, order, 4, &test_error));
     return plan;
 }
 

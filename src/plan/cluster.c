@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "plan/plan.h"
 
@@ -29,23 +30,22 @@ int ps_cluster_workers(const struct ps_cluster *cluster) { return cluster->worke
 
 void ps_cluster_destroy(struct ps_cluster *cluster) {
     if (!cluster) return;
-    free(cluster->devices);
-    free(cluster->links);
+    arena_release(&cluster->arena);
     free(cluster);
 }
 
 enum ps_status cluster_create(int workers, int links, struct ps_cluster **cluster, struct ps_error *error) {
-    struct ps_cluster *made = calloc(1, sizeof *made);
-    if (!made) return error_memory(error, "a cluster", sizeof *made);
+    struct ps_cluster *made;
+    TRY(memory_new(&made, 1, "a cluster", error));
     *made = (struct ps_cluster){.workers = workers, .link_count = links, .overlap = true};
-    made->devices = calloc((size_t)workers, sizeof *made->devices);
-    made->links = calloc((size_t)links + 1, sizeof *made->links);
-    if (!made->devices || !made->links) {
-        ps_cluster_destroy(made);
-        return error_memory(error, "a cluster", (size_t)workers * sizeof *made->devices);
-    }
-    *cluster = made;
-    return PS_OK;
+    made->devices = arena_take(&made->arena, (size_t)workers, sizeof *made->devices);
+    made->links = arena_take(&made->arena, (size_t)links + 1, sizeof *made->links);
+    enum ps_status status = arena_check(&made->arena, "a cluster", error);
+    if (status == PS_OK)
+        *cluster = made;
+    else
+        free(made);
+    return status;
 }
 
 enum ps_status cluster_copy(const struct ps_cluster *cluster, struct ps_cluster **copy, struct ps_error *error) {

@@ -2,6 +2,7 @@
 #ifndef PENSTOCK_PLAN_CLUSTER_H
 #define PENSTOCK_PLAN_CLUSTER_H
 
+#include "base/arena.h"
 #include "profile/profile.h"
 
 struct cluster_device {
@@ -19,6 +20,7 @@ struct cluster_link {
 };
 
 struct ps_cluster {
+    struct arena arena; /* of all that it points to */
     struct cluster_device *devices;
     int workers;
     struct cluster_link *links; /* the last that matches counts; none: transfers cost nothing */

@@ -10,15 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/random.h"
 #include "profile/costgraph.h"
 
-/* A graph of costs as the enumeration of its cuts needs it (plan/ideals.h): only nodes that count, numbered from 0, in groups
- * whose nodes are on the same side of every cut. */
-
+/*
+ * A graph of costs as a network of the nodes that count, numbered from 0, and its nodes in groups, which are on the same side
+ * of every cut.
+ *
+ * Groups are pieces of one topological order, so that what lies between them has no cycle. The order goes into the depth, which
+ * keeps the nodes of a branch together: at first a group ends where a branch does, and has at most two nodes of it, then four,
+ * and so on; when all branches are whole, neighbours are joined.
+ */
 struct network {
+    struct arena arena; /* of all that it points to */
     int count;
+    int *nodes; /* their numbers in the graph */
     int64_t *time_ns, *weight_bytes, *value_bytes;
     int *successor_first, *successors, *predecessor_first, *predecessors; /* each reader of a node once */
     int group_count, size;                                                /* size: nodes of a branch in one group at most */
@@ -26,35 +34,6 @@ struct network {
     int *group_first;                                                     /* group_count + 1 offsets into order */
     int *group;                                                           /* of each node */
 };
-
-/* Each node in a group of its own; nodes[n] are their numbers in the graph (freed by the caller). Nodes at the end of the graph
- * that cost neither time nor memory are left out. On failure, too, network_free and free(nodes). */
-enum ps_status network_make(const struct costgraph *graph, struct network *network, int **nodes, struct ps_error *error);
-void network_free(struct network *network);
-
-/* Fewer groups; PS_NO_PLAN: there is but one. */
-enum ps_status network_join(struct network *network, struct ps_error *error);
-
-/*
- * A graph of costs as a network of the nodes that count, and its nodes in groups.
- *
- * Groups are pieces of one topological order, so that what lies between them has no cycle. The order goes into the depth, which
- * keeps the nodes of a branch together: at first a group ends where a branch does, and has at most two nodes of it, then four,
- * and so on; when all branches are whole, neighbours are joined.
- */
-
-void network_free(struct network *network) {
-    free(network->time_ns);
-    free(network->weight_bytes);
-    free(network->value_bytes);
-    free(network->successor_first);
-    free(network->successors);
-    free(network->predecessor_first);
-    free(network->predecessors);
-    free(network->order);
-    free(network->group);
-    free(network->group_first);
-}
 
 /* Which nodes count: place[n] is a node's number among them, -1 for inputs and for ends without cost. */
 static int choose_nodes(const struct costgraph *graph, int *place) {
@@ -70,10 +49,10 @@ static int choose_nodes(const struct costgraph *graph, int *place) {
     return count;
 }
 
-static void fill_network(struct network *network, const struct costgraph *graph, const int *place, int *nodes) {
+static void fill_network(struct network *network, const struct costgraph *graph, const int *place) {
     for (int n = 0; n < graph->node_count; n++) {
         if (place[n] < 0) continue;
-        nodes[place[n]] = n;
+        network->nodes[place[n]] = n;
         network->time_ns[place[n]] =
             number_nanoseconds(graph->nodes[n].forward_s) + number_nanoseconds(graph->nodes[n].backward_s);
         network->weight_bytes[place[n]] = graph->nodes[n].parameter_bytes;
@@ -102,32 +81,29 @@ static void fill_network(struct network *network, const struct costgraph *graph,
     }
 }
 
-enum ps_status network_make(const struct costgraph *graph, struct network *network, int **nodes, struct ps_error *error) {
+/* Each node in a group of its own. Nodes at the end of the graph that cost neither time nor memory are left out. */
+static enum ps_status network_make(const struct costgraph *graph, struct network *network, struct ps_error *error) {
     size_t all = (size_t)graph->node_count + 2, edges = (size_t)graph->edge_count + 1;
-    int *place = malloc(all * sizeof *place);
-    *nodes = malloc(all * sizeof **nodes);
-    *network = (struct network){.time_ns = malloc(all * sizeof(int64_t)),
-                                .weight_bytes = malloc(all * sizeof(int64_t)),
-                                .value_bytes = malloc(all * sizeof(int64_t)),
-                                .successor_first = calloc(all, sizeof(int)),
-                                .successors = malloc(edges * sizeof(int)),
-                                .predecessor_first = calloc(all, sizeof(int)),
-                                .predecessors = malloc(edges * sizeof(int)),
+    struct arena arena = {0};
+    int *place = arena_take(&arena, all, sizeof *place);
+    *network = (struct network){.nodes = arena_take(&arena, all, sizeof(int)),
+                                .time_ns = arena_take(&arena, all, sizeof(int64_t)),
+                                .weight_bytes = arena_take(&arena, all, sizeof(int64_t)),
+                                .value_bytes = arena_take(&arena, all, sizeof(int64_t)),
+                                .successor_first = arena_take(&arena, all, sizeof(int)),
+                                .successors = arena_take(&arena, edges, sizeof(int)),
+                                .predecessor_first = arena_take(&arena, all, sizeof(int)),
+                                .predecessors = arena_take(&arena, edges, sizeof(int)),
                                 .size = 1,
-                                .order = malloc(all * sizeof(int)),
-                                .group = malloc(all * sizeof(int)),
-                                .group_first = malloc(all * sizeof(int))};
-    bool enough = place && *nodes && network->time_ns && network->weight_bytes && network->value_bytes &&
-                  network->successor_first && network->successors && network->predecessor_first && network->predecessors &&
-                  network->order && network->group && network->group_first;
-    if (enough) {
-        network->count = choose_nodes(graph, place);
-        fill_network(network, graph, place, *nodes);
-        network->group_count = network->count;
-        for (int n = 0; n <= network->count; n++) network->order[n] = network->group[n] = network->group_first[n] = n;
-    }
-    free(place);
-    return enough ? PS_OK : error_memory(error, "the graph of a network", all * sizeof(int64_t));
+                                .order = arena_take(&arena, all, sizeof(int)),
+                                .group = arena_take(&arena, all, sizeof(int)),
+                                .group_first = arena_take(&arena, all, sizeof(int))};
+    TRY(arena_check(&arena, "the graph of a network", error));
+    network->arena = arena;
+    network->count = network->group_count = choose_nodes(graph, place);
+    fill_network(network, graph, place);
+    for (int n = 0; n <= network->count; n++) network->order[n] = network->group[n] = network->group_first[n] = n;
+    return PS_OK;
 }
 
 /* ------------------------------------------------------------------- groups */
@@ -172,12 +148,13 @@ static void join_shared_peers(struct network *network) {
     network->group_count = count;
 }
 
-enum ps_status network_join(struct network *network, struct ps_error *error) {
+/* Fewer groups; PS_NO_PLAN: there is but one. */
+static enum ps_status network_join(struct network *network, struct ps_error *error) {
     int before = network->group_count;
     if (before <= 1) return error_set(error, PS_NO_PLAN, "the graph's nodes are one group already");
     if (network->size == 1) {
-        int *scratch = malloc(2 * (size_t)network->count * sizeof *scratch);
-        if (!scratch) return error_memory(error, "the graph of a network", 2 * (size_t)network->count * sizeof *scratch);
+        int *scratch;
+        TRY(memory_new(&scratch, 2 * network->count, "the graph of a network", error));
         order_by_depth(network, scratch, scratch + network->count);
         free(scratch);
     }
@@ -195,73 +172,58 @@ enum ps_status network_join(struct network *network, struct ps_error *error) {
 }
 
 struct growing {
-    struct ideals *ideals;
     const struct network *network;
-    int capacity, limit;
-    uint64_t *hashes; /* per ideal: sum of its groups' random numbers */
-    uint64_t *group_hash;
+    int limit, count, words;
+    struct found {
+        int64_t time_ns, weight_bytes, cut_bytes;
+        uint64_t hash; /* sum of its groups' random numbers */
+        int ready;     /* the groups that may come next: from here in `ready` up to those of the ideal behind it */
+    } * found;
+    uint64_t *members; /* words of each */
+    size_t capacity, member_capacity;
     int *table; /* open addressing: ideal + 1, or 0 */
     size_t table_size;
-    int *ready_first; /* per ideal: the groups that may come next, in `ready` */
     int *ready;
-    int ready_count, ready_capacity;
+    int ready_count;
     struct edge {
         int lower, upper;
     } * edges;
-    int edge_count, edge_capacity;
-    uint64_t *candidate; /* one set */
+    size_t edge_count, ready_capacity, edge_capacity;
+    uint64_t *group_hash, *candidate; /* candidate: one set */
 };
 
 void ideals_destroy(struct ideals *ideals) {
     if (!ideals) return;
-    free(ideals->time_ns);
-    free(ideals->weight_bytes);
-    free(ideals->cut_bytes);
-    free(ideals->cover_first);
-    free(ideals->covers);
-    free(ideals->nodes);
-    free(ideals->members);
+    arena_release(&ideals->arena);
     free(ideals);
 }
 
 /* ------------------------------------------------------------- enumeration */
 
-static bool grow_array(void *pointer, size_t count, size_t size) {
-    void **array = pointer, *larger = realloc(*array, count * size);
-    if (larger) *array = larger;
-    return larger != NULL;
-}
-
+/* Room for one more, and for where the ready groups of the last one end. */
 static enum ps_status reserve_ideals(struct growing *g, struct ps_error *error) {
-    struct ideals *ideals = g->ideals;
-    if (ideals->count + 1 < g->capacity) return PS_OK;
-    int capacity = g->capacity ? 2 * g->capacity : 256;
-    size_t n = (size_t)capacity;
-    bool enough = grow_array(&ideals->time_ns, n, sizeof(int64_t)) && grow_array(&ideals->weight_bytes, n, sizeof(int64_t)) &&
-                  grow_array(&ideals->cut_bytes, n, sizeof(int64_t)) &&
-                  grow_array(&ideals->members, n * (size_t)ideals->words, sizeof(uint64_t)) &&
-                  grow_array(&g->hashes, n, sizeof(uint64_t)) && grow_array(&g->ready_first, n + 1, sizeof(int));
-    int *table = enough ? calloc(4 * n, sizeof *table) : NULL;
-    if (!table) return error_memory(error, "the cuts of a graph", n * (size_t)ideals->words * sizeof(uint64_t));
+    if ((size_t)g->count + 1 < g->capacity) return PS_OK;
+    TRY(memory_grow(&g->found, &g->capacity, 2 * g->capacity + 256, "the cuts of a graph", error));
+    TRY(memory_grow(&g->members, &g->member_capacity, g->capacity * (size_t)g->words, "the cuts of a graph", error));
     free(g->table);
-    g->table = table;
-    g->table_size = 4 * n;
-    g->capacity = capacity;
-    for (int i = 0; i < ideals->count; i++) {
-        size_t slot = g->hashes[i] % g->table_size;
-        while (table[slot]) slot = (slot + 1) % g->table_size;
-        table[slot] = i + 1;
+    g->table_size = 4 * g->capacity;
+    TRY(memory_new(&g->table, g->table_size, "the cuts of a graph", error));
+    for (int i = 0; i < g->count; i++) {
+        size_t slot = g->found[i].hash % g->table_size;
+        while (g->table[slot]) slot = (slot + 1) % g->table_size;
+        g->table[slot] = i + 1;
     }
     return PS_OK;
 }
 
+static uint64_t *members_of(const struct growing *g, int ideal) { return &g->members[(size_t)ideal * (size_t)g->words]; }
+
 /* The ideal that g->candidate is, or -1; `slot` is where it is or belongs. */
 static int find(const struct growing *g, uint64_t hash, size_t *slot) {
-    size_t bytes = (size_t)g->ideals->words * sizeof(uint64_t);
+    size_t bytes = (size_t)g->words * sizeof(uint64_t);
     for (*slot = hash % g->table_size; g->table[*slot]; *slot = (*slot + 1) % g->table_size) {
         int ideal = g->table[*slot] - 1;
-        if (g->hashes[ideal] != hash) continue;
-        if (memcmp(&g->ideals->members[(size_t)ideal * (size_t)g->ideals->words], g->candidate, bytes) == 0) return ideal;
+        if (g->found[ideal].hash == hash && memcmp(members_of(g, ideal), g->candidate, bytes) == 0) return ideal;
     }
     return -1;
 }
@@ -307,13 +269,8 @@ static bool listed(const struct growing *g, int first, int group) {
 /* Groups that may come next after `from` with `group`: the others that could before, and those that only waited for it. */
 static enum ps_status append_ready(struct growing *g, int from, int group, struct ps_error *error) {
     const struct network *net = g->network;
-    if (g->ready_count + net->group_count >= g->ready_capacity) {
-        int capacity = 2 * (g->ready_count + net->group_count) + 256;
-        if (!grow_array(&g->ready, (size_t)capacity, sizeof *g->ready))
-            return error_memory(error, "the cuts of a graph", (size_t)capacity * sizeof *g->ready);
-        g->ready_capacity = capacity;
-    }
-    for (int r = g->ready_first[from]; r < g->ready_first[from + 1]; r++)
+    TRY(memory_grow(&g->ready, &g->ready_capacity, g->ready_count + net->group_count + 1, "the cuts of a graph", error));
+    for (int r = g->found[from].ready; r < g->found[from + 1].ready; r++)
         if (g->ready[r] != group) g->ready[g->ready_count++] = g->ready[r];
     int added = g->ready_count;
     for (int i = net->group_first[group]; i < net->group_first[group + 1]; i++) {
@@ -327,69 +284,58 @@ static enum ps_status append_ready(struct growing *g, int from, int group, struc
 }
 
 static enum ps_status add_edge(struct growing *g, int lower, int upper, struct ps_error *error) {
-    if (g->edge_count == g->edge_capacity) {
-        int capacity = g->edge_capacity ? 2 * g->edge_capacity : 256;
-        if (!grow_array(&g->edges, (size_t)capacity, sizeof *g->edges))
-            return error_memory(error, "the cuts of a graph", (size_t)capacity * sizeof *g->edges);
-        g->edge_capacity = capacity;
-    }
+    TRY(memory_grow(&g->edges, &g->edge_capacity, g->edge_count + 1, "the cuts of a graph", error));
     g->edges[g->edge_count++] = (struct edge){lower, upper};
     return PS_OK;
 }
 
-/* The nodes of a group join the new ideal one by one. */
+/* The nodes of a group join the new ideal, which is the candidate, one by one. */
 static void add_group(struct growing *g, int from, int ideal, int group) {
     const struct network *net = g->network;
-    struct ideals *ideals = g->ideals;
-    size_t words = (size_t)ideals->words;
+    struct found *found = &g->found[ideal];
     uint64_t *set = g->candidate;
-    memcpy(set, &ideals->members[(size_t)from * words], words * sizeof *set);
-    ideals->time_ns[ideal] = ideals->time_ns[from];
-    ideals->weight_bytes[ideal] = ideals->weight_bytes[from];
-    ideals->cut_bytes[ideal] = ideals->cut_bytes[from];
+    memcpy(set, members_of(g, from), (size_t)g->words * sizeof *set);
+    found->time_ns = g->found[from].time_ns;
+    found->weight_bytes = g->found[from].weight_bytes;
+    found->cut_bytes = g->found[from].cut_bytes;
     for (int i = net->group_first[group]; i < net->group_first[group + 1]; i++) {
         int node = net->order[i];
         set[node / 64] |= (uint64_t)1 << (node % 64);
-        ideals->time_ns[ideal] += net->time_ns[node];
-        ideals->weight_bytes[ideal] += net->weight_bytes[node];
-        ideals->cut_bytes[ideal] = cut_after(g, ideals->cut_bytes[ideal], node);
+        found->time_ns += net->time_ns[node];
+        found->weight_bytes += net->weight_bytes[node];
+        found->cut_bytes = cut_after(g, found->cut_bytes, node);
     }
+    memcpy(members_of(g, ideal), set, (size_t)g->words * sizeof *set);
 }
 
 /* The ideal `from` and `group`. */
 static enum ps_status extend(struct growing *g, int from, int group, struct ps_error *error) {
     const struct network *net = g->network;
     TRY(reserve_ideals(g, error));
-    struct ideals *ideals = g->ideals;
-    size_t words = (size_t)ideals->words, slot;
-    uint64_t hash = g->hashes[from] + g->group_hash[group];
-    memcpy(g->candidate, &ideals->members[(size_t)from * words], words * sizeof *g->candidate);
+    size_t slot;
+    uint64_t hash = g->found[from].hash + g->group_hash[group];
+    memcpy(g->candidate, members_of(g, from), (size_t)g->words * sizeof *g->candidate);
     for (int i = net->group_first[group]; i < net->group_first[group + 1]; i++)
         g->candidate[net->order[i] / 64] |= (uint64_t)1 << (net->order[i] % 64);
     int found = find(g, hash, &slot);
     if (found < 0) {
-        if (ideals->count == g->limit)
-            return error_set(error, PS_NO_PLAN, "the graph can be cut in more than %d ways", g->limit);
-        found = ideals->count++;
+        if (g->count == g->limit) return error_set(error, PS_NO_PLAN, "the graph can be cut in more than %d ways", g->limit);
+        found = g->count++;
         g->table[slot] = found + 1;
-        g->hashes[found] = hash;
+        g->found[found].hash = hash;
         add_group(g, from, found, group);
-        memcpy(&ideals->members[(size_t)found * words], g->candidate, words * sizeof *g->candidate);
         TRY(append_ready(g, from, group, error));
-        g->ready_first[found + 1] = g->ready_count;
+        g->found[found + 1].ready = g->ready_count;
     }
     return add_edge(g, from, found, error);
 }
 
 static enum ps_status start_empty(struct growing *g, struct ps_error *error) {
     const struct network *net = g->network;
-    struct ideals *ideals = g->ideals;
     TRY(reserve_ideals(g, error));
-    g->ready_capacity = net->group_count + 1;
-    g->candidate = calloc((size_t)ideals->words, sizeof *g->candidate);
-    g->group_hash = malloc((size_t)net->group_count * sizeof *g->group_hash);
-    g->ready = malloc((size_t)g->ready_capacity * sizeof *g->ready);
-    if (!g->candidate || !g->group_hash || !g->ready) return error_memory(error, "the cuts of a graph", (size_t)net->count * 8);
+    TRY(memory_new(&g->candidate, g->words, "the cuts of a graph", error));
+    TRY(memory_new(&g->group_hash, net->group_count, "the cuts of a graph", error));
+    TRY(memory_grow(&g->ready, &g->ready_capacity, net->group_count + 1, "the cuts of a graph", error));
     struct random_key key = random_key(0, RANDOM_ORDER, 0, 0);
     for (int n = 0; n < net->group_count; n++) {
         uint32_t words[4];
@@ -397,91 +343,97 @@ static enum ps_status start_empty(struct growing *g, struct ps_error *error) {
         g->group_hash[n] = (uint64_t)words[0] << 32 | words[1];
         if (group_ready(g, n)) g->ready[g->ready_count++] = n;
     }
-    memset(ideals->members, 0, (size_t)ideals->words * sizeof *ideals->members);
-    ideals->time_ns[0] = ideals->weight_bytes[0] = ideals->cut_bytes[0] = 0;
-    g->hashes[0] = 0;
+    memset(g->members, 0, (size_t)g->words * sizeof *g->members);
+    g->found[0] = (struct found){0};
+    g->found[1].ready = g->ready_count;
     g->table[0] = 1;
-    g->ready_first[0] = 0;
-    g->ready_first[1] = g->ready_count;
-    ideals->count = 1;
+    g->count = 1;
     return PS_OK;
 }
 
 /* Edges, which are sorted by the lower ideal, into the lists of lower covers. */
-static enum ps_status list_covers(struct ideals *ideals, const struct edge *edges, int edge_count, struct ps_error *error) {
-    ideals->cover_first = calloc((size_t)ideals->count + 2, sizeof *ideals->cover_first);
-    ideals->covers = malloc(((size_t)edge_count + 1) * sizeof *ideals->covers);
-    if (!ideals->cover_first || !ideals->covers)
-        return error_memory(error, "the cuts of a graph", (size_t)edge_count * sizeof(int));
+static void list_covers(struct ideals *ideals, const struct edge *edges, size_t edge_count) {
     int *offset = ideals->cover_first + 1; /* one place ahead while filling, so that they end where they belong */
-    for (int e = 0; e < edge_count; e++) offset[edges[e].upper + 1]++;
+    for (size_t e = 0; e < edge_count; e++) offset[edges[e].upper + 1]++;
     for (int i = 0; i < ideals->count; i++) offset[i + 1] += offset[i];
-    for (int e = 0; e < edge_count; e++) ideals->covers[offset[edges[e].upper]++] = edges[e].lower;
-    return PS_OK;
+    for (size_t e = 0; e < edge_count; e++) ideals->covers[offset[edges[e].upper]++] = edges[e].lower;
 }
 
-static enum ps_status enumerate(struct growing *g, struct ps_error *error) {
-    TRY(start_empty(g, error));
-    for (int i = 0; i < g->ideals->count; i++)
-        for (int r = g->ready_first[i]; r < g->ready_first[i + 1]; r++) TRY(extend(g, i, g->ready[r], error));
-    return list_covers(g->ideals, g->edges, g->edge_count, error);
-}
-
-static enum ps_status ideals_of_network(const struct network *network, const int *nodes, int limit, struct ideals **ideals,
-                                        struct ps_error *error) {
-    struct ideals *made = calloc(1, sizeof *made);
-    struct growing growing = {.ideals = made, .network = network, .limit = limit};
-    enum ps_status status;
-    if (!made) return error_memory(error, "the cuts of a graph", sizeof *made);
-    made->nodes = malloc(((size_t)network->count + 1) * sizeof *made->nodes);
-    if (!made->nodes) {
-        status = error_memory(error, "the cuts of a graph", (size_t)network->count * sizeof *made->nodes);
-        goto out;
-    }
-    memcpy(made->nodes, nodes, (size_t)network->count * sizeof *made->nodes);
-    made->node_count = network->count;
-    made->words = (network->count + 63) / 64;
-    made->of_graph = true;
-    status = enumerate(&growing, error);
-out:
-    free(growing.hashes);
-    free(growing.group_hash);
-    free(growing.table);
-    free(growing.ready_first);
-    free(growing.ready);
-    free(growing.edges);
-    free(growing.candidate);
+/* Room for `count` ideals of so many nodes, with all covers; what it has of its own is empty. */
+static enum ps_status ideals_create(int count, int node_count, size_t covers, struct ideals **ideals, struct ps_error *error) {
+    struct ideals *made;
+    size_t n = (size_t)count;
+    TRY(memory_new(&made, 1, "the cuts of a graph", error));
+    *made = (struct ideals){.count = count, .node_count = node_count, .words = (node_count + 63) / 64};
+    struct arena *arena = &made->arena;
+    made->time_ns = arena_take(arena, n, sizeof *made->time_ns);
+    made->weight_bytes = arena_take(arena, n, sizeof *made->weight_bytes);
+    made->cut_bytes = arena_take(arena, n, sizeof *made->cut_bytes);
+    made->cover_first = arena_take(arena, n + 2, sizeof *made->cover_first);
+    made->covers = arena_take(arena, covers, sizeof *made->covers);
+    made->nodes = arena_take(arena, (size_t)node_count, sizeof *made->nodes);
+    made->members = arena_take(arena, n * (size_t)made->words, sizeof *made->members);
+    enum ps_status status = arena_check(arena, "the cuts of a graph", error);
     if (status == PS_OK)
         *ideals = made;
     else
-        ideals_destroy(made);
+        free(made);
+    return status;
+}
+
+static enum ps_status enumerate(struct growing *g, struct ideals **ideals, struct ps_error *error) {
+    TRY(start_empty(g, error));
+    for (int i = 0; i < g->count; i++)
+        for (int r = g->found[i].ready; r < g->found[i + 1].ready; r++) TRY(extend(g, i, g->ready[r], error));
+    struct ideals *made;
+    TRY(ideals_create(g->count, g->network->count, g->edge_count, &made, error));
+    for (int i = 0; i < g->count; i++) {
+        made->time_ns[i] = g->found[i].time_ns;
+        made->weight_bytes[i] = g->found[i].weight_bytes;
+        made->cut_bytes[i] = g->found[i].cut_bytes;
+    }
+    memcpy(made->members, g->members, (size_t)g->count * (size_t)g->words * sizeof *g->members);
+    memcpy(made->nodes, g->network->nodes, (size_t)g->network->count * sizeof *made->nodes);
+    list_covers(made, g->edges, g->edge_count);
+    made->of_graph = true;
+    *ideals = made;
+    return PS_OK;
+}
+
+static enum ps_status ideals_of_network(const struct network *network, int limit, struct ideals **ideals,
+                                        struct ps_error *error) {
+    struct growing growing = {.network = network, .limit = limit, .words = (network->count + 63) / 64};
+    enum ps_status status = enumerate(&growing, ideals, error);
+    free(growing.found);
+    free(growing.members);
+    free(growing.group_hash);
+    free(growing.table);
+    free(growing.ready);
+    free(growing.edges);
+    free(growing.candidate);
     return status;
 }
 
 enum ps_status ideals_of_graph(const struct costgraph *graph, int limit, struct ideals **ideals, struct ps_error *error) {
     struct network network;
-    int *nodes;
-    enum ps_status status = network_make(graph, &network, &nodes, error);
-    if (status == PS_OK) status = ideals_of_network(&network, nodes, limit, ideals, error);
-    network_free(&network);
-    free(nodes);
+    TRY(network_make(graph, &network, error));
+    enum ps_status status = ideals_of_network(&network, limit, ideals, error);
+    arena_release(&network.arena);
     return status;
 }
 
 enum ps_status ideals_of_joined_graph(const struct costgraph *graph, int limit, struct ideals **ideals,
                                       struct ps_error *error) {
     struct network network;
-    int *nodes;
     struct ps_error refusal = {0};
-    enum ps_status status = network_make(graph, &network, &nodes, &refusal), joined = PS_OK;
-    if (status == PS_OK) status = ideals_of_network(&network, nodes, limit, ideals, &refusal);
+    TRY(network_make(graph, &network, error));
+    enum ps_status status = ideals_of_network(&network, limit, ideals, &refusal), joined = PS_OK;
     while (status == PS_NO_PLAN && joined == PS_OK) {
         joined = network_join(&network, &refusal);
-        if (joined == PS_OK) status = ideals_of_network(&network, nodes, limit / 16 + 2, ideals, &refusal);
+        if (joined == PS_OK) status = ideals_of_network(&network, limit / 16 + 2, ideals, &refusal);
         if (status == PS_OK) (*ideals)->joined = true;
     }
-    network_free(&network);
-    free(nodes);
+    arena_release(&network.arena);
     if (joined != PS_OK) status = joined;
     if (status != PS_OK && error) *error = refusal;
     return status;
@@ -490,24 +442,8 @@ enum ps_status ideals_of_joined_graph(const struct costgraph *graph, int limit, 
 /* A chain is the graph of its layers in a row, each of which reads the one before; only the cuts' bytes are the table's own. */
 enum ps_status ideals_of_chain(const struct cost_table *table, struct ideals **ideals, struct ps_error *error) {
     int layers = table->layer_count;
-    size_t count = (size_t)layers + 1;
-    struct ideals *made = calloc(1, sizeof *made);
-    if (!made) return error_memory(error, "the cuts of a chain", sizeof *made);
-    *made = (struct ideals){.count = layers + 1,
-                            .time_ns = calloc(count, sizeof(int64_t)),
-                            .weight_bytes = calloc(count, sizeof(int64_t)),
-                            .cut_bytes = calloc(count, sizeof(int64_t)),
-                            .cover_first = calloc(count + 1, sizeof(int)),
-                            .covers = calloc(count, sizeof(int)),
-                            .node_count = layers,
-                            .words = (layers + 63) / 64,
-                            .nodes = calloc(count, sizeof(int))};
-    made->members = calloc(count * (size_t)made->words, sizeof(uint64_t));
-    if (!made->time_ns || !made->weight_bytes || !made->cut_bytes || !made->cover_first || !made->covers || !made->nodes ||
-        !made->members) {
-        ideals_destroy(made);
-        return error_memory(error, "the cuts of a chain", count * (size_t)(layers / 64 + 1) * sizeof(uint64_t));
-    }
+    struct ideals *made;
+    TRY(ideals_create(layers + 1, layers, (size_t)layers, &made, error));
     for (int l = 0; l < layers; l++) {
         const struct layer_cost *layer = &table->layers[l];
         uint64_t *set = &made->members[(size_t)(l + 1) * (size_t)made->words];

@@ -6,9 +6,11 @@
 #ifndef PENSTOCK_PLAN_IDEALS_H
 #define PENSTOCK_PLAN_IDEALS_H
 
+#include "base/arena.h"
 #include "profile/costgraph.h"
 
 struct ideals {
+    struct arena arena;    /* of all that it points to */
     int count;             /* in an order in which each stands behind those inside it: 0 is empty, count - 1 all nodes */
     int64_t *time_ns;      /* forward and backward of its nodes */
     int64_t *weight_bytes; /* of its nodes */

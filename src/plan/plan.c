@@ -5,33 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 enum ps_status plan_create(int workers, int stage_count, struct ps_plan **plan, struct ps_error *error) {
-    struct ps_plan *made = calloc(1, sizeof *made);
-    if (!made) return error_memory(error, "a plan", sizeof *made);
+    struct ps_plan *made;
+    TRY(memory_new(&made, 1, "a plan", error));
     *made = (struct ps_plan){.workers = workers, .micro_batches = 1, .stage_count = stage_count, .optimizer = "sgdm"};
-    made->stages = calloc((size_t)stage_count + 1, sizeof *made->stages);
-    made->predicted.load_s = calloc((size_t)workers + 1, sizeof *made->predicted.load_s);
-    made->predicted.memory = calloc((size_t)workers + 1, sizeof *made->predicted.memory);
-    if (!made->stages || !made->predicted.load_s || !made->predicted.memory) {
-        ps_plan_destroy(made);
-        return error_memory(error, "a plan", ((size_t)stage_count + 1) * sizeof *made->stages);
-    }
-    *plan = made;
-    return PS_OK;
+    made->stages = arena_take(&made->arena, (size_t)stage_count + 1, sizeof *made->stages);
+    made->predicted.load_s = arena_take(&made->arena, (size_t)workers + 1, sizeof *made->predicted.load_s);
+    made->predicted.memory = arena_take(&made->arena, (size_t)workers + 1, sizeof *made->predicted.memory);
+    enum ps_status status = arena_check(&made->arena, "a plan", error);
+    if (status == PS_OK)
+        *plan = made;
+    else
+        free(made);
+    return status;
 }
 
 void ps_plan_destroy(struct ps_plan *plan) {
     if (!plan) return;
-    for (int s = 0; plan->stages && s < plan->stage_count; s++) {
-        free(plan->stages[s].forward);
-        free(plan->stages[s].backward);
-    }
-    for (int l = 0; l < plan->order_count; l++) free(plan->order[l]);
-    free(plan->order);
-    free(plan->pattern);
-    free(plan->stages);
-    free(plan->predicted.load_s);
-    free(plan->predicted.memory);
+    arena_release(&plan->arena);
     free(plan);
 }
 
@@ -51,22 +44,12 @@ struct ps_plan_info ps_plan_info(const struct ps_plan *plan) {
 
 enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *forward, int forward_count, const int *backward,
                                   int backward_count, struct ps_error *error) {
-    int *f = malloc(((size_t)forward_count + 1) * sizeof *f), *b = malloc(((size_t)backward_count + 1) * sizeof *b);
-    if (!f || !b) {
-        free(f);
-        free(b);
-        return error_memory(error, "a plan's stage", (size_t)(forward_count + backward_count) * sizeof *f);
-    }
-    if (forward_count) memcpy(f, forward, (size_t)forward_count * sizeof *f);
-    if (backward_count) memcpy(b, backward, (size_t)backward_count * sizeof *b);
     struct plan_stage *s = &plan->stages[stage];
-    free(s->forward);
-    free(s->backward);
-    s->forward = f;
-    s->backward = b;
+    s->forward = arena_copy(&plan->arena, forward, (size_t)forward_count, sizeof *forward);
+    s->backward = arena_copy(&plan->arena, backward, (size_t)backward_count, sizeof *backward);
     s->forward_count = forward_count;
     s->backward_count = backward_count;
-    return PS_OK;
+    return arena_check(&plan->arena, "a plan's stage", error);
 }
 
 enum ps_status plan_stage_set(struct ps_plan *plan, int stage, int first, int last, int worker, struct ps_error *error) {
@@ -77,61 +60,44 @@ enum ps_status plan_stage_set(struct ps_plan *plan, int stage, int first, int la
 }
 
 enum ps_status plan_pattern_set(struct ps_plan *plan, const struct plan_operation *pattern, int count, struct ps_error *error) {
-    struct plan_operation *copy = NULL;
-    if (count > 0) {
-        copy = malloc((size_t)count * sizeof *copy);
-        if (!copy) return error_memory(error, "a plan's pattern", (size_t)count * sizeof *copy);
-        memcpy(copy, pattern, (size_t)count * sizeof *copy);
-    }
-    free(plan->pattern);
-    plan->pattern = copy;
+    plan->pattern = count > 0 ? arena_copy(&plan->arena, pattern, (size_t)count, sizeof *pattern) : NULL;
     plan->pattern_count = count;
-    return PS_OK;
+    return arena_check(&plan->arena, "a plan's pattern", error);
 }
 
-static enum ps_status copy_order(const struct ps_plan *plan, struct ps_plan *copy, struct ps_error *error) {
-    if (!plan->order) return PS_OK;
-    copy->order = calloc((size_t)plan->order_count + 1, sizeof *copy->order);
-    if (!copy->order) return error_memory(error, "a plan", (size_t)plan->order_count * sizeof *copy->order);
-    for (; copy->order_count < plan->order_count; copy->order_count++) {
-        char *name = strdup(plan->order[copy->order_count]);
-        if (!name) return error_memory(error, "a plan", strlen(plan->order[copy->order_count]));
-        copy->order[copy->order_count] = name;
-    }
-    return PS_OK;
+enum ps_status plan_order_set(struct ps_plan *plan, const char *const *names, int count, struct ps_error *error) {
+    plan->order = arena_take(&plan->arena, (size_t)count, sizeof *plan->order);
+    plan->order_count = count;
+    for (int l = 0; plan->order && l < count; l++)
+        plan->order[l] = arena_copy(&plan->arena, names[l], strlen(names[l]) + 1, sizeof *names[l]);
+    return arena_check(&plan->arena, "a plan's order", error);
 }
 
 enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, struct ps_error *error) {
     struct ps_plan *made;
-    enum ps_status status;
     TRY(plan_create(plan->workers, plan->stage_count, &made, error));
-    struct plan_stage *stages = made->stages;
-    struct plan_prediction predicted = made->predicted;
+    struct ps_plan own = *made;
     *made = *plan;
-    made->stages = stages;
-    made->order = NULL;
-    made->order_count = 0;
-    made->pattern = NULL;
-    made->pattern_count = 0;
-    made->predicted.load_s = predicted.load_s;
-    made->predicted.memory = predicted.memory;
-    memcpy(predicted.load_s, plan->predicted.load_s, (size_t)plan->workers * sizeof *predicted.load_s);
-    memcpy(predicted.memory, plan->predicted.memory, (size_t)plan->workers * sizeof *predicted.memory);
-    for (int s = 0; s < plan->stage_count; s++) {
+    made->arena = own.arena;
+    made->stages = own.stages;
+    made->predicted.load_s = own.predicted.load_s;
+    made->predicted.memory = own.predicted.memory;
+    memcpy(made->stages, plan->stages, (size_t)plan->stage_count * sizeof *made->stages);
+    memcpy(made->predicted.load_s, plan->predicted.load_s, (size_t)plan->workers * sizeof *made->predicted.load_s);
+    memcpy(made->predicted.memory, plan->predicted.memory, (size_t)plan->workers * sizeof *made->predicted.memory);
+    enum ps_status status = PS_OK;
+    for (int s = 0; status == PS_OK && s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        TRY_OUT(
-            plan_stage_workers(made, s, stage->forward, stage->forward_count, stage->backward, stage->backward_count, error));
-        stages[s].first = stage->first;
-        stages[s].last = stage->last;
-        stages[s].recompute = stage->recompute;
-        stages[s].in_flight = stage->in_flight;
+        status =
+            plan_stage_workers(made, s, stage->forward, stage->forward_count, stage->backward, stage->backward_count, error);
     }
-    TRY_OUT(copy_order(plan, made, error));
-    TRY_OUT(plan_pattern_set(made, plan->pattern, plan->pattern_count, error));
-    *copy = made;
-    return PS_OK;
-out:
-    ps_plan_destroy(made);
+    if (status == PS_OK && plan->order)
+        status = plan_order_set(made, (const char *const *)plan->order, plan->order_count, error);
+    if (status == PS_OK) status = plan_pattern_set(made, plan->pattern, plan->pattern_count, error);
+    if (status == PS_OK)
+        *copy = made;
+    else
+        ps_plan_destroy(made);
     return status;
 }
 

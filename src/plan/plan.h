@@ -51,6 +51,7 @@ struct ps_plan {
     int order_count;
     struct plan_operation *pattern; /* in each worker's order; NULL: none */
     int pattern_count;
+    struct arena arena; /* of all that it points to */
 };
 
 /* Stages without layers or workers, which plan_stage_set or plan_stage_workers give them; the prediction has room for every
@@ -63,6 +64,8 @@ enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *fo
                                   int backward_count, struct ps_error *error);
 /* Gives the plan a pattern (copied), in place of what it has. */
 enum ps_status plan_pattern_set(struct ps_plan *plan, const struct plan_operation *pattern, int count, struct ps_error *error);
+/* Gives the plan an order of its layers by their names (copied). */
+enum ps_status plan_order_set(struct ps_plan *plan, const char *const *names, int count, struct ps_error *error);
 enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, struct ps_error *error);
 /* Stages cover layers 0..layer_count-1 in order without gaps, workers exist, numbers fit together; PS_BAD_INPUT and the path of
  * the field. layer_count 0: how many layers there are is not known yet. That the schedule, the policy and the optimizer exist

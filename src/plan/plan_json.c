@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "plan/plan.h"
 
 enum { STAGES_MAX = PROFILE_LAYERS_MAX };
@@ -139,16 +140,16 @@ static enum ps_status read_order(const struct json_place *place, struct ps_plan 
     TRY(json_array_length(place, &length, error));
     if (length < 1 || length > PROFILE_LAYERS_MAX)
         return json_error(place, error, "%zu names; 1 to %d are accepted", length, PROFILE_LAYERS_MAX);
-    plan->order = calloc(length, sizeof *plan->order);
-    if (!plan->order) return error_memory(error, "a plan's order", length * sizeof *plan->order);
-    for (size_t l = 0; l < length; l++) {
-        const char *name = json_string_value(json_array_get(place->value, l));
-        if (!name) return json_error(place, error, "must be a list of layer names");
-        plan->order[l] = strdup(name);
-        if (!plan->order[l]) return error_memory(error, "a plan's order", strlen(name));
-        plan->order_count++;
+    const char **names;
+    TRY(memory_new(&names, length, "a plan's order", error));
+    enum ps_status status = PS_OK;
+    for (size_t l = 0; status == PS_OK && l < length; l++) {
+        names[l] = json_string_value(json_array_get(place->value, l));
+        if (!names[l]) status = json_error(place, error, "must be a list of layer names");
     }
-    return PS_OK;
+    if (status == PS_OK) status = plan_order_set(plan, names, (int)length, error);
+    free(names);
+    return status;
 }
 
 /* [["F", stage, shift], ["B", stage, shift], ...] */
@@ -158,8 +159,8 @@ static enum ps_status read_pattern(const struct json_place *place, struct ps_pla
     if (length != 2 * (size_t)plan->stage_count)
         return json_error(place, error, "%zu computations; %d stages have a forward and a backward each", length,
                           plan->stage_count);
-    struct plan_operation *pattern = calloc(length, sizeof *pattern);
-    if (!pattern) return error_memory(error, "a plan's pattern", length * sizeof *pattern);
+    struct plan_operation *pattern;
+    TRY(memory_new(&pattern, length, "a plan's pattern", error));
     enum ps_status status = PS_OK;
     for (size_t i = 0; status == PS_OK && i < length; i++) {
         const json_t *item = json_array_get(place->value, i), *stage = json_array_get(item, 1),
@@ -200,8 +201,8 @@ static enum ps_status read_head(const struct json_place *root, struct ps_plan *p
 static enum ps_status read_parts(const struct json_place *root, const struct json_place *stages, struct ps_plan *plan,
                                  struct ps_error *error) {
     struct json_place item, optional;
-    int *scratch = malloc(2 * PLAN_WORKERS_MAX * sizeof *scratch);
-    if (!scratch) return error_memory(error, "a plan", 2 * PLAN_WORKERS_MAX * sizeof *scratch);
+    int *scratch;
+    TRY(memory_new(&scratch, 2 * PLAN_WORKERS_MAX, "a plan", error));
     enum ps_status status;
     TRY_OUT(read_head(root, plan, error));
     for (int s = 0; s < plan->stage_count; s++) {

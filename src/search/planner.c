@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "program/lower.h"
 #include "search/search.h"
@@ -51,13 +52,12 @@ static enum ps_status name_order(struct ps_plan *plan, const struct cost_table *
     bool straight = true;
     for (int l = 0; l < count; l++) straight = straight && layers[l] == l;
     if (straight) return PS_OK;
-    plan->order = calloc((size_t)count, sizeof *plan->order);
-    if (!plan->order) return error_memory(error, "a plan's order", (size_t)count * sizeof *plan->order);
-    for (; plan->order_count < count; plan->order_count++) {
-        plan->order[plan->order_count] = strdup(costs->layers[layers[plan->order_count]].name);
-        if (!plan->order[plan->order_count]) return error_memory(error, "a plan's order", sizeof costs->layers->name);
-    }
-    return PS_OK;
+    const char **names;
+    TRY(memory_new(&names, count, "a plan's order", error));
+    for (int l = 0; l < count; l++) names[l] = costs->layers[layers[l]].name;
+    enum ps_status status = plan_order_set(plan, names, count, error);
+    free(names);
+    return status;
 }
 
 static enum ps_status set_stage(struct ps_plan *plan, const struct planned_stage *from, int first, int last, int *workers,
@@ -79,8 +79,8 @@ static enum ps_status set_stage(struct ps_plan *plan, const struct planned_stage
 static enum ps_status set_stages(struct ps_plan *plan, const struct planner_problem *problem,
                                  const struct planner_answer *answer, struct ps_error *error) {
     size_t layers = (size_t)problem->costs->layer_count, stages = (size_t)answer->stage_count;
-    int *scratch = calloc(layers + stages + 2 * (size_t)problem->workers, sizeof *scratch);
-    if (!scratch) return error_memory(error, "a plan", layers * sizeof *scratch);
+    int *scratch;
+    TRY(memory_new(&scratch, layers + stages + 2 * (size_t)problem->workers, "a plan", error));
     int *order = scratch, *end = order + layers, *workers = end + stages;
     enum ps_status status = PS_OK;
     for (int s = 0; s < answer->stage_count; s++) end[s] = answer->stages[s].last + 1;

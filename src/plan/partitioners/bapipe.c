@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "plan/partitioner.h"
 
 extern const struct partitioner partitioner_bapipe, partitioner_pipedream;
@@ -267,29 +268,25 @@ static void explore(struct balance *balance, struct partition *best) {
 static enum ps_status solve(const struct partition_problem *problem, struct partition *partition, struct ps_error *error) {
     TRY(partitioner_pipedream.solve(problem, partition, error));
     size_t stages = (size_t)problem->stages;
+    struct arena arena = {0};
     struct balance balance = {.problem = problem,
                               .layers = problem->costs->layer_count,
                               .stages = problem->stages,
                               .threshold_s = INFINITY,
-                              .figures = malloc(4 * stages * sizeof(double)),
-                              .tried = malloc(5 * stages * sizeof(int))};
-    enum ps_status status = PS_OK;
-    if (balance.figures && balance.tried) {
-        balance.chosen = balance.tried + stages;
-        balance.start = balance.tried + 2 * stages;
-        balance.cut = balance.tried + 3 * stages;
-        struct partition best = {.last = balance.tried + 4 * stages, .objective_s = INFINITY};
-        explore(&balance, &best);
-        if (best.objective_s < INFINITY) {
-            partition->objective_s = best.objective_s;
-            memcpy(partition->last, best.last, stages * sizeof *best.last);
-        }
-    } else {
-        status = error_memory(error, "a partition", 4 * stages * sizeof(double));
+                              .figures = arena_take(&arena, 4 * stages, sizeof *balance.figures),
+                              .tried = arena_take(&arena, stages, sizeof *balance.tried),
+                              .chosen = arena_take(&arena, stages, sizeof *balance.chosen),
+                              .start = arena_take(&arena, stages, sizeof *balance.start),
+                              .cut = arena_take(&arena, stages, sizeof *balance.cut)};
+    struct partition best = {.last = arena_take(&arena, stages, sizeof *best.last), .objective_s = INFINITY};
+    TRY(arena_check(&arena, "a partition", error));
+    explore(&balance, &best);
+    if (best.objective_s < INFINITY) {
+        partition->objective_s = best.objective_s;
+        memcpy(partition->last, best.last, stages * sizeof *best.last);
     }
-    free(balance.figures);
-    free(balance.tried);
-    return status;
+    arena_release(&arena);
+    return PS_OK;
 }
 
 const struct partitioner partitioner_bapipe = {

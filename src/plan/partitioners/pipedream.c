@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "plan/partitioner.h"
 
 /* What is minimised: time, or (to say what is in the way) the largest share of its memory that a worker needs. */
@@ -94,15 +95,12 @@ static void try_last(struct search *search, const struct cost_table *costs, int 
 static enum ps_status run(struct search *search, enum goal goal, struct partition *partition, bool *found,
                           struct ps_error *error) {
     size_t places = (size_t)search->layers * (size_t)search->stages;
+    struct arena arena = {0};
     search->goal = goal;
-    search->best = malloc((places + (size_t)search->stages) * sizeof *search->best);
-    search->first = malloc(places * sizeof *search->first);
-    if (!search->best || !search->first) {
-        free(search->best);
-        free(search->first);
-        return error_memory(error, "the tables of the partition", places * sizeof *search->best);
-    }
-    search->onward_s = search->best + places;
+    search->best = arena_take(&arena, places, sizeof *search->best);
+    search->first = arena_take(&arena, places, sizeof *search->first);
+    search->onward_s = arena_take(&arena, (size_t)search->stages, sizeof *search->onward_s);
+    TRY(arena_check(&arena, "the tables of the partition", error));
     for (size_t p = 0; p < places; p++) search->best[p] = INFINITY;
     for (int last = 0; last < search->layers; last++)
         for (const struct cost_table *costs = search->problem->costs; costs; costs = costs->other_device)
@@ -112,8 +110,7 @@ static enum ps_status run(struct search *search, enum goal goal, struct partitio
         partition->last[s] = last;
         last = search->first[s * search->layers + last] - 1;
     }
-    free(search->best);
-    free(search->first);
+    arena_release(&arena);
     return PS_OK;
 }
 

@@ -23,20 +23,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/text.h"
 
 /* Costs of Bi-Partition's workers and boundaries in constant time, from sums over the layers. */
 
-void bipartition_close(struct bipartition *data) {
-    for (int t = 0; t < data->type_count; t++) {
-        free(data->types[t].forward_ns);
-        free(data->types[t].workspace_bytes);
-    }
-    free(data->types);
-    free(data->worker);
-    free(data->forward_ns);
-}
+void bipartition_close(struct bipartition *data) { arena_release(&data->arena); }
 
 static void fill_workspace(struct bipartition_sums *sums, int layers) {
     for (int last = 0; last < layers; last++) {
@@ -49,15 +42,18 @@ static void fill_workspace(struct bipartition_sums *sums, int layers) {
 }
 
 /* A backward takes its share of an update along, but in the paper. */
-static enum ps_status fill_sums(const struct planner_problem *problem, struct bipartition_sums *sums,
-                                const struct cost_table *costs, struct ps_error *error) {
+static enum ps_status fill_sums(struct bipartition *data, struct bipartition_sums *sums, const struct cost_table *costs,
+                                struct ps_error *error) {
+    const struct planner_problem *problem = data->problem;
     double update_share = problem->paper_cost ? 0 : problem->update_share;
-    size_t layers = (size_t)costs->layer_count, count = layers + 1;
-    *sums = (struct bipartition_sums){.costs = costs, .forward_ns = calloc(7 * count, sizeof(int64_t))};
-    if (!sums->forward_ns) return error_memory(error, "the sums of a profile", 7 * count * sizeof(int64_t));
-    int64_t **parts[] = {&sums->backward_ns, &sums->parameter_bytes, &sums->statistics_bytes,
-                         &sums->stash_bytes, &sums->moved_bytes,     &sums->cut_bytes};
-    for (size_t p = 0; p < 6; p++) *parts[p] = sums->forward_ns + (p + 1) * count;
+    size_t layers = (size_t)costs->layer_count;
+    *sums = (struct bipartition_sums){.costs = costs};
+    int64_t **parts[] = {&sums->forward_ns,  &sums->backward_ns, &sums->parameter_bytes, &sums->statistics_bytes,
+                         &sums->stash_bytes, &sums->moved_bytes, &sums->cut_bytes};
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
+        *parts[p] = arena_take(&data->arena, layers + 1, sizeof **parts[p]);
+    if (problem->slots) sums->workspace_bytes = arena_take(&data->arena, layers * layers, sizeof *sums->workspace_bytes);
+    TRY(arena_check(&data->arena, "the sums of a profile", error));
     for (size_t l = 0; l < layers; l++) {
         const struct layer_cost *layer = &costs->layers[l];
         sums->forward_ns[l + 1] = sums->forward_ns[l] + llround(1e9 * layer->time.forward_s);
@@ -69,22 +65,18 @@ static enum ps_status fill_sums(const struct planner_problem *problem, struct bi
         sums->moved_bytes[l + 1] = sums->moved_bytes[l] + layer->size.stash_bytes + layer->size.parameter_bytes;
         sums->cut_bytes[l + 1] = l + 1 < layers ? layer->size.output_bytes : 0;
     }
-    if (!problem->slots) return PS_OK;
-    sums->workspace_bytes = malloc(layers * layers * sizeof *sums->workspace_bytes);
-    if (!sums->workspace_bytes) return error_memory(error, "the sums of a profile", layers * layers * sizeof(int64_t));
-    fill_workspace(sums, costs->layer_count);
+    if (problem->slots) fill_workspace(sums, costs->layer_count);
     return PS_OK;
 }
 
 /* The sums of each worker's type, each type's once. */
 static enum ps_status fill_types(struct bipartition *data, struct ps_error *error) {
-    const struct planner_problem *problem = data->problem;
     for (int k = 0; k < data->workers; k++) {
-        const struct cost_table *costs = cost_table_on(problem->costs, problem->cluster->devices[k].type);
+        const struct cost_table *costs = cost_table_on(data->problem->costs, data->problem->cluster->devices[k].type);
         int t = 0;
         while (t < data->type_count && data->types[t].costs != costs) t++;
         data->worker[k] = &data->types[t];
-        if (t == data->type_count) TRY(fill_sums(problem, &data->types[data->type_count++], costs, error));
+        if (t == data->type_count) TRY(fill_sums(data, &data->types[data->type_count++], costs, error));
     }
     return PS_OK;
 }
@@ -101,20 +93,13 @@ static int64_t least_of(const struct bipartition *data, int l, bool backward) {
 enum ps_status bipartition_open(const struct planner_problem *problem, struct bipartition *data, struct ps_error *error) {
     int layers = problem->costs->layer_count;
     size_t count = (size_t)layers + 1, workers = (size_t)problem->workers;
-    *data = (struct bipartition){.problem = problem,
-                                 .layers = layers,
-                                 .workers = problem->workers,
-                                 .types = calloc(workers, sizeof *data->types),
-                                 .worker = calloc(workers, sizeof *data->worker),
-                                 .forward_ns = calloc(2 * count, sizeof(int64_t))};
-    enum ps_status status = data->types && data->worker && data->forward_ns
-                                ? fill_types(data, error)
-                                : error_memory(error, "the sums of a profile", 2 * count * sizeof(int64_t));
-    if (status != PS_OK) {
-        bipartition_close(data);
-        return status;
-    }
-    data->backward_ns = data->forward_ns + count;
+    *data = (struct bipartition){.problem = problem, .layers = layers, .workers = problem->workers};
+    data->types = arena_take(&data->arena, workers, sizeof *data->types);
+    data->worker = arena_take(&data->arena, workers, sizeof *data->worker);
+    data->forward_ns = arena_take(&data->arena, count, sizeof *data->forward_ns);
+    data->backward_ns = arena_take(&data->arena, count, sizeof *data->backward_ns);
+    TRY(arena_check(&data->arena, "the sums of a profile", error));
+    TRY(fill_types(data, error));
     for (int l = 0; l < data->layers; l++) {
         data->forward_ns[l + 1] = data->forward_ns[l] + least_of(data, l, false);
         data->backward_ns[l + 1] = data->backward_ns[l] + least_of(data, l, true);
@@ -199,8 +184,8 @@ double bipartition_period_ns(const struct bipartition *data, const int *i, const
 /* A stage ends wherever a forward or a backward range does. */
 enum ps_status bipartition_answer(const struct bipartition *data, const int *i, const int *j, struct planner_answer *answer,
                                   struct ps_error *error) {
-    answer->stages = calloc(2 * (size_t)data->workers, sizeof *answer->stages);
-    if (!answer->stages) return error_memory(error, "a plan", 2 * (size_t)data->workers * sizeof *answer->stages);
+    answer->stages = arena_take(&answer->arena, 2 * (size_t)data->workers, sizeof *answer->stages);
+    TRY(arena_check(&answer->arena, "a plan", error));
     int forward = 0, backward = 0, first = 0;
     while (first < data->layers) {
         while (i[forward + 1] <= first) forward++;
@@ -287,10 +272,9 @@ static enum ps_status find_contiguous(void *context, double period_ns, int *i, i
 
 enum ps_status bipartition_contiguous_least(const struct bipartition *data, double low_ns, int *i, int *j, double *period_ns,
                                             struct ps_error *error) {
-    size_t size = ((size_t)data->workers + 1) * sizeof(int);
-    struct contiguous contiguous = {data, malloc(size)};
+    struct contiguous contiguous = {.data = data};
     struct bipartition_test test = {find_contiguous, &contiguous};
-    if (!contiguous.cuts) return error_memory(error, "a plan", size);
+    TRY(memory_new(&contiguous.cuts, data->workers + 1, "a plan", error));
     enum ps_status status = bipartition_least(&test, low_ns, INFINITY, INFINITY, i, j, period_ns, error);
     free(contiguous.cuts);
     return status;
@@ -383,25 +367,19 @@ static double bound_ns(const struct bipartition *data) {
 enum ps_status bipartition_free_least(const struct bipartition *data, int *i, int *j, double *period_ns,
                                       struct ps_error *error) {
     size_t side = (size_t)data->layers + 1, rows = (size_t)data->workers + 1;
+    struct arena arena = {0};
     struct staircase stairs = {.data = data,
-                               .least_j = malloc(rows * side * sizeof(int)),
-                               .next_i = malloc(rows * side * sizeof(int)),
-                               .queue = malloc(side * sizeof(int)),
-                               .value = malloc(side * sizeof(int64_t))};
-    enum ps_status status = PS_OK;
-    if (stairs.least_j && stairs.next_i && stairs.queue && stairs.value) {
-        int *last = &stairs.least_j[(rows - 1) * side];
-        for (size_t l = 0; l + 1 < side; l++) last[l] = (int)side;
-        last[side - 1] = data->layers;
-        struct bipartition_test test = {find_stairs, &stairs};
-        status = bipartition_least(&test, bound_ns(data), INFINITY, INFINITY, i, j, period_ns, error);
-    } else {
-        status = error_memory(error, "the tables of the planner", 2 * rows * side * sizeof(int));
-    }
-    free(stairs.least_j);
-    free(stairs.next_i);
-    free(stairs.queue);
-    free(stairs.value);
+                               .least_j = arena_take(&arena, rows * side, sizeof *stairs.least_j),
+                               .next_i = arena_take(&arena, rows * side, sizeof *stairs.next_i),
+                               .queue = arena_take(&arena, side, sizeof *stairs.queue),
+                               .value = arena_take(&arena, side, sizeof *stairs.value)};
+    TRY(arena_check(&arena, "the tables of the planner", error));
+    int *last = &stairs.least_j[(rows - 1) * side];
+    for (size_t l = 0; l + 1 < side; l++) last[l] = (int)side;
+    last[side - 1] = data->layers;
+    struct bipartition_test test = {find_stairs, &stairs};
+    enum ps_status status = bipartition_least(&test, bound_ns(data), INFINITY, INFINITY, i, j, period_ns, error);
+    arena_release(&arena);
     return status;
 }
 
@@ -429,13 +407,7 @@ struct search {
 static size_t list_first(const struct search *search, int k) { return k < search->data.workers ? search->list_end[k + 1] : 0; }
 
 static enum ps_status add_state(struct search *search, int i, int j, int next, struct ps_error *error) {
-    if (search->state_count == search->state_capacity) {
-        size_t capacity = 2 * search->state_capacity + 1024;
-        struct state *larger = realloc(search->states, capacity * sizeof *larger);
-        if (!larger) return error_memory(error, "the states of the planner", capacity * sizeof *larger);
-        search->states = larger;
-        search->state_capacity = capacity;
-    }
+    TRY(memory_grow(&search->states, &search->state_capacity, search->state_count + 1, "the states of the planner", error));
     search->states[search->state_count++] = (struct state){i, j, next};
     return PS_OK;
 }
@@ -673,52 +645,38 @@ static enum ps_status find_least(struct search *search, int *i, int *j, double *
 }
 
 static enum ps_status search_open(struct search *search, struct ps_error *error) {
-    size_t side = (size_t)search->data.layers + 2;
-    search->list_end = malloc(((size_t)search->data.workers + 2) * sizeof *search->list_end);
-    search->least = malloc(side * sizeof *search->least);
-    search->least_state = malloc(side * sizeof *search->least_state);
-    bool memory = search->data.problem->slots;
-    if (memory) search->next_state = malloc(side * side * sizeof *search->next_state);
-    if (memory) search->far = malloc((size_t)search->data.workers * sizeof *search->far);
-    if (memory) search->known = calloc((size_t)search->data.workers, side * side);
-    if (search->list_end && search->least && search->least_state &&
-        (!memory || (search->next_state && search->far && search->known))) {
-        if (memory) find_far(search);
-        return PS_OK;
+    struct bipartition *data = &search->data;
+    size_t side = (size_t)data->layers + 2, workers = (size_t)data->workers;
+    search->list_end = arena_take(&data->arena, workers + 2, sizeof *search->list_end);
+    search->least = arena_take(&data->arena, side, sizeof *search->least);
+    search->least_state = arena_take(&data->arena, side, sizeof *search->least_state);
+    if (data->problem->slots) {
+        search->next_state = arena_take(&data->arena, side * side, sizeof *search->next_state);
+        search->far = arena_take(&data->arena, workers, sizeof *search->far);
+        search->known = arena_take(&data->arena, workers, side * side);
     }
-    return error_memory(error, "the tables of the planner", side * side * sizeof *search->next_state);
+    TRY(arena_check(&data->arena, "the tables of the planner", error));
+    if (data->problem->slots) find_far(search);
+    return PS_OK;
 }
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
     struct search search = {0};
-    int *cuts = NULL;
     double period_ns;
     TRY(bipartition_open(problem, &search.data, error));
-    enum ps_status status;
-    TRY_OUT(search_open(&search, error));
-    cuts = malloc(2 * ((size_t)problem->workers + 1) * sizeof *cuts);
-    if (!cuts) {
-        status = error_memory(error, "a plan", 2 * ((size_t)problem->workers + 1) * sizeof *cuts);
-        goto out;
+    size_t cuts = (size_t)problem->workers + 1;
+    int *i = arena_take(&search.data.arena, cuts, sizeof *i), *j = arena_take(&search.data.arena, cuts, sizeof *j);
+    enum ps_status status = search_open(&search, error);
+    if (status == PS_OK) {
+        status = find_least(&search, i, j, &period_ns, error);
+        if (status == PS_NO_PLAN)
+            error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", search.data.layers,
+                      problem->workers);
     }
-    int *i = cuts, *j = cuts + problem->workers + 1;
-    status = find_least(&search, i, j, &period_ns, error);
-    if (status == PS_NO_PLAN)
-        error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", search.data.layers,
-                  problem->workers);
-    if (status != PS_OK) goto out;
-    TRY_OUT(bipartition_answer(&search.data, i, j, answer, error));
-    answer->lower_bound_s = answer->objective_s;
-out:
+    if (status == PS_OK) status = bipartition_answer(&search.data, i, j, answer, error);
+    if (status == PS_OK) answer->lower_bound_s = answer->objective_s;
     bipartition_close(&search.data);
-    free(cuts);
     free(search.states);
-    free(search.list_end);
-    free(search.least);
-    free(search.least_state);
-    free(search.next_state);
-    free(search.far);
-    free(search.known);
     return status;
 }
 

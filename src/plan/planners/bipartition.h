@@ -20,6 +20,7 @@ struct bipartition_sums {
 };
 
 struct bipartition {
+    struct arena arena; /* of its tables, and of what is as long needed */
     const struct planner_problem *problem;
     int layers, workers;
     struct bipartition_sums *types;

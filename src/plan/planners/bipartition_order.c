@@ -3,7 +3,6 @@
  * (bipartition.c) and the shortest period wins. Links must be alike, so that only the order of the kinds counts: n workers of
  * two kinds have at most n over n/2 orders, 70 for eight.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "plan/planner.h"
@@ -80,27 +79,19 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     struct ps_error refusal = {0};
     if (!links_alike(problem->cluster))
         return error_set(error, PS_USAGE, "bipartition-order takes links to be alike: one entry from '*' to '*'");
-    struct cluster_device *devices = malloc(workers * sizeof *devices);
+    struct arena arena = {0};
+    struct cluster_device *devices = arena_take(&arena, workers, sizeof *devices);
     struct orders orders = {.problem = problem,
                             .best = answer,
-                            .kind = malloc(workers * sizeof *orders.kind),
-                            .chosen = malloc(workers * sizeof *orders.chosen),
-                            .used = calloc(workers, sizeof *orders.used),
+                            .kind = arena_take(&arena, workers, sizeof *orders.kind),
+                            .chosen = arena_take(&arena, workers, sizeof *orders.chosen),
+                            .used = arena_take(&arena, workers, sizeof *orders.used),
                             .refusal = &refusal};
-    enum ps_status status = PS_OK;
-    if (devices && orders.kind && orders.chosen && orders.used) {
-        for (int w = 0; w < problem->workers; w++) {
-            orders.kind[w] = 0;
-            while (!alike(&problem->cluster->devices[orders.kind[w]], &problem->cluster->devices[w])) orders.kind[w]++;
-        }
-        status = try_orders(&orders, 0, devices, error);
-    } else {
-        status = error_memory(error, "orders of workers", workers * sizeof *devices);
-    }
-    free(devices);
-    free(orders.kind);
-    free(orders.chosen);
-    free(orders.used);
+    TRY(arena_check(&arena, "orders of workers", error));
+    for (int w = 0; w < problem->workers; w++)
+        while (!alike(&problem->cluster->devices[orders.kind[w]], &problem->cluster->devices[w])) orders.kind[w]++;
+    enum ps_status status = try_orders(&orders, 0, devices, error);
+    arena_release(&arena);
     if (status == PS_OK && !answer->stages) {
         if (error) *error = refusal;
         return PS_NO_PLAN;

@@ -114,26 +114,17 @@ static enum ps_status fill(struct table *table, struct planner_answer *answer, s
         return error_set(error, PS_NO_PLAN,
                          "%d layers on %d workers: the published algorithm tabulates %zu states, at most %zu are accepted",
                          data->layers, data->workers, states, STATES_MAX);
-    table->parts = malloc(states * sizeof *table->parts);
-    int *cuts = malloc(2 * side * sizeof *cuts);
-    enum ps_status status;
-    if (!table->parts || !cuts) {
-        status = error_memory(error, "the table of the planner", states * sizeof *table->parts);
-        goto out;
-    }
+    struct arena *arena = &table->data.arena;
+    table->parts = arena_take(arena, states, sizeof *table->parts);
+    int *i = arena_take(arena, side, sizeof *i), *j = arena_take(arena, side, sizeof *j);
+    TRY(arena_check(arena, "the table of the planner", error));
     for (size_t p = 0; p < states; p++) table->parts[p].period_ns = -1;
-    if (isinf(least(table, &all))) {
-        status = error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", data->layers,
-                           data->workers);
-        goto out;
-    }
-    read_cuts(table, &all, 0, cuts, cuts + side);
-    cuts[data->workers] = cuts[side + (size_t)data->workers] = data->layers;
-    status = bipartition_answer(data, cuts, cuts + side, answer, error);
-out:
-    free(cuts);
-    free(table->parts);
-    return status;
+    if (isinf(least(table, &all)))
+        return error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", data->layers,
+                         data->workers);
+    read_cuts(table, &all, 0, i, j);
+    i[data->workers] = j[data->workers] = data->layers;
+    return bipartition_answer(data, i, j, answer, error);
 }
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {

@@ -6,7 +6,6 @@
  * an update and of the ring that adds up the gradients; the slowest worker sets the pace.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "plan/planner.h"
 
@@ -22,8 +21,8 @@ static double worker_s(const struct planner_problem *problem, int worker) {
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
     struct stage_cost whole = stage_cost(problem->costs, 0, problem->costs->layer_count - 1);
     int64_t bytes = stage_gradient_bytes(&whole.size) + whole.size.statistics_bytes;
-    answer->stages = calloc(1, sizeof *answer->stages);
-    if (!answer->stages) return error_memory(error, "a plan", sizeof *answer->stages);
+    answer->stages = arena_take(&answer->arena, 1, sizeof *answer->stages);
+    TRY(arena_check(&answer->arena, "a plan", error));
     answer->stages[0] = (struct planned_stage){.last = problem->costs->layer_count - 1, .replicas = problem->workers};
     answer->stage_count = 1;
     for (int w = 0; w < problem->workers; w++) answer->objective_s = fmax(answer->objective_s, worker_s(problem, w));

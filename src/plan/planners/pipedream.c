@@ -39,6 +39,7 @@ struct step {
 };
 
 struct search {
+    struct arena arena; /* of its tables */
     const struct planner_problem *problem;
     const struct ideals *ideals;
     double serial; /* the share of transfers that is the workers' own time; 0: they run beside computation */
@@ -236,31 +237,32 @@ static enum ps_status open_search(struct search *search, struct ps_error *error)
     if (states > STATES_MAX)
         return error_set(error, PS_NO_PLAN, "%zu cuts on %d workers with replicas are too many to plan", ideals,
                          search->workers);
-    search->work_s = calloc(4 * ideals, sizeof *search->work_s);
-    search->reached = malloc(states * sizeof *search->reached);
-    search->reached_any = malloc(place_any(search, search->workers + 1, 0) * sizeof *search->reached_any);
-    search->steps = malloc(states * sizeof *search->steps);
-    search->best_key = malloc(ideals * sizeof *search->best_key);
-    search->best_step = malloc(ideals * sizeof *search->best_step);
-    if (!search->work_s || !search->reached || !search->reached_any || !search->steps || !search->best_key ||
-        !search->best_step)
-        return error_memory(error, "the tables of the planner", states * sizeof *search->steps);
-    search->update_s = search->work_s + ideals;
-    search->weight_bytes = search->update_s + ideals;
-    search->cut_s = search->weight_bytes + ideals;
+    struct arena *arena = &search->arena;
+    search->work_s = arena_take(arena, ideals, sizeof *search->work_s);
+    search->update_s = arena_take(arena, ideals, sizeof *search->update_s);
+    search->weight_bytes = arena_take(arena, ideals, sizeof *search->weight_bytes);
+    search->cut_s = arena_take(arena, ideals, sizeof *search->cut_s);
+    search->reached = arena_take(arena, states, sizeof *search->reached);
+    search->reached_any = arena_take(arena, place_any(search, search->workers + 1, 0), sizeof *search->reached_any);
+    search->steps = arena_take(arena, states, sizeof *search->steps);
+    search->best_key = arena_take(arena, ideals, sizeof *search->best_key);
+    search->best_step = arena_take(arena, ideals, sizeof *search->best_step);
+    TRY(arena_check(arena, "the tables of the planner", error));
     count_ideals(search);
     return PS_OK;
 }
 
-static enum ps_status write_answer(const struct search *search, int used, int replicas, struct planner_answer *answer,
+static enum ps_status write_answer(struct search *search, int used, int replicas, struct planner_answer *answer,
                                    struct ps_error *error) {
     const struct ideals *ideals = search->ideals;
-    struct step *steps = malloc((size_t)search->workers * sizeof *steps);
-    int *uppers = malloc((size_t)search->workers * sizeof *uppers), count = 0;
-    answer->stages = calloc((size_t)search->workers, sizeof *answer->stages);
-    answer->order = calloc((size_t)ideals->node_count, sizeof *answer->order);
-    bool enough = steps && uppers && answer->stages && answer->order;
-    for (int i = ideals->count - 1; enough && used > 0; count++) {
+    size_t workers = (size_t)search->workers;
+    int count = 0, *uppers = arena_take(&search->arena, workers, sizeof *uppers);
+    struct step *steps = arena_take(&search->arena, workers, sizeof *steps);
+    answer->stages = arena_take(&answer->arena, workers, sizeof *answer->stages);
+    answer->order = arena_take(&answer->arena, (size_t)ideals->node_count, sizeof *answer->order);
+    TRY(arena_check(&search->arena, "a plan", error));
+    TRY(arena_check(&answer->arena, "a plan", error));
+    for (int i = ideals->count - 1; used > 0; count++) {
         uppers[count] = i;
         steps[count] = search->steps[place(search, used, replicas, i)];
         i = steps[count].from;
@@ -268,9 +270,7 @@ static enum ps_status write_answer(const struct search *search, int used, int re
         replicas = steps[count].replicas_before;
     }
     while (count-- > 0) planner_add_stage(answer, ideals, steps[count].from, uppers[count], steps[count].replicas);
-    free(steps);
-    free(uppers);
-    return enough ? PS_OK : error_memory(error, "a plan", (size_t)ideals->node_count * sizeof *answer->order);
+    return PS_OK;
 }
 
 static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals,
@@ -293,12 +293,7 @@ static enum ps_status solve_ideals(const struct planner_problem *problem, const 
         }
         status = write_answer(&search, used, replicas, answer, error);
     }
-    free(search.work_s);
-    free(search.reached);
-    free(search.reached_any);
-    free(search.steps);
-    free(search.best_key);
-    free(search.best_step);
+    arena_release(&search.arena);
     return status;
 }
 

@@ -19,6 +19,7 @@
 #include "plan/planner.h"
 
 struct search {
+    struct arena arena; /* of its tables */
     const struct ideals *ideals;
     int machines, replicas_max;
     double bandwidth; /* bytes per nanosecond; 0: transfers cost nothing */
@@ -155,37 +156,35 @@ static double least_period_ns(struct search *search) {
 
 static enum ps_status open_search(struct search *search, struct ps_error *error) {
     size_t ideals = (size_t)search->ideals->count, places = ideals * ((size_t)search->machines + 1);
-    search->reached = malloc(places * sizeof *search->reached);
-    search->steps = malloc(places * sizeof *search->steps);
-    search->best_key = malloc(ideals * sizeof *search->best_key);
-    search->best_from = malloc(ideals * sizeof *search->best_from);
-    search->keys = malloc(ideals * (size_t)search->replicas_max * sizeof *search->keys);
-    search->boundary = malloc(ideals * sizeof *search->boundary);
-    if (search->reached && search->steps && search->best_key && search->best_from && search->keys && search->boundary) {
-        fill_keys(search);
-        return PS_OK;
-    }
-    return error_memory(error, "the tables of the planner", places * sizeof *search->steps);
+    struct arena *arena = &search->arena;
+    search->reached = arena_take(arena, places, sizeof *search->reached);
+    search->steps = arena_take(arena, places, sizeof *search->steps);
+    search->best_key = arena_take(arena, ideals, sizeof *search->best_key);
+    search->best_from = arena_take(arena, ideals, sizeof *search->best_from);
+    search->keys = arena_take(arena, ideals * (size_t)search->replicas_max, sizeof *search->keys);
+    search->boundary = arena_take(arena, ideals, sizeof *search->boundary);
+    TRY(arena_check(arena, "the tables of the planner", error));
+    fill_keys(search);
+    return PS_OK;
 }
 
-static enum ps_status write_answer(const struct search *search, struct planner_answer *answer, struct ps_error *error) {
+static enum ps_status write_answer(struct search *search, struct planner_answer *answer, struct ps_error *error) {
     const struct ideals *ideals = search->ideals;
     size_t machines = (size_t)search->machines;
-    int count = 0, *uppers = malloc(machines * sizeof *uppers);
-    struct step *steps = malloc(machines * sizeof *steps);
-    answer->stages = calloc(machines, sizeof *answer->stages);
-    answer->order = calloc((size_t)ideals->node_count, sizeof *answer->order);
-    bool enough = uppers && steps && answer->stages && answer->order;
-    for (int m = search->machines, i = ideals->count - 1; enough && m > 0; count++) {
+    int count = 0, *uppers = arena_take(&search->arena, machines, sizeof *uppers);
+    struct step *steps = arena_take(&search->arena, machines, sizeof *steps);
+    answer->stages = arena_take(&answer->arena, machines, sizeof *answer->stages);
+    answer->order = arena_take(&answer->arena, (size_t)ideals->node_count, sizeof *answer->order);
+    TRY(arena_check(&search->arena, "a plan", error));
+    TRY(arena_check(&answer->arena, "a plan", error));
+    for (int m = search->machines, i = ideals->count - 1; m > 0; count++) {
         uppers[count] = i;
         steps[count] = search->steps[(size_t)m * (size_t)ideals->count + (size_t)i];
         i = steps[count].from;
         m -= steps[count].replicas;
     }
     while (count-- > 0) planner_add_stage(answer, ideals, steps[count].from, uppers[count], steps[count].replicas);
-    free(uppers);
-    free(steps);
-    return enough ? PS_OK : error_memory(error, "a plan", (size_t)ideals->node_count * sizeof *answer->order);
+    return PS_OK;
 }
 
 static enum ps_status solve_ideals(const struct planner_problem *problem, const struct ideals *ideals,
@@ -205,12 +204,7 @@ static enum ps_status solve_ideals(const struct planner_problem *problem, const 
     answer->objective_s = answer->lower_bound_s = period_ns / 1e9;
     status = write_answer(&search, answer, error);
 out:
-    free(search.keys);
-    free(search.boundary);
-    free(search.reached);
-    free(search.steps);
-    free(search.best_key);
-    free(search.best_from);
+    arena_release(&search.arena);
     return status;
 }
 
