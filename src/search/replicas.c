@@ -1,7 +1,7 @@
 /*
  * Stages with replicas, one choice of their numbers after the other. What a worker holds depends on the replicas of its own
  * stage and of all behind it, and is read off the programs; so each choice is lowered, and then cut exactly with the memory of
- * each worker (replicas_cut). Choices are looked at in the order of what they would take with memory enough, and no further
+ * each worker (cut_stages). Choices are looked at in the order of what they would take with memory enough, and no further
  * than that can be better than what was found.
  *
  * Of W workers there are 2^W - 1 choices. Where these are too many, only those with few stages are looked at, those with equal
@@ -35,10 +35,6 @@ enum replica_goal {
     REPLICAS_LEAST_TIME,  /* seconds for a micro-batch: planners/pipedream.c says what is counted; INFINITY: nothing fits */
     REPLICAS_LEAST_MEMORY /* the largest share of its memory that a worker needs */
 };
-
-/* The best cut: fills last[stages] where there is one. */
-enum ps_status replicas_cut(const struct replica_shape *shape, enum replica_goal goal, int *last, double *value,
-                            struct ps_error *error);
 
 /*
  * Cutting a chain for given replicas, exactly: best[s][l] is the least figure of the stages 0..s that hold the layers 0..l, as
@@ -207,74 +203,45 @@ static void read_cut(const struct cuts *cuts, int *last, double *value) {
     }
 }
 
-/* One block for the figures, one for the workers of all stages. */
-static enum ps_status cuts_open(struct cuts *cuts, struct ps_error *error) {
+static enum ps_status cuts_open(struct cuts *cuts, struct arena *arena, struct ps_error *error) {
     const struct replica_shape *shape = cuts->shape;
-    size_t places = (size_t)shape->stages * (size_t)cuts->layers, workers = 0;
-    for (int s = 0; s < shape->stages; s++) workers += (size_t)shape->replicas[s];
-    cuts->stages = calloc((size_t)shape->stages, sizeof *cuts->stages);
-    cuts->best = calloc(4 * places, sizeof *cuts->best);
-    cuts->first = calloc(places, sizeof *cuts->first);
-    const struct cost_table **costs = calloc(workers, sizeof *costs);
-    double *share = calloc(workers, sizeof *share);
-    int *type = calloc(workers, sizeof *type);
-    struct stage_walk *walks = calloc(workers, sizeof *walks);
-    if (cuts->stages) cuts->stages[0] = (struct stage){.costs = costs, .share = share, .type = type, .walks = walks};
-    if (!cuts->stages || !cuts->best || !cuts->first || !costs || !share || !type || !walks) {
-        if (!cuts->stages) {
-            free(costs);
-            free(share);
-            free(type);
-            free(walks);
-        }
-        return error_memory(error, "the tables of the planner", 4 * places * sizeof *cuts->best);
-    }
-    cuts->link_s = cuts->best + places;
-    cuts->own_s = cuts->best + 2 * places;
-    cuts->own_before_s = cuts->best + 3 * places;
-    for (int s = 0, worker = 0; s < shape->stages; worker += shape->replicas[s], s++) {
+    size_t places = (size_t)shape->stages * (size_t)cuts->layers;
+    cuts->stages = arena_take(arena, (size_t)shape->stages, sizeof *cuts->stages);
+    cuts->best = arena_take(arena, places, sizeof *cuts->best);
+    cuts->link_s = arena_take(arena, places, sizeof *cuts->link_s);
+    cuts->own_s = arena_take(arena, places, sizeof *cuts->own_s);
+    cuts->own_before_s = arena_take(arena, places, sizeof *cuts->own_before_s);
+    cuts->first = arena_take(arena, places, sizeof *cuts->first);
+    for (int s = 0, worker = 0; cuts->stages && s < shape->stages; worker += shape->replicas[s], s++) {
+        size_t replicas = (size_t)shape->replicas[s];
         cuts->stages[s] = (struct stage){.shape = shape,
                                          .first_worker = worker,
                                          .replicas = shape->replicas[s],
-                                         .costs = costs + worker,
-                                         .share = share + worker,
-                                         .type = type + worker,
-                                         .walks = walks + worker};
-        open_stage(&cuts->stages[s]);
+                                         .costs = arena_take(arena, replicas, sizeof *cuts->stages->costs),
+                                         .share = arena_take(arena, replicas, sizeof *cuts->stages->share),
+                                         .type = arena_take(arena, replicas, sizeof *cuts->stages->type),
+                                         .walks = arena_take(arena, replicas, sizeof *cuts->stages->walks)};
     }
+    TRY(arena_check(arena, "the tables of the planner", error));
+    for (int s = 0; s < shape->stages; s++) open_stage(&cuts->stages[s]);
     return PS_OK;
 }
 
-static void cuts_close(struct cuts *cuts) {
-    if (cuts->stages) {
-        free(cuts->stages[0].costs);
-        free(cuts->stages[0].share);
-        free(cuts->stages[0].type);
-        free(cuts->stages[0].walks);
-    }
-    free(cuts->stages);
-    free(cuts->best);
-    free(cuts->first);
-}
-
-enum ps_status replicas_cut(const struct replica_shape *shape, enum replica_goal goal, int *last, double *value,
-                            struct ps_error *error) {
+/* The best cut: fills last[stages] where there is one; else the value is INFINITY. */
+static enum ps_status cut_stages(const struct replica_shape *shape, enum replica_goal goal, int *last, double *value,
+                                 struct ps_error *error) {
     struct cuts cuts = {.shape = shape, .goal = goal, .layers = shape->problem->costs->layer_count};
-    double found = INFINITY;
-    enum ps_status status = PS_OK;
-    if (shape->stages <= cuts.layers) {
-        status = cuts_open(&cuts, error);
-        for (size_t p = 0; status == PS_OK && p < (size_t)shape->stages * (size_t)cuts.layers; p++) cuts.best[p] = INFINITY;
-        for (int s = 0; status == PS_OK && s + 1 < shape->stages; s++)
-            for (int l = 0; l < cuts.layers; l++) count_cut(&cuts, s, l);
-        if (status == PS_OK) {
-            sweep(&cuts);
-            read_cut(&cuts, last, &found);
-        }
-        cuts_close(&cuts);
-    }
-    if (status == PS_OK) *value = found;
-    return status;
+    struct arena arena = {0};
+    *value = INFINITY;
+    if (shape->stages > cuts.layers) return PS_OK;
+    TRY(cuts_open(&cuts, &arena, error));
+    for (size_t p = 0; p < (size_t)shape->stages * (size_t)cuts.layers; p++) cuts.best[p] = INFINITY;
+    for (int s = 0; s + 1 < shape->stages; s++)
+        for (int l = 0; l < cuts.layers; l++) count_cut(&cuts, s, l);
+    sweep(&cuts);
+    read_cut(&cuts, last, value);
+    arena_release(&arena);
+    return PS_OK;
 }
 
 enum { SHAPES_MAX = 4096 };
@@ -286,6 +253,7 @@ struct replica_choice {
 };
 
 struct choices {
+    struct arena arena; /* of the slots of each */
     const struct search *search;
     const struct planner_problem *problem;
     const struct search_choice *choice;
@@ -357,7 +325,7 @@ static enum ps_status list_shapes(struct choices *shapes, struct ps_error *error
     list_even(shapes, shapes->last);
     for (int s = 0; s < shapes->count; s++) {
         struct replica_shape open = open_shape(shapes, &shapes->list[s], false);
-        TRY(replicas_cut(&open, REPLICAS_LEAST_TIME, shapes->last, &shapes->list[s].bound_s, error));
+        TRY(cut_stages(&open, REPLICAS_LEAST_TIME, shapes->last, &shapes->list[s].bound_s, error));
     }
     qsort(shapes->list, (size_t)shapes->count, sizeof *shapes->list, compare_bounds);
     return PS_OK;
@@ -387,8 +355,7 @@ static enum ps_status lower_shape(const struct choices *shapes, const struct rep
 }
 
 /* Fills the shape's slots; *runs is false where the schedule or the policy has no programs for it. */
-static enum ps_status find_slots(const struct choices *shapes, struct replica_choice *shape, bool *runs,
-                                 struct ps_error *error) {
+static enum ps_status find_slots(struct choices *shapes, struct replica_choice *shape, bool *runs, struct ps_error *error) {
     struct ps_programs *programs;
     struct ps_error refusal = {0};
     *runs = true;
@@ -400,11 +367,12 @@ static enum ps_status find_slots(const struct choices *shapes, struct replica_ch
         if (error) *error = refusal;
         return status;
     }
-    shape->slots = calloc((size_t)shapes->problem->workers, sizeof *shape->slots);
-    for (int p = 0; shape->slots && p < programs->instance_count; p++)
+    shape->slots = arena_take(&shapes->arena, (size_t)shapes->problem->workers, sizeof *shape->slots);
+    status = arena_check(&shapes->arena, "a search", error);
+    for (int p = 0; status == PS_OK && p < programs->instance_count; p++)
         shape->slots[programs->instances[p].worker] = programs->slots[p];
     ps_programs_destroy(programs);
-    return shape->slots ? PS_OK : error_memory(error, "a search", sizeof *shape->slots);
+    return status;
 }
 
 /* The best shape for a goal; NULL: none has a cut. */
@@ -420,7 +388,7 @@ static enum ps_status find_best(struct choices *shapes, enum replica_goal goal, 
         TRY(find_slots(shapes, shape, &runs, error));
         if (!runs) continue;
         struct replica_shape open = open_shape(shapes, shape, true);
-        TRY(replicas_cut(&open, goal, shapes->last, &found, error));
+        TRY(cut_stages(&open, goal, shapes->last, &found, error));
         if (found >= *value) continue;
         *value = found;
         *best = shape;
@@ -433,8 +401,8 @@ static enum ps_status find_best(struct choices *shapes, enum replica_goal goal, 
 
 static enum ps_status write_answer(const struct choices *shapes, const struct replica_choice *best,
                                    struct planner_answer *answer, struct ps_error *error) {
-    answer->stages = calloc((size_t)best->stages, sizeof *answer->stages);
-    if (!answer->stages) return error_memory(error, "a plan", (size_t)best->stages * sizeof *answer->stages);
+    answer->stages = arena_take(&answer->arena, (size_t)best->stages, sizeof *answer->stages);
+    TRY(arena_check(&answer->arena, "a plan", error));
     for (int worker = 0; answer->stage_count < best->stages; answer->stage_count++) {
         int s = answer->stage_count, replicas = shapes->replicas[best->first + s];
         answer->stages[s] = (struct planned_stage){.first = partition_first(shapes->best_last, s),
@@ -483,21 +451,16 @@ enum ps_status search_replica_shapes(const struct search *search, const struct p
                                      const struct search_choice *choice, struct planner_answer *answer,
                                      struct ps_error *error) {
     size_t workers = (size_t)problem->workers;
-    struct choices *shapes = calloc(1, sizeof *shapes);
-    int *scratch = calloc((SHAPES_MAX + 2) * workers, sizeof *scratch);
+    struct arena arena = {0};
+    struct choices *shapes = arena_take(&arena, 1, sizeof *shapes);
+    int *last = arena_take(&arena, workers, sizeof *last), *best_last = arena_take(&arena, workers, sizeof *best_last);
+    int *replicas = arena_take(&arena, SHAPES_MAX * workers, sizeof *replicas);
     const struct replica_choice *best;
     double value;
-    enum ps_status status = PS_OK;
-    if (!shapes || !scratch) {
-        status = error_memory(error, "a search", (SHAPES_MAX + 2) * workers * sizeof *scratch);
-        goto out;
-    }
-    *shapes = (struct choices){.search = search,
-                               .problem = problem,
-                               .choice = choice,
-                               .last = scratch,
-                               .best_last = scratch + workers,
-                               .replicas = scratch + 2 * workers};
+    TRY(arena_check(&arena, "a search", error));
+    enum ps_status status;
+    *shapes = (struct choices){
+        .search = search, .problem = problem, .choice = choice, .last = last, .best_last = best_last, .replicas = replicas};
     TRY_OUT(list_shapes(shapes, error));
     TRY_OUT(find_best(shapes, REPLICAS_LEAST_TIME, &best, &value, error));
     if (!best) {
@@ -508,8 +471,7 @@ enum ps_status search_replica_shapes(const struct search *search, const struct p
     answer->objective_s = value;
     if (shapes->all && !problem->graph) answer->lower_bound_s = value;
 out:
-    for (int s = 0; shapes && s < shapes->count; s++) free(shapes->list[s].slots);
-    free(scratch);
-    free(shapes);
+    arena_release(&shapes->arena);
+    arena_release(&arena);
     return status;
 }
