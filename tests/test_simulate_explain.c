@@ -115,8 +115,7 @@ static void test_faster_link(void **state) {
     struct ps_cluster_options options = {.workers = 3, .bandwidth_bytes_per_s = 1 << 10};
     struct ps_cluster *cluster;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    free(cluster->links);
-    cluster->links = malloc(3 * sizeof *cluster->links);
+    cluster->links = arena_take(&cluster->arena, 3, sizeof *cluster->links);
     cluster->links[0] = (struct cluster_link){.from = -1, .to = -1, .bandwidth_bytes_per_s = 1 << 16};
     cluster->links[1] = (struct cluster_link){.from = 1, .to = 2, .bandwidth_bytes_per_s = 1 << 10};
     cluster->links[2] = (struct cluster_link){.from = 2, .to = 1, .bandwidth_bytes_per_s = 1 << 10};

@@ -172,7 +172,6 @@ static void test_links_of_their_own(void **state) {
     struct pipeline pipeline;
     struct cluster_link links[] = {{.from = -1, .to = -1, .latency_s = 0.5}, {.from = 1, .to = 0, .latency_s = 4}};
     pipeline_make(&pipeline, "naive", 3, 1, 0);
-    free(pipeline.cluster->links);
     pipeline.cluster->links = links;
     pipeline.cluster->link_count = 2;
     assert_true(pipeline_run(&pipeline) == 3 * 3 + 0.5 + 0.5 + 0.5 + 4);
@@ -216,7 +215,8 @@ static void test_stages_share_a_link(void **state) {
     pipeline_make(&pipeline, "naive", 4, 1, 2);
     ps_programs_destroy(pipeline.programs);
     assert_ok(programs_create(2, 4, &pipeline.programs, &test_error));
-    strcpy(pipeline.programs->schedule, "naive");
+    assert_ok(schedule_find("naive", &pipeline.programs->schedule, &test_error));
+    assert_ok(policy_find("sync", &pipeline.programs->policy, &test_error));
     pipeline.programs->micro_batches = pipeline.programs->batches = 1;
     for (int stage = 0; stage < 4; stage++) pipeline.programs->instances[stage].worker = stage % 2;
     struct program *sender = &pipeline.programs->worker[0], *receiver = &pipeline.programs->worker[1];

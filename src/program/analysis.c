@@ -1,6 +1,7 @@
 /* Counting updates: versions and staleness are read off the programs, never guessed by formula. */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "program/lower.h"
 
 /* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it.
@@ -15,8 +16,8 @@ static void fill_handed(int *forward, int count) {
 enum ps_status version_table_count(const struct ps_programs *programs, struct version_table *table, struct ps_error *error) {
     int micro_batches = programs_micro_batches(programs);
     size_t cells = (size_t)programs->stages * (size_t)micro_batches;
-    int *block = calloc(2 * cells + (size_t)programs->instance_count, sizeof *block);
-    if (!block) return error_memory(error, "version table", 2 * cells * sizeof *block);
+    int *block;
+    TRY(memory_new(&block, 2 * cells + (size_t)programs->instance_count, "version table", error));
     int *forward = block, *backward = block + cells, *newest = block + 2 * cells; /* newest: by part */
     for (int worker = 0; worker < programs->workers; worker++) {
         const struct program *program = &programs->worker[worker];
@@ -191,7 +192,7 @@ static enum ps_status standstill(const struct leveler *leveler, struct ps_error 
         if (leveler->next[worker] == programs->worker[worker].count) continue;
         char text[96];
         return error_set(error, PS_USAGE, "schedule %s: its order cannot run: worker %d would wait for ever at %s",
-                         programs->schedule, worker,
+                         programs->schedule->name, worker,
                          instruction_text(&programs->worker[worker].code[leveler->next[worker]], text));
     }
     return PS_OK;
@@ -208,48 +209,40 @@ static enum ps_status run(struct leveler *leveler, struct ps_error *error) {
     return standstill(leveler, error);
 }
 
-/* Room for as many moments as each worker has instructions; false: memory ran out. */
-static bool levels_create(const struct ps_programs *programs, struct program_levels *levels) {
-    *levels = (struct program_levels){.worker = calloc((size_t)programs->workers, sizeof *levels->worker),
-                                      .workers = programs->workers};
-    for (int worker = 0; levels->worker && worker < programs->workers; worker++) {
-        levels->worker[worker] = calloc((size_t)programs->worker[worker].count + 1, sizeof **levels->worker);
-        if (!levels->worker[worker]) return false;
-    }
-    return levels->worker != NULL;
-}
-
 enum ps_status program_levels_count(const struct ps_programs *programs, struct program_levels *levels, struct ps_error *error) {
     size_t workers = (size_t)programs->workers, micro_batches = (size_t)programs_micro_batches(programs);
     size_t stages = (size_t)programs->stages, cells = stages * micro_batches, updates = stages * (size_t)programs->batches;
-    size_t numbers = workers + 3 * cells + 3 * stages + 2 * updates;
-    struct program_levels made;
-    int *block = calloc(numbers, sizeof *block);
-    enum ps_status status = PS_OK;
-    if (!levels_create(programs, &made) || !block) status = error_memory(error, "levels", numbers * sizeof *block);
-    if (status == PS_OK) {
-        struct leveler leveler = {.programs = programs, .levels = &made, .next = block, .micro_batches = (int)micro_batches};
-        leveler.forward = leveler.next + workers;
-        leveler.backward = leveler.forward + cells;
-        leveler.posted = leveler.backward + cells;
-        leveler.posted_at = leveler.posted + updates;
-        leveler.handed = leveler.posted_at + updates;
-        leveler.weights = leveler.handed + 2 * stages;
-        for (size_t i = 0; i < 2 * stages; i++) leveler.handed[i] = -1;
-        status = run(&leveler, error);
-    }
-    free(block);
-    if (status != PS_OK) {
-        program_levels_free(&made);
-        return status;
-    }
-    *levels = made;
-    return PS_OK;
+    struct program_levels made = {0};
+    struct arena scratch = {0};
+    struct leveler leveler = {.programs = programs,
+                              .levels = &made,
+                              .next = arena_take(&scratch, workers, sizeof(int)),
+                              .forward = arena_take(&scratch, cells, sizeof(int)),
+                              .backward = arena_take(&scratch, cells, sizeof(int)),
+                              .posted = arena_take(&scratch, updates, sizeof(int)),
+                              .posted_at = arena_take(&scratch, updates, sizeof(int)),
+                              .handed = arena_take(&scratch, 2 * stages, sizeof(int)),
+                              .weights = arena_take(&scratch, cells + stages, sizeof(int)),
+                              .micro_batches = (int)micro_batches};
+    enum ps_status status;
+    made.worker = arena_take(&made.arena, workers, sizeof *made.worker);
+    for (size_t worker = 0; made.worker && worker < workers; worker++)
+        made.worker[worker] = arena_take(&made.arena, (size_t)programs->worker[worker].count + 1, sizeof **made.worker);
+    TRY_OUT(arena_check(&made.arena, "levels", error));
+    TRY_OUT(arena_check(&scratch, "levels", error));
+    for (size_t i = 0; i < 2 * stages; i++) leveler.handed[i] = -1;
+    status = run(&leveler, error);
+out:
+    arena_release(&scratch);
+    if (status == PS_OK)
+        *levels = made;
+    else
+        arena_release(&made.arena);
+    return status;
 }
 
 void program_levels_free(struct program_levels *levels) {
-    for (int worker = 0; levels->worker && worker < levels->workers; worker++) free(levels->worker[worker]);
-    free(levels->worker);
+    arena_release(&levels->arena);
     *levels = (struct program_levels){0};
 }
 

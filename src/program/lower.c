@@ -50,42 +50,38 @@ struct lowering {
 
 /* Between updates that do not wait for all gradients of a mini-batch one of the two stages would wait for the other each
  * time. */
-static enum ps_status check_tie(const struct ps_programs *programs, const struct schedule *schedule, struct ps_error *error) {
-    if (!programs->tied || programs->stages == 1 || schedule->flush) return PS_OK;
+static enum ps_status check_tie(const struct ps_programs *programs, struct ps_error *error) {
+    if (!programs->tied || programs->stages == 1 || programs->flush) return PS_OK;
     error_set(error, PS_USAGE, "schedule %s does not flush, and the network's last layer shares the first one's weights (tied)",
-              schedule->name);
+              programs->schedule->name);
     error_hint(error,
                "take a schedule that flushes, such as 1f1b, or the network with weights of the last layer's own (tied=0)");
     return PS_USAGE;
 }
 
 static enum ps_status check_policy(const struct ps_programs *programs, struct ps_error *error) {
-    const struct weight_policy *policy;
-    TRY(policy_find(programs->policy, &policy, error));
-    for (int stage = 0; stage < programs->stages && policy->group_of_workers; stage++)
+    for (int stage = 0; stage < programs->stages && programs->policy->group_of_workers; stage++)
         if (programs_round(programs, stage) > 1)
             return error_set(
                 error, PS_USAGE,
                 "weights %s: the replicas of stage %d take whole mini-batches, which leaves no time for one version of "
                 "delay; take another policy, or a schedule that flushes",
-                programs->policy, stage);
+                programs->policy->name, stage);
     return PS_OK;
 }
 
 static enum ps_status fill(const struct lowering *lowering, struct ps_programs *programs, struct ps_error *error) {
-    const struct schedule *schedule;
-    TRY(schedule_find(lowering->schedule, &schedule, error));
-    snprintf(programs->schedule, sizeof programs->schedule, "%s", lowering->schedule);
-    snprintf(programs->policy, sizeof programs->policy, "%s", lowering->policy);
-    programs->flush = schedule->flush;
+    TRY(schedule_find(lowering->schedule, &programs->schedule, error));
+    TRY(policy_find(lowering->policy, &programs->policy, error));
+    programs->flush = programs->schedule->flush;
     programs->micro_batches = lowering->micro_batches;
     programs->batches = lowering->batches;
     programs->tied = lowering->tied;
     for (int stage = 0; stage < lowering->stages; stage++) programs->recompute[stage] = lowering->recompute[stage];
     TRY(programs_set_instances(programs, lowering->instances, lowering->instance_count, error));
-    TRY(schedule_check_placement(schedule, programs, error));
+    TRY(schedule_check_placement(programs, error));
     TRY(check_policy(programs, error));
-    TRY(check_tie(programs, schedule, error));
+    TRY(check_tie(programs, error));
     programs->plan = lowering->plan;
     enum ps_status status = run_passes(programs, error);
     programs->plan = NULL;
@@ -115,11 +111,11 @@ enum ps_status lower_straight(const struct straight *wanted, struct ps_programs 
     if (workers < 1 || workers > STAGES_MAX)
         return error_set(error, PS_USAGE, "stages: %d is outside 1 to %d", workers, STAGES_MAX);
     int stages = schedule_stages(found, workers), replicas = schedule_replicas(found), count = stages * replicas;
-    bool *every = calloc((size_t)stages, sizeof *every);
-    struct instance *instances = calloc((size_t)count, sizeof *instances);
-    enum ps_status status = PS_OK;
-    if (!every || !instances) status = error_memory(error, "stages", (size_t)count * sizeof *instances);
-    for (int p = 0; status == PS_OK && p < count; p++) {
+    struct arena arena = {0};
+    bool *every = arena_take(&arena, (size_t)stages, sizeof *every);
+    struct instance *instances = arena_take(&arena, (size_t)count, sizeof *instances);
+    TRY(arena_check(&arena, "stages", error));
+    for (int p = 0; p < count; p++) {
         int stage = p / replicas, replica = p % replicas;
         every[stage] = wanted->recompute;
         instances[p] = (struct instance){.stage = stage,
@@ -139,9 +135,8 @@ enum ps_status lower_straight(const struct straight *wanted, struct ps_programs 
                                 .tied = wanted->tied,
                                 .micro_batches = wanted->micro_batches,
                                 .batches = wanted->batches};
-    if (status == PS_OK) status = lower(&lowering, programs, error);
-    free(instances);
-    free(every);
+    enum ps_status status = lower(&lowering, programs, error);
+    arena_release(&arena);
     return status;
 }
 
@@ -186,13 +181,10 @@ static enum ps_status read_stages(const struct ps_plan *plan, struct instance *i
 enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_programs **programs, struct ps_error *error) {
     size_t count = 0;
     for (int stage = 0; stage < plan->stage_count; stage++) count += (size_t)plan->stages[stage].forward_count + 1;
-    struct instance *instances = calloc(count, sizeof *instances);
-    bool *recompute = calloc((size_t)plan->stage_count, sizeof *recompute);
-    enum ps_status status;
-    if (!instances || !recompute) {
-        status = error_memory(error, "stages", count * sizeof *instances);
-        goto out;
-    }
+    struct arena arena = {0};
+    struct instance *instances = arena_take(&arena, count, sizeof *instances);
+    bool *recompute = arena_take(&arena, (size_t)plan->stage_count, sizeof *recompute);
+    TRY(arena_check(&arena, "stages", error));
     struct lowering lowering = {.plan = plan,
                                 .schedule = plan->schedule,
                                 .policy = plan->weights,
@@ -203,11 +195,9 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
                                 .tied = plan->tied,
                                 .micro_batches = plan->micro_batches,
                                 .batches = batches};
-    TRY_OUT(read_stages(plan, instances, &lowering.instance_count, recompute, error));
-    status = lower(&lowering, programs, error);
-out:
-    free(recompute);
-    free(instances);
+    enum ps_status status = read_stages(plan, instances, &lowering.instance_count, recompute, error);
+    if (status == PS_OK) status = lower(&lowering, programs, error);
+    arena_release(&arena);
     return status;
 }
 
@@ -230,8 +220,8 @@ enum ps_status lower_evaluation(const struct ps_programs *training, int micro_ba
                                 struct ps_error *error) {
     struct ps_programs *programs;
     TRY(programs_create(training->workers, training->stages, &programs, error));
-    memcpy(programs->schedule, training->schedule, sizeof programs->schedule);
-    memcpy(programs->policy, training->policy, sizeof programs->policy);
+    programs->schedule = training->schedule;
+    programs->policy = training->policy;
     programs->evaluation = true;
     programs->micro_batches = 1;
     programs->batches = micro_batches;

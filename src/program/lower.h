@@ -51,10 +51,9 @@ int schedule_worker_of(const struct schedule *schedule, int stage, int stages, i
 /* Replicas that a schedule gives every stage, and who holds one of them. */
 int schedule_replicas(const struct schedule *schedule);
 int schedule_replica_worker(const struct schedule *schedule, int stage, int replica, int stages, int workers);
-/* PS_USAGE where the schedule cannot run so many stages on so many workers, has no replicas, or places the stages otherwise
- * than the programs' instances do (workers may be renamed). */
-enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs,
-                                        struct ps_error *error);
+/* PS_USAGE where the programs' schedule cannot run so many stages on so many workers, has no replicas, or places the stages
+ * otherwise than the programs' instances do (workers may be renamed). */
+enum ps_status schedule_check_placement(const struct ps_programs *programs, struct ps_error *error);
 
 /* The workers behind that of an instance: those whose forwards, or else whose backwards, begin with a later stage. */
 int schedule_workers_behind(const struct ps_programs *programs, int instance);
@@ -62,8 +61,8 @@ int schedule_workers_behind(const struct ps_programs *programs, int instance);
 /* The moment of each instruction if each took one unit of time and transfers none: an order in which all can run. Computations
  * of a plan's pattern do not begin before their moment in it. */
 struct program_levels {
+    struct arena arena;
     int **worker; /* by worker and instruction */
-    int workers;
 };
 /* PS_USAGE names the instructions that wait for each other in a circle. */
 enum ps_status program_levels_count(const struct ps_programs *programs, struct program_levels *levels, struct ps_error *error);

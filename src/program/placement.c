@@ -1,6 +1,7 @@
 /* Where a schedule puts the stages. */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "program/lower.h"
 
 int schedule_stages(const struct schedule *schedule, int workers) {
@@ -115,16 +116,16 @@ static enum ps_status check_split(const struct schedule *schedule, const struct 
     return PS_OK;
 }
 
-enum ps_status schedule_check_placement(const struct schedule *schedule, const struct ps_programs *programs,
-                                        struct ps_error *error) {
+enum ps_status schedule_check_placement(const struct ps_programs *programs, struct ps_error *error) {
+    const struct schedule *schedule = programs->schedule;
     int split = split_stage(programs);
     if (split < programs->stages) return check_split(schedule, programs, split, error);
     if (schedule_replicas(schedule) > 1 || programs->instance_count > programs->stages) {
         TRY((schedule_replicas(schedule) > 1 ? check_mirrored : check_replicas)(schedule, programs, error));
         return check_shares(programs, error);
     }
-    int *holder = malloc((size_t)programs->stages * sizeof *holder), workers = 0;
-    if (!holder) return error_memory(error, "stages", (size_t)programs->stages * sizeof *holder);
+    int *holder, workers = 0;
+    TRY(memory_new(&holder, programs->stages, "stages", error));
     for (int stage = 0; stage < programs->stages; stage++) {
         int other = 0;
         while (other < workers && holder[other] != programs_worker(programs, stage)) other++;

@@ -1,5 +1,6 @@
 /* Programs as data: making, growing and freeing them. */
 #include "program/program.h"
+#include "base/memory.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -69,50 +70,38 @@ int stage_slots_of(const struct stage_slots *slots, enum block_kind kind) {
 }
 
 enum ps_status program_append(struct program *program, const struct instruction *instruction, struct ps_error *error) {
-    if (program->count == program->capacity) {
-        int capacity = program->capacity ? 2 * program->capacity : 64;
-        struct instruction *code = realloc(program->code, (size_t)capacity * sizeof *code);
-        if (!code) return error_memory(error, "program", (size_t)capacity * sizeof *code);
-        program->code = code;
-        program->capacity = capacity;
-    }
+    TRY(memory_grow(&program->code, &program->capacity, program->count + 1, "program", error));
     program->code[program->count++] = *instruction;
     return PS_OK;
 }
 
 enum ps_status programs_create(int workers, int stages, struct ps_programs **out, struct ps_error *error) {
-    struct ps_programs *programs = calloc(1, sizeof *programs);
-    if (!programs) return error_memory(error, "programs", sizeof *programs);
+    struct ps_programs *programs;
+    TRY(memory_new(&programs, 1, "programs", error));
+    struct arena *arena = &programs->arena;
     programs->workers = workers;
-    programs->stages = stages;
-    programs->first_instance = calloc((size_t)stages + 1, sizeof *programs->first_instance);
-    programs->recompute = calloc((size_t)stages, sizeof *programs->recompute);
-    programs->worker = calloc((size_t)workers, sizeof *programs->worker);
-    struct instance *instances = calloc((size_t)stages, sizeof *instances);
-    enum ps_status status = PS_OK;
-    if (!programs->first_instance || !programs->recompute || !programs->worker || !instances)
-        status = error_memory(error, "programs", (size_t)workers * sizeof *programs->worker);
-    for (int stage = 0; status == PS_OK && stage < stages; stage++)
-        instances[stage] = (struct instance){.stage = stage, .forward = true, .backward = true, .replicas = 1};
-    if (status == PS_OK) status = programs_set_instances(programs, instances, stages, error);
-    free(instances);
+    programs->stages = programs->instance_count = stages;
+    programs->first_instance = arena_take(arena, (size_t)stages + 1, sizeof *programs->first_instance);
+    programs->recompute = arena_take(arena, (size_t)stages, sizeof *programs->recompute);
+    programs->worker = arena_take(arena, (size_t)workers, sizeof *programs->worker);
+    programs->instances = arena_take(arena, (size_t)stages, sizeof *programs->instances);
+    programs->slots = arena_take(arena, (size_t)stages, sizeof *programs->slots);
+    enum ps_status status = arena_check(arena, "programs", error);
     if (status != PS_OK) {
-        ps_programs_destroy(programs);
+        free(programs);
         return status;
     }
+    for (int stage = 0; stage < stages; stage++)
+        programs->instances[stage] = (struct instance){.stage = stage, .forward = true, .backward = true, .replicas = 1};
+    for (int stage = 0; stage <= stages; stage++) programs->first_instance[stage] = stage;
     *out = programs;
     return PS_OK;
 }
 
 void ps_programs_destroy(struct ps_programs *programs) {
     if (!programs) return;
-    if (programs->worker)
-        for (int worker = 0; worker < programs->workers; worker++) free(programs->worker[worker].code);
-    free(programs->worker);
-    free(programs->slots);
-    free(programs->recompute);
-    free(programs->instances);
-    free(programs->first_instance);
+    for (int worker = 0; worker < programs->workers; worker++) free(programs->worker[worker].code);
+    arena_release(&programs->arena);
     free(programs);
 }
 
@@ -144,16 +133,10 @@ enum block_kind operand_block(char letter) {
 
 enum ps_status programs_set_instances(struct ps_programs *programs, const struct instance *instances, int count,
                                       struct ps_error *error) {
-    struct instance *copy = malloc((size_t)count * sizeof *copy);
-    struct stage_slots *slots = calloc((size_t)count, sizeof *slots);
-    if (!copy || !slots) {
-        free(copy);
-        free(slots);
-        return error_memory(error, "parts of stages", (size_t)count * sizeof *slots);
-    }
-    memcpy(copy, instances, (size_t)count * sizeof *copy);
-    free(programs->instances);
-    free(programs->slots);
+    struct arena *arena = &programs->arena;
+    struct instance *copy = arena_copy(arena, instances, (size_t)count, sizeof *copy);
+    struct stage_slots *slots = arena_take(arena, (size_t)count, sizeof *slots);
+    if (!copy || !slots) return error_memory(error, "instances of stages", arena->refused);
     programs->instances = copy;
     programs->slots = slots;
     programs->instance_count = count;

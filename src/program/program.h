@@ -14,6 +14,9 @@
 
 #include "plan/plan.h"
 
+struct schedule;
+struct weight_policy;
+
 enum opcode {
 #define OPCODE(NAME, text, action, operands, summary) OP_##NAME,
 #include "program/opcodes.def"
@@ -77,7 +80,8 @@ struct instruction {
 
 struct program {
     struct instruction *code;
-    int count, capacity;
+    int count;
+    size_t capacity;
 };
 
 /*
@@ -92,7 +96,9 @@ struct instance {
 };
 
 struct ps_programs {
-    char schedule[32], policy[32];
+    struct arena arena;              /* of all that it points to but the code */
+    const struct schedule *schedule; /* whose traits hold: how they were lowered (program/lower.h) */
+    const struct weight_policy *policy;
     int workers, stages;
     int micro_batches;          /* per mini-batch */
     int batches;                /* mini-batches in the segment */

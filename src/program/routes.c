@@ -1,5 +1,6 @@
 /* Finding the pairs of instances between which something travels; see routes.h. */
 #include "program/routes.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 
@@ -22,21 +23,10 @@ int64_t traffic_bytes(enum traffic traffic, const struct stage_sizes *from) {
     return bytes[traffic];
 }
 
-static enum ps_status add(struct routes *routes, int *capacity, struct route route, struct ps_error *error) {
-    if (routes->count == *capacity) {
-        *capacity = *capacity ? 2 * *capacity : 32;
-        struct route *list = realloc(routes->list, (size_t)*capacity * sizeof *list);
-        if (!list) return error_memory(error, "routes", (size_t)*capacity * sizeof *list);
-        routes->list = list;
-    }
-    routes->list[routes->count++] = route;
-    return PS_OK;
-}
-
 /* All routes that leave an instance over one cut: replicas a and b work on the same micro-batch, one time or another, where a -
  * b is a multiple of what divides the numbers of both. */
 static enum ps_status add_leaving(const struct ps_programs *programs, int instance, enum traffic traffic, struct routes *routes,
-                                  int *capacity, struct ps_error *error) {
+                                  size_t *capacity, struct ps_error *error) {
     const struct traffic_info *info = &traffic_table[traffic];
     const struct instance *from = &programs->instances[instance];
     int other = from->stage + info->step;
@@ -46,16 +36,16 @@ static enum ps_status add_leaving(const struct ps_programs *programs, int instan
         bool meet = (from->replica - to->replica) % number_common_divisor(from->replicas, to->replicas) == 0;
         if (i == instance || !meet || !(info->to_forward ? to->forward : to->backward)) continue;
         if (info->step == 0 && !programs_split(programs, other)) continue;
-        TRY(add(routes, capacity, (struct route){instance, i, traffic}, error));
+        TRY(memory_grow(&routes->list, capacity, routes->count + 1, "routes", error));
+        routes->list[routes->count++] = (struct route){instance, i, traffic};
     }
     return PS_OK;
 }
 
 enum ps_status routes_create(const struct ps_programs *programs, struct routes *out, struct ps_error *error) {
-    struct routes routes = {.first = calloc((size_t)programs->instance_count + 1, sizeof *routes.first)};
-    int capacity = 0;
-    enum ps_status status =
-        routes.first ? PS_OK : error_memory(error, "routes", (size_t)programs->instance_count * sizeof *routes.first);
+    struct routes routes = {0};
+    size_t capacity = 0;
+    enum ps_status status = memory_new(&routes.first, programs->instance_count + 1, "routes", error);
     for (int instance = 0; status == PS_OK && instance < programs->instance_count; instance++) {
         for (int traffic = 0; status == PS_OK && traffic < TRAFFICS; traffic++)
             status = add_leaving(programs, instance, (enum traffic)traffic, &routes, &capacity, error);

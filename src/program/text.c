@@ -58,7 +58,7 @@ static void print_instance(struct text *text, const struct ps_programs *programs
 char *ps_programs_print(const struct ps_programs *programs) {
     struct text text = {0};
     text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d%s\n",
-             programs->schedule, programs->policy, programs->micro_batches, programs->batches, programs->workers,
+             programs->schedule->name, programs->policy->name, programs->micro_batches, programs->batches, programs->workers,
              programs->tied ? " tied" : "");
     for (int instance = 0; instance < programs->instance_count; instance++) print_instance(&text, programs, instance);
     for (int worker = 0; worker < programs->workers; worker++) {
@@ -252,10 +252,11 @@ static enum ps_status read_instance(struct reader *reader, struct ps_programs *p
 }
 
 static enum ps_status read_instances(struct reader *reader, struct ps_programs *programs, int count) {
-    struct instance *instances = calloc((size_t)count, sizeof *instances);
-    struct stage_slots *slots = calloc((size_t)count, sizeof *slots);
-    enum ps_status status =
-        instances && slots ? PS_OK : error_memory(reader->error, "program", (size_t)count * sizeof *instances);
+    struct arena arena = {0};
+    struct instance *instances = arena_take(&arena, (size_t)count, sizeof *instances);
+    struct stage_slots *slots = arena_take(&arena, (size_t)count, sizeof *slots);
+    TRY(arena_check(&arena, "program", reader->error));
+    enum ps_status status = PS_OK;
     for (int instance = 0; status == PS_OK && instance < count; instance++) {
         status = next_line(reader) ? PS_OK : ended(reader, "stage");
         if (status == PS_OK)
@@ -267,8 +268,7 @@ static enum ps_status read_instances(struct reader *reader, struct ps_programs *
         programs->slots[instance] = slots[instance];
         programs->slots[instance].forward_only = !instances[instance].backward;
     }
-    free(instances);
-    free(slots);
+    arena_release(&arena);
     return status;
 }
 
@@ -328,15 +328,25 @@ static enum ps_status read_body(struct reader *reader, struct ps_programs *progr
     return next_line(reader) ? bad(reader, "program", reader->at, "the end of the text") : PS_OK;
 }
 
+/* A name in a table; where it was not found, the file is wrong. */
+static enum ps_status check_known(const struct reader *reader, enum ps_status found) {
+    if (found == PS_OK) return PS_OK;
+    error_prefix(reader->error, "line %d", reader->line);
+    if (reader->error) reader->error->status = PS_BAD_INPUT;
+    return PS_BAD_INPUT;
+}
+
 enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, struct ps_error *error) {
     struct reader reader = {.at = text, .line = 1, .error = error};
     struct ps_programs head = {0}, *programs;
     int stages = 0, instances = count_instances(text, &stages);
-    char word[96];
+    char word[96], name[32];
     TRY(expect(&reader, "penstock-program"));
     TRY(expect(&reader, "1"));
-    TRY(read_name(&reader, "schedule", head.schedule, sizeof head.schedule));
-    TRY(read_name(&reader, "weights", head.policy, sizeof head.policy));
+    TRY(read_name(&reader, "schedule", name, sizeof name));
+    TRY(check_known(&reader, schedule_find(name, &head.schedule, error)));
+    TRY(read_name(&reader, "weights", name, sizeof name));
+    TRY(check_known(&reader, policy_find(name, &head.policy, error)));
     TRY(read_count(&reader, "micro-batches", 1 << 24, &head.micro_batches));
     TRY(read_count(&reader, "batches", (1 << 24) / head.micro_batches, &head.batches));
     TRY(read_count(&reader, "workers", INT16_MAX, &head.workers));
@@ -344,13 +354,12 @@ enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, str
     if (word[0] && strcmp(word, "tied") != 0) return bad(&reader, "workers", word, "'tied'");
     if (instances == 0) return error_set(error, PS_BAD_INPUT, "line %d: program has no stage lines", reader.line);
     TRY(programs_create(head.workers, stages, &programs, error));
-    memcpy(programs->schedule, head.schedule, sizeof head.schedule);
-    memcpy(programs->policy, head.policy, sizeof head.policy);
+    programs->schedule = head.schedule;
+    programs->policy = head.policy;
+    programs->flush = head.schedule->flush;
     programs->micro_batches = head.micro_batches;
     programs->batches = head.batches;
     programs->tied = word[0] != 0;
-    for (int s = 0; schedule_table[s]; s++)
-        if (strcmp(schedule_table[s]->name, head.schedule) == 0) programs->flush = schedule_table[s]->flush;
     enum ps_status status = read_body(&reader, programs, instances);
     if (status != PS_OK) {
         ps_programs_destroy(programs);

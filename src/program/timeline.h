@@ -25,9 +25,11 @@ struct timeline {
     int lanes;                  /* 2: forwards of a worker may run beside its other computations; else they follow each other */
     int batches, micro_batches; /* mini-batches of the segment, micro-batches in each; 0: not known */
     struct timeline_event *events; /* per worker in order of their end; workers one after the other */
-    int event_count, event_capacity;
+    int event_count;
+    size_t event_capacity;
     struct timeline_transfer *transfers;
-    int transfer_count, transfer_capacity;
+    int transfer_count;
+    size_t transfer_capacity;
     int64_t *memory_bytes; /* per worker: what a run took; NULL: not known */
 };
 

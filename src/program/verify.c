@@ -49,9 +49,9 @@ struct instance_account {
 };
 
 struct account {
+    struct arena arena; /* of its arrays */
     const struct ps_programs *programs;
-    const struct weight_policy *policy;
-    bool flush;
+    struct interpreter *interpreters; /* per worker */
     struct version_table versions;
     struct instance_account *instances;
     struct routes routes;
@@ -59,68 +59,45 @@ struct account {
     int *offered;             /* per group: instances that have offered their gradients */
 };
 
-static void instance_free(struct instance_account *instance) {
-    for (int kind = 0; kind < BLOCK_KINDS; kind++) free(instance->blocks[kind]);
-    free(instance->weights);
-    free(instance->forward);
-}
-
-static bool instance_start(struct instance_account *instance, const struct stage_slots *slots, int micro_batches) {
-    bool ok = true;
+static void take_instance(struct arena *arena, struct instance_account *instance, const struct stage_slots *slots,
+                          int micro_batches) {
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int count = stage_slots_of(slots, (enum block_kind)kind);
-        instance->blocks[kind] = malloc(((size_t)count + 1) * sizeof *instance->blocks[kind]);
+        instance->blocks[kind] = arena_take(arena, (size_t)count, sizeof *instance->blocks[kind]);
         for (int slot = 0; instance->blocks[kind] && slot < count; slot++)
             instance->blocks[kind][slot] = (struct block_content){.micro_batch = ACCOUNT_EMPTY};
-        ok = ok && instance->blocks[kind];
     }
-    instance->weights = malloc(((size_t)slots->weights + 1) * sizeof *instance->weights);
+    instance->weights = arena_take(arena, (size_t)slots->weights, sizeof *instance->weights);
     for (int slot = 0; instance->weights && slot < slots->weights; slot++)
         instance->weights[slot] = (struct weight_content){.version = slot == 0 ? 0 : ACCOUNT_EMPTY};
-    instance->forward = calloc((size_t)micro_batches, sizeof *instance->forward);
-    return ok && instance->weights && instance->forward;
-}
-
-/* False: memory ran out. */
-static bool make_instances(struct account *account) {
-    const struct ps_programs *programs = account->programs;
-    int micro_batches = programs_micro_batches(programs);
-    account->instances = calloc((size_t)programs->instance_count, sizeof *account->instances);
-    account->channels = calloc((size_t)account->routes.count + 1, sizeof *account->channels);
-    account->offered = calloc((size_t)programs->stages, sizeof *account->offered);
-    bool ok = account->instances && account->channels && account->offered;
-    for (int instance = 0; account->instances && instance < programs->instance_count; instance++)
-        ok = instance_start(&account->instances[instance], &programs->slots[instance], micro_batches) && ok;
-    for (int route = 0; account->channels && route < account->routes.count; route++) {
-        struct channel *channel = &account->channels[route];
-        channel->capacity = micro_batches + 1;
-        channel->waiting = malloc((size_t)channel->capacity * sizeof *channel->waiting);
-        ok = ok && channel->waiting;
-    }
-    return ok;
+    instance->forward = arena_take(arena, (size_t)micro_batches, sizeof *instance->forward);
 }
 
 /* Counts the versions and begins with the initial weights in every slot 0 and nothing anywhere else. `programs` stay borrowed.
  * After a failure the account is to be freed all the same. */
 static enum ps_status account_start(const struct ps_programs *programs, struct account *account, struct ps_error *error) {
-    const struct schedule *schedule;
+    int micro_batches = programs_micro_batches(programs);
     *account = (struct account){.programs = programs};
-    TRY(schedule_find(programs->schedule, &schedule, error));
-    TRY(policy_find(programs->policy, &account->policy, error));
-    account->flush = schedule->flush;
     TRY(routes_create(programs, &account->routes, error));
     TRY(version_table_count(programs, &account->versions, error));
-    return make_instances(account) ? PS_OK : error_memory(error, "verifier", sizeof *account->instances);
+    struct arena *arena = &account->arena;
+    account->instances = arena_take(arena, (size_t)programs->instance_count, sizeof *account->instances);
+    account->channels = arena_take(arena, (size_t)account->routes.count, sizeof *account->channels);
+    account->offered = arena_take(arena, (size_t)programs->stages, sizeof *account->offered);
+    account->interpreters = arena_take(arena, (size_t)programs->workers, sizeof *account->interpreters);
+    for (int instance = 0; account->instances && instance < programs->instance_count; instance++)
+        take_instance(arena, &account->instances[instance], &programs->slots[instance], micro_batches);
+    for (int route = 0; account->channels && route < account->routes.count; route++) {
+        struct channel *channel = &account->channels[route];
+        channel->capacity = micro_batches + 1;
+        channel->waiting = arena_take(arena, (size_t)channel->capacity, sizeof *channel->waiting);
+    }
+    return arena_check(arena, "verifier", error);
 }
 
 /* A zeroed one is fine. */
 static void account_free(struct account *account) {
-    for (int instance = 0; account->instances && instance < account->programs->instance_count; instance++)
-        instance_free(&account->instances[instance]);
-    for (int route = 0; account->channels && route < account->routes.count; route++) free(account->channels[route].waiting);
-    free(account->instances);
-    free(account->channels);
-    free(account->offered);
+    arena_release(&account->arena);
     routes_free(&account->routes);
     version_table_free(&account->versions);
 }
@@ -264,14 +241,14 @@ static struct reading wanted_by(const struct account *account, const struct inst
     if (instruction->micro_batch == account->versions.micro_batches)
         return (struct reading){.version = programs_updates(account->programs, instruction->stage)};
     struct reading_context context = version_table_context(&account->versions, account->programs, instruction->stage,
-                                                           instruction->micro_batch, account->flush);
+                                                           instruction->micro_batch, account->programs->schedule->flush);
     bool forward = instruction->op == OP_F || instruction->op == OP_SW;
-    return forward ? account->policy->forward(&context) : account->policy->backward(&context);
+    return forward ? account->programs->policy->forward(&context) : account->programs->policy->backward(&context);
 }
 
 static const char *check_flush(const struct account *account, const struct instruction *instruction) {
     size_t cell = (size_t)instruction->stage * (size_t)account->versions.micro_batches + (size_t)instruction->micro_batch;
-    if (!account->policy->needs_flush || instruction->op == OP_SW) return NULL;
+    if (!account->programs->policy->needs_flush || instruction->op == OP_SW) return NULL;
     if (account->versions.forward[cell] == account->versions.backward[cell]) return NULL;
     return "an update falls between this micro-batch's forward and its backward";
 }
@@ -701,13 +678,10 @@ static enum ps_status check_complete(const struct account *account, struct ps_er
 enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_error *error) {
     struct account account = {0};
     TRY(verify_each(programs, error));
-    struct interpreter *interpreters = calloc((size_t)programs->workers, sizeof *interpreters);
-    enum ps_status status = interpreters ? account_start(programs, &account, error)
-                                         : error_memory(error, "verifier", (size_t)programs->workers * sizeof *interpreters);
-    if (status == PS_OK) status = run_all(&account, interpreters, error);
+    enum ps_status status = account_start(programs, &account, error);
+    if (status == PS_OK) status = run_all(&account, account.interpreters, error);
     if (status == PS_OK) status = check_complete(&account, error);
     account_free(&account);
-    free(interpreters);
     return status;
 }
 

@@ -19,6 +19,7 @@
 
 /* A case while its methods are tried. */
 struct trial {
+    struct arena arena; /* of its arrays */
     const struct search *search;
     const struct search_case *tried;
     struct ps_programs *programs;
@@ -41,10 +42,7 @@ int search_replica_worker(const struct search_best *best, int stage, int replica
 
 void search_best_free(struct search_best *best) {
     ps_simulation_destroy(best->simulation);
-    free(best->last);
-    free(best->worker);
-    free(best->slots);
-    free(best->recompute);
+    arena_release(&best->arena);
     *best = (struct search_best){0};
 }
 
@@ -57,33 +55,27 @@ bool search_has_limit(const struct ps_cluster *cluster, int workers) {
 static enum ps_status keep(struct trial *trial, const struct partitioner *method, const struct partition *partition,
                            struct ps_simulation *simulation, struct search_best *best, struct ps_error *error) {
     size_t stages = (size_t)trial->problem.stages;
-    int *last = malloc(stages * sizeof *last), *worker = malloc(stages * sizeof *worker);
-    struct stage_slots *slots = malloc(stages * sizeof *slots);
-    bool *recompute = malloc(stages * sizeof *recompute);
-    if (!last || !worker || !slots || !recompute) {
-        free(last);
-        free(worker);
-        free(slots);
-        free(recompute);
+    struct arena arena = {0};
+    struct search_best made = {.chosen = *trial->tried,
+                               .method = method,
+                               .stages = trial->problem.stages,
+                               .last = arena_copy(&arena, partition->last, stages, sizeof *made.last),
+                               .worker = arena_copy(&arena, trial->worker, stages, sizeof *made.worker),
+                               .recompute = arena_take(&arena, stages, sizeof *made.recompute),
+                               .objective_s = partition->objective_s,
+                               .lower_bound_s = trial->lower_bound_s,
+                               .simulation = simulation,
+                               .slots = arena_copy(&arena, trial->slots, stages, sizeof *made.slots),
+                               .moments = trial->problem.moments};
+    enum ps_status status = arena_check(&arena, "a plan", error);
+    if (status != PS_OK) {
         ps_simulation_destroy(simulation);
-        return error_memory(error, "a plan", stages * sizeof *slots);
+        return status;
     }
-    memcpy(last, partition->last, stages * sizeof *last);
-    memcpy(worker, trial->worker, stages * sizeof *worker);
-    memcpy(slots, trial->slots, stages * sizeof *slots);
-    for (size_t s = 0; s < stages; s++) recompute[s] = trial->tried->recompute;
+    made.arena = arena;
+    for (size_t s = 0; s < stages; s++) made.recompute[s] = trial->tried->recompute;
     search_best_free(best);
-    *best = (struct search_best){.chosen = *trial->tried,
-                                 .method = method,
-                                 .stages = trial->problem.stages,
-                                 .last = last,
-                                 .worker = worker,
-                                 .recompute = recompute,
-                                 .objective_s = partition->objective_s,
-                                 .lower_bound_s = trial->lower_bound_s,
-                                 .simulation = simulation,
-                                 .slots = slots,
-                                 .moments = trial->problem.moments};
+    *best = made;
     return PS_OK;
 }
 
@@ -91,19 +83,19 @@ static enum ps_status keep(struct trial *trial, const struct partitioner *method
 static enum ps_status set_in_flight(const struct partition_problem *problem, const int *last, struct ps_plan *plan,
                                     struct ps_error *error) {
     int stages = problem->stages;
-    double *seconds = calloc(2 * (size_t)stages, sizeof *seconds);
-    int *in_flight = calloc((size_t)stages, sizeof *in_flight);
-    enum ps_status status = seconds && in_flight ? PS_OK : error_memory(error, "groups", (size_t)stages * sizeof *seconds);
-    for (int s = 0; status == PS_OK && s < stages; s++) {
-        seconds[s] = partition_load_s(problem, s, partition_first(last, s), last[s]);
-        seconds[stages + s] = partition_transfer_s(problem, s, last[s]);
+    struct arena arena = {0};
+    double *stage_s = arena_take(&arena, (size_t)stages, sizeof *stage_s);
+    double *transfer_s = arena_take(&arena, (size_t)stages, sizeof *transfer_s);
+    int *in_flight = arena_take(&arena, (size_t)stages, sizeof *in_flight);
+    TRY(arena_check(&arena, "groups", error));
+    for (int s = 0; s < stages; s++) {
+        stage_s[s] = partition_load_s(problem, s, partition_first(last, s), last[s]);
+        transfer_s[s] = partition_transfer_s(problem, s, last[s]);
     }
-    if (status == PS_OK)
-        groups_find(stages, seconds, seconds + stages, groups_period_s(stages, seconds, seconds + stages), in_flight);
-    for (int s = 0; status == PS_OK && s < stages; s++) plan->stages[s].in_flight = in_flight[s];
-    free(in_flight);
-    free(seconds);
-    return status;
+    groups_find(stages, stage_s, transfer_s, groups_period_s(stages, stage_s, transfer_s), in_flight);
+    for (int s = 0; s < stages; s++) plan->stages[s].in_flight = in_flight[s];
+    arena_release(&arena);
+    return PS_OK;
 }
 
 /* Groups may hold more micro-batches than what the partitioner reckoned with. */
@@ -220,14 +212,13 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     straight.tied = cost_table_tied(tried->costs);
     TRY(lower_straight(&straight, &trial->programs, error));
     size_t stages = (size_t)trial->programs->stages;
-    trial->last = calloc(stages, sizeof *trial->last);
-    trial->costs = calloc(stages, sizeof *trial->costs);
-    trial->worker = calloc(stages, sizeof *trial->worker);
-    trial->slots = calloc(stages, sizeof *trial->slots);
-    bool unlike = tried->costs->other_device && trial->programs->instance_count > trial->programs->stages;
-    if (unlike) trial->instances = calloc((size_t)trial->programs->instance_count, sizeof *trial->instances);
-    if (!trial->last || !trial->costs || !trial->worker || !trial->slots || (unlike && !trial->instances))
-        return error_memory(error, "a search", stages * sizeof *trial->costs);
+    trial->last = arena_take(&trial->arena, stages, sizeof *trial->last);
+    trial->costs = arena_take(&trial->arena, stages, sizeof *trial->costs);
+    trial->worker = arena_take(&trial->arena, stages, sizeof *trial->worker);
+    trial->slots = arena_take(&trial->arena, stages, sizeof *trial->slots);
+    if (tried->costs->other_device && trial->programs->instance_count > trial->programs->stages)
+        trial->instances = arena_take(&trial->arena, (size_t)trial->programs->instance_count, sizeof *trial->instances);
+    TRY(arena_check(&trial->arena, "a search", error));
     for (int s = 0; s < trial->programs->stages; s++) {
         trial->worker[s] = programs_worker(trial->programs, s);
         trial->slots[s] = trial->programs->slots[trial->programs->first_instance[s]];
@@ -257,11 +248,7 @@ enum ps_status search_case_try(const struct search *search, const struct search_
     struct trial trial = {.search = search, .tried = tried};
     enum ps_status status = prepare(&trial, error);
     if (status == PS_OK) status = try_methods(&trial, best, error);
-    free(trial.last);
-    free(trial.worker);
-    free(trial.slots);
-    free(trial.costs);
-    free(trial.instances);
+    arena_release(&trial.arena);
     ps_programs_destroy(trial.programs);
     return status;
 }

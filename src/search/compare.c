@@ -3,6 +3,7 @@
  * by itself. Rows vary the method fastest, so that those of the same machines stand together.
  */
 #include "search/compare.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +44,7 @@ static enum ps_status fill_grid(const struct ps_compare_options *options, struct
     while (partitioner_table[partitioners]) partitioners++;
     while (planner_table[planners]) planners++;
     size_t room = (size_t)partitioners + (size_t)planners + 1;
-    grid->runnable = calloc(room, sizeof *grid->runnable);
-    if (!grid->runnable) return error_memory(error, "a comparison", room * sizeof *grid->runnable);
+    TRY(memory_new(&grid->runnable, room, "a comparison", error));
     grid->runnable[methods++] = "auto";
     for (int m = 0; m < partitioners; m++) grid->runnable[methods++] = partitioner_table[m]->name;
     for (int p = 0; p < planners; p++)
@@ -215,19 +215,15 @@ static enum ps_status count_rows(const struct ps_compare_options *lists, int *ro
 enum ps_status comparison_create(const struct ps_compare_options *options, const char *model, comparison_function *fill,
                                  const void *context, struct ps_comparison **comparison, struct ps_error *error) {
     struct grid grid = {0};
-    struct ps_comparison *made = calloc(1, sizeof *made);
-    if (!made) return error_memory(error, "a comparison", sizeof *made);
+    struct ps_comparison *made;
+    TRY(memory_new(&made, 1, "a comparison", error));
     enum ps_status status;
     int rows = 0;
     TRY_OUT(fill_grid(options, &grid, error));
     TRY_OUT(check_names(&grid.lists, error));
     TRY_OUT(count_rows(&grid.lists, &rows, error));
     snprintf(made->model, sizeof made->model, "%s", model);
-    made->rows = calloc((size_t)rows, sizeof *made->rows);
-    if (!made->rows) {
-        status = error_memory(error, "a comparison", (size_t)rows * sizeof *made->rows);
-        goto out;
-    }
+    TRY_OUT(memory_new(&made->rows, rows, "a comparison", error));
     for (; made->row_count < rows; made->row_count++)
         TRY_OUT(combination(&grid.lists, made->row_count, fill, context, &made->rows[made->row_count], error));
 out:

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "profile/modelled.h"
 #include "search/compare.h"
@@ -30,7 +31,8 @@ struct largest {
     struct ps_profile_options profile;
     int first, step;          /* of the values */
     struct network *networks; /* those tried */
-    int count, room;
+    int count;
+    size_t room;
 };
 
 static enum ps_status make_model(const struct largest *largest, int value, struct ps_model **model, struct ps_error *error) {
@@ -74,13 +76,7 @@ static enum ps_status take_network(struct largest *largest, int value, const str
         *network = &largest->networks[n];
         return PS_OK;
     }
-    if (largest->count == largest->room) {
-        int room = largest->room > 0 ? 2 * largest->room : 64;
-        struct network *more = realloc(largest->networks, (size_t)room * sizeof *more);
-        if (!more) return error_memory(error, "a comparison", (size_t)room * sizeof *more);
-        largest->networks = more;
-        largest->room = room;
-    }
+    TRY(memory_grow(&largest->networks, &largest->room, largest->count + 1, "a comparison", error));
     struct network *made = &largest->networks[largest->count];
     struct ps_model *model;
     *made = (struct network){.value = value};

@@ -23,23 +23,22 @@ static int compare_moments(const void *a, const void *b) {
 
 static enum ps_status set_pattern(const struct periodic_operation *operations, int operation_count, int64_t period_ns,
                                   struct ps_plan *plan, struct ps_error *error) {
-    struct moment *moments = calloc((size_t)operation_count, sizeof *moments);
-    struct plan_operation *pattern = calloc((size_t)operation_count, sizeof *pattern);
-    enum ps_status status =
-        moments && pattern ? PS_OK : error_memory(error, "a plan's pattern", (size_t)operation_count * sizeof *moments);
+    struct arena arena = {0};
+    struct moment *moments = arena_take(&arena, (size_t)operation_count, sizeof *moments);
+    struct plan_operation *pattern = arena_take(&arena, (size_t)operation_count, sizeof *pattern);
+    TRY(arena_check(&arena, "a plan's pattern", error));
     int count = 0;
-    for (int o = 0; status == PS_OK && o < operation_count; o++) {
+    for (int o = 0; o < operation_count; o++) {
         const struct periodic_operation *from = &operations[o];
         if (from->kind != PERIODIC_FORWARD && from->kind != PERIODIC_BACKWARD) continue;
         moments[count++] = (struct moment){from->start_ns % period_ns,
                                            {from->kind == PERIODIC_BACKWARD, from->stage, (int)(from->start_ns / period_ns)}};
     }
-    if (status == PS_OK) qsort(moments, (size_t)count, sizeof *moments, compare_moments);
+    qsort(moments, (size_t)count, sizeof *moments, compare_moments);
     for (int m = 0; m < count; m++) pattern[m] = moments[m].operation;
-    if (status == PS_OK) status = plan_pattern_set(plan, pattern, count, error);
+    enum ps_status status = plan_pattern_set(plan, pattern, count, error);
     if (status == PS_OK) snprintf(plan->schedule, sizeof plan->schedule, "pattern");
-    free(pattern);
-    free(moments);
+    arena_release(&arena);
     return status;
 }
 
@@ -80,11 +79,11 @@ enum ps_status periodic_paper_memory(const struct planner_problem *problem, cons
                                      const struct ps_programs *programs, struct worker_memory *memory, struct ps_error *error) {
     struct madpipe data;
     TRY(madpipe_open(problem, &data, error));
-    int *held = calloc((size_t)plan->stage_count, sizeof *held);
-    for (int w = 0; held && data.base_bytes && w < plan->workers; w++) memory[w] = fullest(&data, plan, programs, w, held);
-    free(held);
+    int *held = arena_take(&data.arena, (size_t)plan->stage_count, sizeof *held);
+    TRY(arena_check(&data.arena, "a plan's memory", error));
+    for (int w = 0; data.base_bytes && w < plan->workers; w++) memory[w] = fullest(&data, plan, programs, w, held);
     madpipe_close(&data);
-    return held ? PS_OK : error_memory(error, "a plan's memory", (size_t)plan->stage_count * sizeof *held);
+    return PS_OK;
 }
 
 /*
@@ -250,17 +249,16 @@ enum ps_status periodic_schedule_cut(const struct ps_profile *profile, const str
     struct ps_profile *reordered;
     size_t stages = (size_t)plan->stage_count, workers = (size_t)plan->workers;
     TRY(simulate_costs(plan, profile, &costs, &reordered, error));
+    struct arena arena = {0};
     struct cut cut = {.plan = plan,
                       .cluster = cluster,
-                      .costs = calloc(stages, sizeof *cut.costs),
-                      .computations = calloc(2 * stages, sizeof *cut.computations),
-                      .run_ns = calloc(2 * stages, sizeof *cut.run_ns)};
-    struct periodic_operation *operations = calloc(2 * stages, sizeof *operations);
-    int64_t *loads = calloc(workers * workers, sizeof *loads);
-    enum ps_status status = PS_OK;
-    if (!cut.costs || !cut.computations || !cut.run_ns || !operations || !loads) {
-        status = error_memory(error, "a periodic schedule", stages * sizeof *cut.computations);
-    } else {
+                      .costs = arena_take(&arena, stages, sizeof *cut.costs),
+                      .computations = arena_take(&arena, 2 * stages, sizeof *cut.computations),
+                      .run_ns = arena_take(&arena, 2 * stages, sizeof *cut.run_ns)};
+    struct periodic_operation *operations = arena_take(&arena, 2 * stages, sizeof *operations);
+    int64_t *loads = arena_take(&arena, workers * workers, sizeof *loads);
+    enum ps_status status = arena_check(&arena, "a periodic schedule", error);
+    if (status == PS_OK) {
         fill_computations(&cut, costs, update_share);
         cut.period_ns = find_period(&cut, loads);
         find_runs(&cut);
@@ -271,11 +269,7 @@ enum ps_status periodic_schedule_cut(const struct ps_profile *profile, const str
             status = error_set(error, PS_NO_PLAN, "the runs of a worker find no place in the period");
         }
     }
-    free(cut.costs);
-    free(cut.computations);
-    free(cut.run_ns);
-    free(operations);
-    free(loads);
+    arena_release(&arena);
     ps_profile_destroy(reordered);
     return status;
 }

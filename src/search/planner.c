@@ -306,11 +306,10 @@ static enum ps_status solve_in_rounds(const struct search *search, const struct 
 
 static enum ps_status solve(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
                             const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
-    size_t size = (size_t)problem->workers * sizeof(struct cluster_device);
-    struct cluster_device *devices = malloc(size);
+    struct cluster_device *devices;
     struct ps_plan *made = NULL;
-    if (!devices) return error_memory(error, "a search", size);
-    memcpy(devices, search->cluster->devices, size);
+    TRY(memory_new(&devices, problem->workers, "a search", error));
+    memcpy(devices, search->cluster->devices, (size_t)problem->workers * sizeof *devices);
     enum ps_status status = solve_in_rounds(search, planner, problem, choice, devices, &made, error);
     free(devices);
     if (status == PS_OK)

@@ -83,6 +83,7 @@ struct search {
 
 /* The best plan so far; all zeros where there is none. */
 struct search_best {
+    struct arena arena; /* of its arrays */
     struct search_case chosen;
     const struct partitioner *method;
     int stages;

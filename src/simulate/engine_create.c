@@ -238,8 +238,9 @@ static bool take_surveyed(struct engine *engine, const struct survey *survey) {
     timeline->lanes = engine->lanes;
     timeline->batches = engine->work->programs->batches;
     timeline->micro_batches = engine->work->programs->micro_batches;
-    timeline->event_count = timeline->event_capacity = (int)survey->events;
-    timeline->transfer_capacity = (int)(survey->sends + survey->sums * (engine->work->programs->tied ? 2 : 1));
+    timeline->event_capacity = (size_t)survey->events;
+    timeline->event_count = (int)survey->events;
+    timeline->transfer_capacity = (size_t)(survey->sends + survey->sums * (engine->work->programs->tied ? 2 : 1));
     timeline->events = take(timeline->event_capacity, sizeof *timeline->events);
     timeline->transfers = take(timeline->transfer_capacity, sizeof *timeline->transfers);
     return timeline->events && timeline->transfers;
@@ -247,8 +248,7 @@ static bool take_surveyed(struct engine *engine, const struct survey *survey) {
 
 static enum ps_status create(struct engine *engine, struct ps_error *error) {
     const struct ps_programs *programs = engine->work->programs;
-    const struct schedule *schedule;
-    TRY(schedule_find(programs->schedule, &schedule, error));
+    const struct schedule *schedule = programs->schedule;
     engine->flush = schedule->flush;
     engine->streaming = schedule->streaming || engine->work->cluster->streaming;
     engine->lanes = schedule->lanes ? LANES : 1;

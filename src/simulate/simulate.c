@@ -168,8 +168,8 @@ static enum ps_status create(struct engine *engine, struct ps_simulation **simul
         return error_memory(error, "the result of a simulation", workers * (sizeof *made->worker + sizeof *made->memory));
     }
     for (size_t s = 0; s < stages; s++) made->sizes[s] = work->costs[s].size;
-    snprintf(made->title, sizeof made->title, "%s, %s, %d worker%s", work->programs->schedule, work->programs->policy,
-             work->programs->workers, text_plural(work->programs->workers));
+    snprintf(made->title, sizeof made->title, "%s, %s, %d worker%s", work->programs->schedule->name,
+             work->programs->policy->name, work->programs->workers, text_plural(work->programs->workers));
     sum_up(engine, &made->info);
     for (int w = 0; w < work->programs->workers; w++)
         made->instructions += work->folded ? fold_length(work->folded, w) : work->programs->worker[w].count;

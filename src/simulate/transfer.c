@@ -72,7 +72,7 @@ static void record(struct engine *engine, const struct engine_block *sender, con
     const struct engine_channel *channel = &engine->channels[sender->channel];
     const struct route *route = &engine->routes.list[sender->channel];
     if (!engine->recording) return;
-    assert(engine->timeline.transfer_count < engine->timeline.transfer_capacity);
+    assert((size_t)engine->timeline.transfer_count < engine->timeline.transfer_capacity);
     engine->timeline.transfers[engine->timeline.transfer_count++] = (struct timeline_transfer){
         .from = sender->worker,
         .to = receiver->worker,
@@ -89,7 +89,7 @@ static void record(struct engine *engine, const struct engine_block *sender, con
 static void record_sum(struct engine *engine, const struct instruction *instruction, const struct engine_pass *pass,
                        const struct engine_channel *channel, int64_t start) {
     if (!engine->recording) return;
-    assert(engine->timeline.transfer_count < engine->timeline.transfer_capacity);
+    assert((size_t)engine->timeline.transfer_count < engine->timeline.transfer_capacity);
     engine->timeline.transfers[engine->timeline.transfer_count++] = (struct timeline_transfer){
         .from = channel->from,
         .to = channel->to,

@@ -18,11 +18,13 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "program/lower.h"
 
 struct block_pool {
     int *holder; /* by slot: the micro-batch it holds, -1: free */
-    int used, capacity;
+    int used;
+    size_t capacity;
     int full; /* slots before this one are all taken */
     int last; /* slot that was looked for last: blocks are mostly asked for in turn */
     int sent; /* slot whose transfer was started last, NO_SLOT: none */
@@ -37,13 +39,7 @@ static enum ps_status take(struct block_pool *pool, int micro_batch, struct inst
                            struct ps_error *error) {
     int slot = pool->full;
     while (slot < pool->used && pool->holder[slot] >= 0) slot++;
-    if (slot == pool->capacity) {
-        int capacity = pool->capacity ? 2 * pool->capacity : 8;
-        int *holder = realloc(pool->holder, (size_t)capacity * sizeof *holder);
-        if (!holder) return error_memory(error, "allocate pass", (size_t)capacity * sizeof *holder);
-        pool->holder = holder;
-        pool->capacity = capacity;
-    }
+    TRY(memory_grow(&pool->holder, &pool->capacity, slot + 1, "allocate pass", error));
     if (slot > INT16_MAX)
         return error_set(error, PS_USAGE, "micro-batches: stage %d would hold more than %d blocks at once", instruction->stage,
                          INT16_MAX);
@@ -186,11 +182,12 @@ enum ps_status allocation_next(struct allocation *allocation, const struct ps_pr
 
 enum ps_status allocation_create(const struct ps_programs *programs, struct allocation **out, struct ps_error *error) {
     size_t instances = (size_t)programs->instance_count;
-    struct allocation *allocation = calloc(1, sizeof *allocation);
-    if (allocation) allocation->pools = calloc(instances, sizeof *allocation->pools);
-    if (!allocation || !allocation->pools) {
+    struct allocation *allocation;
+    TRY(memory_new(&allocation, 1, "the numbers of blocks", error));
+    enum ps_status status = memory_new(&allocation->pools, instances, "the numbers of blocks", error);
+    if (status != PS_OK) {
         free(allocation);
-        return error_memory(error, "the numbers of blocks", instances * sizeof *allocation->pools);
+        return status;
     }
     allocation->instance_count = programs->instance_count;
     for (int instance = 0; instance < programs->instance_count; instance++)

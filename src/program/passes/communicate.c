@@ -29,6 +29,7 @@ struct post_list {
 };
 
 struct communicate_pass {
+    struct arena arena; /* of its lists */
     bool flush;
     struct program_levels levels; /* not in evaluation */
     struct post *posts;
@@ -258,57 +259,50 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     return PS_OK;
 }
 
-static enum ps_status scratch_take(size_t count, struct scratch *scratch, struct ps_error *error) {
-    int *block = malloc(8 * count * sizeof *block);
-    if (!block) return error_memory(error, "communicate pass", 8 * count * sizeof *block);
-    *scratch = (struct scratch){.forwards = {.micro_batch = block, .index = block + count},
-                                .row = {.micro_batch = block + 2 * count, .index = block + 3 * count},
-                                .senders = {.micro_batch = block + 4 * count, .index = block + 5 * count},
-                                .at = block + 6 * count,
-                                .place = block + 7 * count,
-                                .block = block};
-    for (size_t k = 0; k < count; k++) scratch->place[k] = -1;
-    return PS_OK;
-}
-
 static enum ps_status plan_all(struct communicate_pass *pass, struct ps_programs *programs, struct ps_error *error) {
-    struct scratch scratch;
-    TRY(scratch_take((size_t)programs_micro_batches(programs), &scratch, error));
+    size_t count = (size_t)programs_micro_batches(programs);
+    struct arena arena = {0};
+    int *list[8];
+    for (int l = 0; l < 8; l++) list[l] = arena_take(&arena, count, sizeof *list[l]);
+    struct scratch scratch = {.forwards = {.micro_batch = list[0], .index = list[1]},
+                              .row = {.micro_batch = list[2], .index = list[3]},
+                              .senders = {.micro_batch = list[4], .index = list[5]},
+                              .at = list[6],
+                              .place = list[7]};
+    TRY(arena_check(&arena, "communicate pass", error));
+    for (size_t k = 0; k < count; k++) scratch.place[k] = -1;
     for (int instance = 0; instance < programs->instance_count; instance++) {
         plan_receives(pass, programs, instance, false, &scratch);
         plan_receives(pass, programs, instance, true, &scratch);
         plan_stashes(pass, programs, instance, &scratch);
     }
-    free(scratch.block);
+    arena_release(&arena);
     return PS_OK;
 }
 
 static enum ps_status start(struct communicate_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
-    size_t posts = 3 * (size_t)programs->stages * (size_t)programs_micro_batches(programs);
-    pass->posts = malloc(posts * sizeof *pass->posts);
-    pass->lists = calloc((size_t)programs->workers, sizeof *pass->lists);
-    if (!pass->posts || !pass->lists) return error_memory(error, "communicate pass", posts * sizeof *pass->posts);
-    for (int worker = 0; worker < programs->workers; worker++) {
+    struct arena *arena = &pass->arena;
+    pass->posts =
+        arena_take(arena, 3 * (size_t)programs->stages * (size_t)programs_micro_batches(programs), sizeof *pass->posts);
+    pass->lists = arena_take(arena, (size_t)programs->workers, sizeof *pass->lists);
+    for (int worker = 0; pass->lists && worker < programs->workers; worker++) {
         size_t count = (size_t)programs->worker[worker].count;
-        int *block = malloc((2 * count + 1) * sizeof *block);
-        if (!block) return error_memory(error, "communicate pass", 2 * count * sizeof *block);
-        for (size_t i = 0; i < 2 * count; i++) block[i] = -1;
-        pass->lists[worker] = (struct post_list){.first = block, .last = block + count};
+        struct post_list *list = &pass->lists[worker];
+        list->first = arena_take(arena, count, sizeof *list->first);
+        list->last = arena_take(arena, count, sizeof *list->last);
+        for (size_t i = 0; list->first && list->last && i < count; i++) list->first[i] = list->last[i] = -1;
     }
+    TRY(arena_check(arena, "communicate pass", error));
     return programs->evaluation ? PS_OK : program_levels_count(programs, &pass->levels, error);
 }
 
 static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
-    const struct schedule *schedule;
-    TRY(schedule_find(programs->schedule, &schedule, error));
-    struct communicate_pass pass = {.flush = schedule->flush};
+    struct communicate_pass pass = {.flush = programs->schedule->flush};
     enum ps_status status = start(&pass, programs, error);
     if (status == PS_OK) status = plan_all(&pass, programs, error);
     if (status == PS_OK) status = pass_rewrite(programs, visit, &pass, error);
-    for (int worker = 0; pass.lists && worker < programs->workers; worker++) free(pass.lists[worker].first);
     program_levels_free(&pass.levels);
-    free(pass.lists);
-    free(pass.posts);
+    arena_release(&pass.arena);
     return status;
 }
 

@@ -10,8 +10,7 @@ static enum ps_status check_runs(const struct ps_programs *programs, struct ps_e
 }
 
 static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
-    const struct schedule *schedule;
-    TRY(schedule_find(programs->schedule, &schedule, error));
+    const struct schedule *schedule = programs->schedule;
     if (schedule->write_all) return schedule->write_all(programs, error);
     for (int worker = 0; worker < programs->workers; worker++)
         TRY(schedule->write(programs, worker, &programs->worker[worker], error));

@@ -74,19 +74,15 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
 
 static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
     size_t instances = (size_t)programs->instance_count;
-    int *block = calloc(2 * instances, sizeof *block);
-    bool *due = calloc(instances, sizeof *due);
-    if (!block || !due) {
-        free(block);
-        free(due);
-        return error_memory(error, "update pass", 2 * instances * sizeof *block);
-    }
-    struct updates_pass pass = {.done = block, .made = block + instances, .due = due};
+    struct arena arena = {0};
+    struct updates_pass pass = {.done = arena_take(&arena, instances, sizeof *pass.done),
+                                .made = arena_take(&arena, instances, sizeof *pass.made),
+                                .due = arena_take(&arena, instances, sizeof *pass.due)};
+    TRY(arena_check(&arena, "update pass", error));
     enum ps_status status = pass_rewrite(programs, visit, &pass, error);
     for (int worker = 0; status == PS_OK && worker < programs->workers; worker++)
         status = append_rest(&pass, programs, worker, &programs->worker[worker], error);
-    free(block);
-    free(due);
+    arena_release(&arena);
     return status;
 }
 

@@ -26,6 +26,7 @@ struct split_stage {
 };
 
 struct hand_over {
+    struct arena arena;         /* of its lists */
     struct split_stage *stages; /* by stage; before NULL: it is not split */
 };
 
@@ -50,17 +51,16 @@ static int updates_in_turn(const struct ps_programs *programs, int stage, int mi
 }
 
 static enum ps_status place(const struct ps_programs *programs, const struct program_levels *levels, int stage,
-                            struct split_stage *split, struct ps_error *error) {
-    const struct weight_policy *policy;
-    TRY(policy_find(programs->policy, &policy, error));
+                            struct arena *arena, struct split_stage *split, struct ps_error *error) {
+    const struct weight_policy *policy = programs->policy;
     int from = programs->instances[programs_forward_instance(programs, stage, 0)].worker, to = backward_worker(programs, stage);
     const struct program *forwards = &programs->worker[from], *backwards = &programs->worker[to];
     size_t count = (size_t)programs_micro_batches(programs) + 1;
     int begun = 0, updated = 0, updates = 0; /* places in `backwards`, and the updates before the second */
     int slack = programs_has_pattern(programs) ? program_levels_period(programs) : SLACK;
-    split->before = calloc(2 * count, sizeof *split->before);
-    if (!split->before) return error_memory(error, "hand-over pass", count * sizeof *split->before);
-    split->moment = split->before + count;
+    split->before = arena_take(arena, count, sizeof *split->before);
+    split->moment = arena_take(arena, count, sizeof *split->moment);
+    TRY(arena_check(arena, "weight transfer pass", error));
     for (int i = 0; i < forwards->count; i++) {
         const struct instruction *instruction = &forwards->code[i];
         if (instruction->op != OP_F || instruction->stage != stage) continue;
@@ -136,7 +136,8 @@ static enum ps_status hand_over(struct ps_programs *programs, struct hand_over *
     TRY(program_levels_count(programs, &levels, error));
     enum ps_status status = PS_OK;
     for (int stage = 0; status == PS_OK && stage < programs->stages; stage++)
-        if (programs_split(programs, stage)) status = place(programs, &levels, stage, &pass->stages[stage], error);
+        if (programs_split(programs, stage))
+            status = place(programs, &levels, stage, &pass->arena, &pass->stages[stage], error);
     program_levels_free(&levels);
     for (int worker = 0; worker < programs->workers; worker++) counts[worker] = programs->worker[worker].count;
     if (status == PS_OK) status = pass_rewrite(programs, visit, pass, error);
@@ -147,14 +148,12 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     bool any = false;
     for (int stage = 0; stage < programs->stages; stage++) any = any || programs_split(programs, stage);
     if (!any) return PS_OK;
-    struct hand_over pass = {.stages = calloc((size_t)programs->stages, sizeof *pass.stages)};
-    int *counts = calloc((size_t)programs->workers, sizeof *counts);
-    enum ps_status status = pass.stages && counts
-                                ? hand_over(programs, &pass, counts, error)
-                                : error_memory(error, "hand-over pass", (size_t)programs->stages * sizeof *pass.stages);
-    for (int stage = 0; pass.stages && stage < programs->stages; stage++) free(pass.stages[stage].before);
-    free(pass.stages);
-    free(counts);
+    struct hand_over pass = {0};
+    pass.stages = arena_take(&pass.arena, (size_t)programs->stages, sizeof *pass.stages);
+    int *counts = arena_take(&pass.arena, (size_t)programs->workers, sizeof *counts);
+    TRY(arena_check(&pass.arena, "weight transfer pass", error));
+    enum ps_status status = hand_over(programs, &pass, counts, error);
+    arena_release(&pass.arena);
     return status;
 }
 

@@ -27,6 +27,7 @@ struct instance_weights {
 };
 
 struct weights_pass {
+    struct arena arena; /* of its arrays */
     const struct weight_policy *policy;
     bool flush;
     struct version_table versions;
@@ -165,35 +166,26 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
             if (reading.version < 0 || reading.version > newest || reading.ahead < 0)
                 return error_set(error, PS_USAGE,
                                  "weights %s: %s would read version %d when only %d updates are done: use more micro-batches",
-                                 programs->policy, instruction_text(instruction, text), reading.version, newest);
+                                 programs->policy->name, instruction_text(instruction, text), reading.version, newest);
             pass->instances[instance].last_reader[reading.version] = i;
         }
     }
     return PS_OK;
 }
 
-static void weights_free(struct weights_pass *pass, int instances) {
-    for (int instance = 0; pass->instances && instance < instances; instance++) {
-        free(pass->instances[instance].version_slot);
-        free(pass->instances[instance].last_reader);
-        free(pass->instances[instance].used);
-    }
-    free(pass->instances);
-    version_table_free(&pass->versions);
-}
-
 static enum ps_status weights_start(struct weights_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
     size_t versions = (size_t)programs->batches + 1, slots = versions + 3;
-    pass->instances = calloc((size_t)programs->instance_count, sizeof *pass->instances);
-    if (!pass->instances)
-        return error_memory(error, "weights pass", (size_t)programs->instance_count * sizeof *pass->instances);
+    struct arena *arena = &pass->arena;
+    pass->instances = arena_take(arena, (size_t)programs->instance_count, sizeof *pass->instances);
+    for (int instance = 0; pass->instances && instance < programs->instance_count; instance++) {
+        struct instance_weights *weights = &pass->instances[instance];
+        weights->version_slot = arena_take(arena, versions, sizeof *weights->version_slot);
+        weights->last_reader = arena_take(arena, versions, sizeof *weights->last_reader);
+        weights->used = arena_take(arena, slots, sizeof *weights->used);
+    }
+    TRY(arena_check(arena, "weights pass", error));
     for (int instance = 0; instance < programs->instance_count; instance++) {
         struct instance_weights *weights = &pass->instances[instance];
-        weights->version_slot = malloc(versions * sizeof *weights->version_slot);
-        weights->last_reader = malloc(versions * sizeof *weights->last_reader);
-        weights->used = calloc(slots, sizeof *weights->used);
-        if (!weights->version_slot || !weights->last_reader || !weights->used)
-            return error_memory(error, "weights pass", versions * sizeof(int));
         for (size_t version = 0; version < versions; version++) {
             weights->version_slot[version] = NO_SLOT;
             weights->last_reader[version] = -1;
@@ -206,16 +198,13 @@ static enum ps_status weights_start(struct weights_pass *pass, const struct ps_p
 }
 
 static enum ps_status run(struct ps_programs *programs, struct ps_error *error) {
-    struct weights_pass pass = {0};
-    const struct schedule *schedule;
-    TRY(policy_find(programs->policy, &pass.policy, error));
-    TRY(schedule_find(programs->schedule, &schedule, error));
-    pass.flush = schedule->flush;
+    struct weights_pass pass = {.policy = programs->policy, .flush = programs->schedule->flush};
     enum ps_status status = weights_start(&pass, programs, error);
     if (status == PS_OK) status = pass_rewrite(programs, visit, &pass, error);
     for (int instance = 0; status == PS_OK && instance < programs->instance_count; instance++)
         programs->slots[instance].weights = pass.instances[instance].slots;
-    weights_free(&pass, programs->instance_count);
+    version_table_free(&pass.versions);
+    arena_release(&pass.arena);
     return status;
 }
 

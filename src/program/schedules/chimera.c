@@ -14,6 +14,7 @@
  */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "program/schedules/orders.h"
 
 struct slotted {
@@ -59,8 +60,8 @@ static int list_instance(const struct ps_programs *programs, int instance, int b
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     size_t room = 2 * (size_t)programs->micro_batches;
-    struct slotted *list = malloc(room * sizeof *list);
-    if (!list) return error_memory(error, "schedule", room * sizeof *list);
+    struct slotted *list;
+    TRY(memory_new(&list, room, "schedule", error));
     enum ps_status status = PS_OK;
     for (int batch = 0; batch < programs->batches; batch++) {
         int count = 0;

@@ -222,9 +222,11 @@ static enum ps_status try_rules(struct ps_programs *programs, const struct greed
 enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_rules *rules, int count, struct ps_error *error) {
     size_t stages = (size_t)programs->stages, workers = (size_t)programs->workers;
     size_t cells = stages * (size_t)programs->micro_batches;
-    int *block = malloc((INSTANCES * (stages + cells) + workers) * sizeof *block);
-    struct choice *best = calloc(workers, sizeof *best);
-    enum ps_status status = block && best ? PS_OK : error_memory(error, "schedule", INSTANCES * cells * sizeof *block);
+    struct arena arena = {0};
+    int *block = arena_take(&arena, INSTANCES * (stages + cells) + workers, sizeof *block);
+    struct choice *best = arena_take(&arena, workers, sizeof *best);
+    TRY(arena_check(&arena, "schedule", error));
+    enum ps_status status = PS_OK;
     int shortest = 0, least = INT_MAX, length = 0;
     for (int i = 0; status == PS_OK && i < count; i++) {
         status = try_rules(programs, &rules[i], block, best, &length, error);
@@ -234,7 +236,6 @@ enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_ru
     }
     if (status == PS_OK && shortest < count - 1) status = try_rules(programs, &rules[shortest], block, best, &length, error);
     if (status == PS_OK) status = repeat(programs, error);
-    free(best);
-    free(block);
+    arena_release(&arena);
     return status;
 }
