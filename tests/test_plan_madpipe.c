@@ -335,7 +335,7 @@ static void climbing(void **state) {
         if (madpipe_contiguous(data, stages, &best.stage_count, &best.period_ns, &test_error) == PS_OK) {
             int64_t contiguous = best.period_ns;
             assert_ok(madpipe_special(data, contiguous, bound_stages, &count, &bound, &test_error));
-            assert_ok(madpipe_climb(data, bound, 10000, operations, &best, &test_error));
+            assert_ok(madpipe_local_search(data, bound, 10000, operations, &best, &test_error));
             assert_true(best.period_ns <= contiguous && best.period_ns >= bound);
             if (best.period_ns < contiguous)
                 assert_true(madpipe_schedule_valid(data, best.stages, best.stage_count, best.period_ns, best.operations,

@@ -78,7 +78,7 @@ static void assert_same_instruction(const struct ps_programs *programs, const st
     if (action == ACTION_SEND || action == ACTION_RECEIVE) assert_int_equal(got->peer, wanted->peer);
     if (action == ACTION_UPDATE) assert_int_equal(got->to != got->slot, wanted->to != wanted->slot);
     if (programs_split(programs, got->stage)) {
-        assert_int_equal(instruction_handed_slot(got), instruction_handed_slot(wanted));
+        assert_int_equal(instruction_transfer_slot(got), instruction_transfer_slot(wanted));
         if (got->op == OP_SW || got->op == OP_RW) assert_int_equal(got->slot, wanted->slot);
     }
     for (int kind = 0; kind < BLOCK_KINDS; kind++) assert_int_equal(got->block[kind], wanted->block[kind]);

@@ -82,8 +82,8 @@ static void note_arrivals(struct executor *executor, struct worker *worker, cons
         if (slot == NO_SLOT) continue;
         come_after(executor, worker, stage, (enum block_kind)kind, slot);
     }
-    if (programs_split(executor->segment.programs, instruction->stage) && instruction_handed_slot(instruction) != NO_SLOT)
-        come_after(executor, worker, stage, BLOCK_WEIGHTS, instruction_handed_slot(instruction));
+    if (programs_split(executor->segment.programs, instruction->stage) && instruction_transfer_slot(instruction) != NO_SLOT)
+        come_after(executor, worker, stage, BLOCK_WEIGHTS, instruction_transfer_slot(instruction));
 }
 
 /* The same of an update's gradients, where they were added up over instances. */

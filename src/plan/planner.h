@@ -30,7 +30,7 @@ struct planner_problem {
     bool flush;           /* the schedule flushes: replicas share the micro-batches of each mini-batch */
     int micro_batches;    /* of a mini-batch */
     int replicas_max;     /* of a stage; 0: all workers */
-    int ideals_max;       /* cuts of the graph that are looked at; 0: PLANNER_IDEALS_MAX */
+    int ideals_max;       /* cuts of the graph that are considered; 0: PLANNER_IDEALS_MAX */
     double safety_factor; /* cut as if so large a share of transfers were the workers' own time (planners/pipedream.c) */
     double bound_s;       /* no plan of the class has a smaller objective; 0: not known yet */
 };
@@ -65,14 +65,14 @@ struct planner_answer {
 
 struct planner {
     const char *name, *summary;
-    bool baseline;      /* shows what a paper's own program finds; chosen by itself only with replicas */
-    int quick_layers;   /* of a baseline: on chains of no more layers it takes no time to be tried with the others */
-    bool own_schedule;  /* plans come with their schedule: a pattern, or stages that say how much they hold (1f1b-star) */
-    bool reckons;       /* with updates in a backward's time */
-    bool paper_costs;   /* what it counts beyond the published costs can be too much: plans by these are tried, too */
-    bool replicates;    /* stages may have replicas */
-    bool only_replicas; /* there is no plan of its class without */
-    bool several_types; /* plans for types of devices with costs of their own; else for one type with unlike speeds */
+    bool baseline;         /* shows what a paper's own program finds; chosen by itself only with replicas */
+    int quick_layers;      /* of a baseline: on chains of no more layers it takes no time to be tried with the others */
+    bool own_schedule;     /* plans come with their schedule: a pattern, or stages that say how much they hold (1f1b-star) */
+    bool includes_updates; /* with updates in a backward's time */
+    bool paper_costs;      /* what it counts beyond the published costs can be too much: plans by these are tried, too */
+    bool replicates;       /* stages may have replicas */
+    bool only_replicas;    /* there is no plan of its class without */
+    bool several_types;    /* plans for types of devices with costs of their own; else for one type with unlike speeds */
     /* PS_NO_PLAN names what is in the way. The answer is empty before and freed by planner_answer_free. */
     enum ps_status (*solve)(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error);
 };

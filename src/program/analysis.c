@@ -6,7 +6,7 @@
 
 /* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it.
  * `forward` holds one more than these where there is an SW, else 0. */
-static void fill_handed(int *forward, int count) {
+static void fill_transferred(int *forward, int count) {
     for (int k = 0, known = 0; k < count; k++) {
         if (forward[k] > 0) known = forward[k] - 1;
         forward[k] = known;
@@ -18,7 +18,7 @@ enum ps_status version_table_count(const struct ps_programs *programs, struct ve
     size_t cells = (size_t)programs->stages * (size_t)micro_batches;
     int *block;
     TRY(memory_new(&block, 2 * cells + (size_t)programs->instance_count, "version table", error));
-    int *forward = block, *backward = block + cells, *newest = block + 2 * cells; /* newest: by part */
+    int *forward = block, *backward = block + cells, *newest = block + 2 * cells; /* newest: by instance */
     for (int worker = 0; worker < programs->workers; worker++) {
         const struct program *program = &programs->worker[worker];
         for (int i = 0; i < program->count; i++) {
@@ -32,7 +32,7 @@ enum ps_status version_table_count(const struct ps_programs *programs, struct ve
         }
     }
     for (int stage = 0; stage < programs->stages; stage++)
-        if (programs_split(programs, stage)) fill_handed(forward + (size_t)stage * (size_t)micro_batches, micro_batches);
+        if (programs_split(programs, stage)) fill_transferred(forward + (size_t)stage * (size_t)micro_batches, micro_batches);
     *table = (struct version_table){.micro_batches = micro_batches, .forward = forward, .backward = backward};
     return PS_OK;
 }
@@ -90,8 +90,8 @@ struct leveler {
     int *next;               /* by worker: the instruction that comes next */
     int *forward, *backward; /* by stage and micro-batch: when its result is there, NOT_YET */
     int *weights;            /* by stage and micro-batch: when the weights for it left, where they come from another worker */
-    int *handed;             /* by stage: the micro-batches of the last weights that left and of those before; -1: none */
-    /* By group and mini-batch: parts that offered their gradients for this update, the latest moment. */
+    int *sent;               /* by stage: the micro-batches of the last weights that left and of those before; -1: none */
+    /* By group and mini-batch: instances that offered their gradients for this update, the latest moment. */
     int *posted, *posted_at;
     int micro_batches;
 };
@@ -115,7 +115,7 @@ static bool fills_weights(const struct program *program, int at) {
 
 /* When that block is free again: NOT_YET, or -1 where it always was. */
 static int emptied(const struct leveler *leveler, int stage) {
-    int before = leveler->handed[2 * stage + 1] - 1;
+    int before = leveler->sent[2 * stage + 1] - 1;
     return before < 0 ? -1 : leveler->forward[(size_t)stage * (size_t)leveler->micro_batches + (size_t)before];
 }
 
@@ -156,10 +156,10 @@ static int moment_in_pattern(const struct ps_programs *programs, const struct in
 static int later(int a, int b) { return a > b ? a : b; }
 
 static void note_weights(struct leveler *leveler, const struct instruction *instruction, int level) {
-    int *handed = &leveler->handed[2 * instruction->stage];
+    int *sent = &leveler->sent[2 * instruction->stage];
     leveler->weights[weights_cell(leveler, instruction)] = level;
-    handed[1] = handed[0];
-    handed[0] = instruction->micro_batch;
+    sent[1] = sent[0];
+    sent[0] = instruction->micro_batch;
 }
 
 /* Moves one worker on as far as it goes. */
@@ -221,7 +221,7 @@ enum ps_status program_levels_count(const struct ps_programs *programs, struct p
                               .backward = arena_take(&scratch, cells, sizeof(int)),
                               .posted = arena_take(&scratch, updates, sizeof(int)),
                               .posted_at = arena_take(&scratch, updates, sizeof(int)),
-                              .handed = arena_take(&scratch, 2 * stages, sizeof(int)),
+                              .sent = arena_take(&scratch, 2 * stages, sizeof(int)),
                               .weights = arena_take(&scratch, cells + stages, sizeof(int)),
                               .micro_batches = (int)micro_batches};
     enum ps_status status;
@@ -230,7 +230,7 @@ enum ps_status program_levels_count(const struct ps_programs *programs, struct p
         made.worker[worker] = arena_take(&made.arena, (size_t)programs->worker[worker].count + 1, sizeof **made.worker);
     TRY_OUT(arena_check(&made.arena, "levels", error));
     TRY_OUT(arena_check(&scratch, "levels", error));
-    for (size_t i = 0; i < 2 * stages; i++) leveler.handed[i] = -1;
+    for (size_t i = 0; i < 2 * stages; i++) leveler.sent[i] = -1;
     status = run(&leveler, error);
 out:
     arena_release(&scratch);

@@ -26,7 +26,7 @@ static bool must_wait(struct interpreter *interpreter, const struct instruction 
     enum action action = opcode_table[instruction->op].action;
     if (action == ACTION_SEND || action == ACTION_REDUCE) return false;
     if (action == ACTION_UPDATE && travels(interpreter, instruction->stage, BLOCK_WEIGHT_GRADIENTS, 0)) return true;
-    int weights = instruction_handed_slot(instruction);
+    int weights = instruction_transfer_slot(instruction);
     if (weights != NO_SLOT && travels(interpreter, instruction->stage, BLOCK_WEIGHTS, weights)) return true;
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         if (instruction->block[kind] != NO_SLOT &&

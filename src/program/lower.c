@@ -154,8 +154,8 @@ static enum ps_status check_both_ways(const struct ps_plan *plan, int stage, str
     return PS_OK;
 }
 
-/* Reads the plan's stages into parts (room for one per worker of a stage, two where it is split), and counts them; a plan that
- * the passes cannot lower is refused here. */
+/* Reads the plan's stages into instances (room for one per worker of a stage, two where it is split), and counts them; a plan
+ * that the passes cannot lower is refused here. */
 static enum ps_status read_stages(const struct ps_plan *plan, struct instance *instances, int *count, bool *recompute,
                                   struct ps_error *error) {
     *count = 0;

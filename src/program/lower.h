@@ -1,13 +1,13 @@
 /*
  * From a plan to programs: a row of passes, each of which does one thing (passes/table.c lists them in order).
  *
- *   schedule     order of computations: F and B, nothing else (schedules/)
- *   updates      U after each mini-batch's last B, and AR before it where the stage has replicas
- *   hand over    SW and RW of stages whose forwards and backwards run on different workers
- *   weights      which weights each F and B reads (policies/): slots, and P
- *   recompute    R before each B of a stage that keeps only its input
- *   communicate  SEND and RECEIVE of activations and gradients, posted so early that nothing can stand still
- *   allocate     numbers of the blocks, like registers
+ *   schedule         order of computations: F and B, nothing else (schedules/)
+ *   updates          U after each mini-batch's last B, and AR before it where the stage has replicas
+ *   weight transfer  SW and RW of stages whose forwards and backwards run on different workers
+ *   weights          which weights each F and B reads (policies/): slots, and P
+ *   recompute        R before each B of a stage that keeps only its input
+ *   communicate      SEND and RECEIVE of activations and gradients, posted so early that nothing can stand still
+ *   allocate         numbers of the blocks, like registers
  * and verify (program/verify.c) proves the result.
  */
 #ifndef PENSTOCK_PROGRAM_LOWER_H

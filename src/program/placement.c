@@ -77,7 +77,7 @@ static enum ps_status check_places(const struct schedule *schedule, const struct
     return PS_OK;
 }
 
-/* Replicas share the micro-batches of a stage; the order of the schedules that know them has one part on each worker. */
+/* Replicas share the micro-batches of a stage; the order of the schedules that know them has one instance on each worker. */
 static enum ps_status check_replicas(const struct schedule *schedule, const struct ps_programs *programs,
                                      struct ps_error *error) {
     for (int instance = 0; instance < programs->instance_count; instance++) {

@@ -25,7 +25,7 @@ int instruction_other_stage(const struct instruction *instruction) {
     return instruction->stage + steps[instruction->op];
 }
 
-int instruction_handed_slot(const struct instruction *instruction) {
+int instruction_transfer_slot(const struct instruction *instruction) {
     switch (opcode_table[instruction->op].action) {
     case ACTION_FORWARD:
         return instruction->slot;

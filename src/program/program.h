@@ -144,7 +144,7 @@ bool instruction_moves_weights(const struct instruction *instruction);
 enum block_kind operand_block(char letter);
 /* The weight slot of an instruction on which a transfer may be under way: what F reads, what U or P predict into; or
  * NO_SLOT. */
-int instruction_handed_slot(const struct instruction *instruction);
+int instruction_transfer_slot(const struct instruction *instruction);
 /* How many blocks of a kind a stage has. */
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);
 /* Bytes of one such block. */

@@ -10,8 +10,8 @@
  *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0     and w2, where the schedule splits backwards
  *     worker 0: 0F0@0,s0,i0,o0 0SA0>1,o0 ...
  *
- * A stage has a line for each of its parts. `replica 1/2` after the worker: it is replica 1 of 2, counted from 0; `forward` or
- * `backward`: it runs only those. '#' begins a comment.
+ * A stage has a line for each of its instances. `replica 1/2` after the worker: it is replica 1 of 2, counted from 0; `forward`
+ * or `backward`: it runs only those. '#' begins a comment.
  */
 #include "base/text.h"
 

@@ -201,7 +201,7 @@ static enum ps_status check_instances(const struct ps_programs *programs, int st
         for (int b = first; b < a; b++) {
             const struct instance *other = &programs->instances[b];
             if (instance->worker == other->worker)
-                return error_set(error, PS_BAD_INPUT, "stage %d: worker %d holds two parts of it", stage, instance->worker);
+                return error_set(error, PS_BAD_INPUT, "stage %d: worker %d holds two instances of it", stage, instance->worker);
             if (instance->replica == other->replica &&
                 ((instance->forward && other->forward) || (instance->backward && other->backward)))
                 return error_set(error, PS_BAD_INPUT, "stage %d: replica %d is on workers %d and %d", stage, instance->replica,
@@ -209,8 +209,8 @@ static enum ps_status check_instances(const struct ps_programs *programs, int st
         }
     }
     if (forwards == replicas && backwards == replicas) return PS_OK;
-    return error_set(error, PS_BAD_INPUT, "stage %d: %d replicas, but parts for %d forwards and %d backwards", stage, replicas,
-                     forwards, backwards);
+    return error_set(error, PS_BAD_INPUT, "stage %d: %d replicas, but instances for %d forwards and %d backwards", stage,
+                     replicas, forwards, backwards);
 }
 
 static enum ps_status verify_each(const struct ps_programs *programs, struct ps_error *error) {
@@ -513,7 +513,7 @@ static enum ps_status queue(struct account *account, int worker, const struct in
     return PS_OK;
 }
 
-/* One end of the transfer of a block has come; when both have, it is handed over. */
+/* One end of the transfer of a block has come; when both have, it takes place. */
 static enum ps_status offer(struct account *account, int worker, const struct instruction *instruction, enum block_kind kind,
                             struct ps_error *error) {
     struct block_content *own = block_of(account, worker, instruction, kind);
@@ -650,8 +650,8 @@ static enum ps_status check_updates(const struct account *account, int number, s
         if (instance->blocks[BLOCK_DELTA][slot].micro_batch != ACCOUNT_EMPTY)
             return missing(programs, number, OP_W, instance->blocks[BLOCK_DELTA][slot].micro_batch,
                            "the gradient of the weights is never made", error);
-    bool handed = programs->instances[number].forward && !programs->instances[number].backward;
-    if (handed && (instance->weights[0].version != updates || instance->weights[0].ahead != 0))
+    bool transferred = programs->instances[number].forward && !programs->instances[number].backward;
+    if (transferred && (instance->weights[0].version != updates || instance->weights[0].ahead != 0))
         return error_set(error, PS_BAD_INPUT, "stage %d: worker %d does not end with the newest weights: %dRW%d is missing", s,
                          worker, s, programs_micro_batches(programs));
     return PS_OK;

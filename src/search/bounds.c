@@ -68,23 +68,23 @@ void search_set_bound(struct plan_prediction *predicted, double bound_s) {
     predicted->gap = bound_s > 0 ? predicted->objective_s / bound_s - 1 : 0;
 }
 
-/* The planners that make schedules reckon with a prediction in every update. Not all stages predict: the bound is what remains
+/* The planners that make schedules include a prediction in every update. Not all stages predict: the bound is what remains
  * true without, which no load exceeds by more than the layer whose update weighs most. */
-void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan) {
+void search_relax_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan) {
     double least = 1, plain = 1.0 / problem->micro_batches;
     for (int l = 0; l < problem->costs->layer_count; l++) {
         const struct layer_times *time = &problem->costs->layers[l].time;
         double work_s = time->forward_s + time->backward_input_s + time->backward_weight_s;
-        double reckoned_s = work_s + problem->update_share * time->update_s;
-        if (reckoned_s > 0) least = fmin(least, (work_s + plain * time->update_s) / reckoned_s);
+        double counted_s = work_s + problem->update_share * time->update_s;
+        if (counted_s > 0) least = fmin(least, (work_s + plain * time->update_s) / counted_s);
     }
     search_set_bound(&plan->predicted, plan->predicted.lower_bound_s * least);
 }
 
 /* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the
- * method counts one after the other, or the programs take less memory than was reckoned. That all work has to be done
+ * method counts one after the other, or the programs take less memory than was assumed. That all work has to be done
  * remains. */
-void search_free_beaten_bound(double least_s, struct ps_plan *plan) {
+void search_relax_beaten_bound(double least_s, struct ps_plan *plan) {
     struct plan_prediction *predicted = &plan->predicted;
     double micro_batch_s = predicted->period_s / plan->micro_batches;
     if (!predicted->simulated || micro_batch_s >= predicted->lower_bound_s * (1 - 1e-9)) return;

@@ -25,17 +25,18 @@ struct trial {
     struct ps_programs *programs;
     struct partition_problem problem;
     struct simulation_work work;
-    struct stage_cost *costs;     /* of the partition looked at */
-    struct stage_cost *instances; /* likewise, of each part, where replicas run on devices of unlike types; else NULL */
+    struct stage_cost *costs;     /* of the partition under test */
+    struct stage_cost *instances; /* likewise, of each instance, where replicas run on devices of unlike types; else NULL */
     int *last;                    /* likewise: its last layers */
     int *worker;                  /* per stage: who holds it, or its first replica */
     struct stage_slots *slots;    /* per stage, likewise */
     double lower_bound_s;         /* of the methods tried; 0: none yet */
 };
 
-int search_replicas(const struct search_best *best) { return schedule_replicas(best->chosen.choice.schedule); }
+/* Replicas of each stage, and the workers that hold those of one. */
+static int replicas_of(const struct search_best *best) { return schedule_replicas(best->chosen.choice.schedule); }
 
-int search_replica_worker(const struct search_best *best, int stage, int replica) {
+static int replica_worker(const struct search_best *best, int stage, int replica) {
     if (replica == 0) return best->worker[stage];
     return schedule_replica_worker(best->chosen.choice.schedule, stage, replica, best->stages, best->chosen.workers);
 }
@@ -98,7 +99,7 @@ static enum ps_status set_in_flight(const struct partition_problem *problem, con
     return PS_OK;
 }
 
-/* Groups may hold more micro-batches than what the partitioner reckoned with. */
+/* Groups may hold more micro-batches than what the partitioner assumed. */
 static enum ps_status check_memory(const struct trial *trial, const struct ps_simulation *simulation, struct ps_error *error) {
     for (int w = 0; w < simulation->info.workers; w++) {
         int64_t needed = worker_memory_total(&simulation->memory[w]), limit = trial->search->cluster->devices[w].memory_bytes;
@@ -253,7 +254,7 @@ enum ps_status search_case_try(const struct search *search, const struct search_
     return status;
 }
 
-struct partition_problem search_case_problem(const struct search *search, const struct search_best *best, int stage) {
+static struct partition_problem case_problem(const struct search *search, const struct search_best *best, int stage) {
     return (struct partition_problem){
         .costs = best->chosen.costs,
         .cluster = search->cluster,
@@ -267,7 +268,7 @@ struct partition_problem search_case_problem(const struct search *search, const 
 
 /* How much smaller the objective would be without limits of memory; 0: not at all. */
 static double memory_gain_s(const struct search *search, const struct search_best *best) {
-    struct partition_problem problem = search_case_problem(search, best, 0);
+    struct partition_problem problem = case_problem(search, best, 0);
     struct partition partition = {.last = calloc((size_t)problem.stages, sizeof(int))};
     double gain_s = 0;
     problem.slots = NULL;
@@ -290,20 +291,20 @@ static void fill_prediction(const struct search *search, const struct search_bes
     prediction->bubble = info->bubble;
     for (int w = 0; w < best->chosen.workers; w++) prediction->memory[w] = best->simulation->memory[w];
     for (int s = 0; s < best->stages; s++) {
-        struct partition_problem problem = search_case_problem(search, best, s);
-        double load_s = partition_load_s(&problem, s, partition_first(best->last, s), best->last[s]) / search_replicas(best);
-        for (int r = 0; r < search_replicas(best); r++) prediction->load_s[search_replica_worker(best, s, r)] += load_s;
+        struct partition_problem problem = case_problem(search, best, s);
+        double load_s = partition_load_s(&problem, s, partition_first(best->last, s), best->last[s]) / replicas_of(best);
+        for (int r = 0; r < replicas_of(best); r++) prediction->load_s[replica_worker(best, s, r)] += load_s;
     }
-    search_free_beaten_bound(search_case_least_s(search, &best->chosen), plan);
+    search_relax_beaten_bound(search_case_least_s(search, &best->chosen), plan);
     search_explain(search, best->simulation, memory_gain_s(search, best), plan);
     prediction->solve_s = clock_now() - search->start_s;
 }
 
 static enum ps_status set_stage(const struct search_best *best, int s, struct ps_plan *plan, struct ps_error *error) {
     enum { REPLICAS_MAX = 8 }; /* that a schedule makes */
-    int workers[REPLICAS_MAX], replicas = search_replicas(best);
+    int workers[REPLICAS_MAX], replicas = replicas_of(best);
     assert(replicas <= REPLICAS_MAX);
-    for (int r = 0; r < replicas; r++) workers[r] = search_replica_worker(best, s, r);
+    for (int r = 0; r < replicas; r++) workers[r] = replica_worker(best, s, r);
     TRY(plan_stage_workers(plan, s, workers, replicas, workers, replicas, error));
     plan->stages[s].first = partition_first(best->last, s);
     plan->stages[s].last = best->last[s];
@@ -328,7 +329,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     enum ps_status status = PS_OK;
     for (int s = 0; s < best->stages && status == PS_OK; s++) status = set_stage(best, s, made, error);
     if (status == PS_OK && chosen->choice.schedule->in_flight) {
-        struct partition_problem problem = search_case_problem(search, best, 0);
+        struct partition_problem problem = case_problem(search, best, 0);
         status = set_in_flight(&problem, best->last, made, error);
     }
     if (status == PS_OK) status = plan_check(made, chosen->costs->layer_count, error);
@@ -342,7 +343,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
 }
 
 /*
- * Recomputation only where it is needed: a plan that recomputes all stages is looked at once more with the stages stashed that
+ * Recomputation only where it is needed: a plan that recomputes all stages is simulated once more with the stages stashed that
  * fit their worker's memory so, and becomes that plan where it is faster and stays within memory.
  */
 
@@ -380,7 +381,7 @@ static void take_relaxed(const struct search *search, const struct ps_plan *plan
     best->objective_s = 0;
     for (int s = 0; s < plan->stage_count; s++) {
         best->recompute[s] = plan->stages[s].recompute;
-        struct partition_problem problem = search_case_problem(search, best, s);
+        struct partition_problem problem = case_problem(search, best, s);
         double stage_s = partition_stage_s(&problem, s, plan->stages[s].first, plan->stages[s].last);
         if (stage_s > best->objective_s) best->objective_s = stage_s;
     }

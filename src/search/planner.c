@@ -281,7 +281,7 @@ static enum ps_status solve_in_rounds(const struct search *search, const struct 
     struct planner_problem one = *problem;
     struct ps_error refusal = {0}, said = {0};
     enum ps_status status = PS_OK;
-    bool again = planner->own_schedule || (planner->reckons && !problem->paper_cost);
+    bool again = planner->own_schedule || (planner->includes_updates && !problem->paper_cost);
     double bound_s = 0;
     left.devices = devices;
     one.cluster = &left;
@@ -375,10 +375,10 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? LAYER_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
     status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, plan, error)
                                            : solve(search, planner, &problem, &choice, plan, error);
-    if (status == PS_OK && planner->reckons && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)
-        search_free_bound_of_predictions(&problem, *plan);
+    if (status == PS_OK && planner->includes_updates && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)
+        search_relax_bound_of_predictions(&problem, *plan);
     if (status == PS_OK && !planner->baseline && !options->paper_cost)
-        search_free_beaten_bound(search_least_period_s(&problem), *plan);
+        search_relax_beaten_bound(search_least_period_s(&problem), *plan);
     if (status == PS_NO_PLAN) search_name_need(&problem, error);
 out:
     ps_programs_destroy(programs);
@@ -391,7 +391,7 @@ out:
  * where replicas are allowed; the others are left out.
  */
 
-/* Of a graph's cuts all are looked at once; plans that may be better by chance take fewer where there are more. */
+/* Of a graph's cuts all are considered once; plans that may be better by chance take fewer where there are more. */
 enum { IDEALS_MAX = 20000 };
 
 static double throughput(const struct ps_plan *plan) { return plan ? plan->predicted.throughput_samples_per_s : 0; }
@@ -442,9 +442,9 @@ static enum ps_status try_planner(const struct search *search, const struct plan
     return PS_OK;
 }
 
-/* Stages with replicas under one policy: of at most so many each, with more or less caution, since what is fastest on average
- * need not be in the simulator. Where a plan does not use all the replicas that it may have, it is the best one with fewer,
- * too. */
+/* Stages with replicas under one policy: of at most so many each, with larger and smaller safety factors, since what is fastest
+ * on average need not be in the simulator. Where a plan does not use all the replicas that it may have, it is the best one with
+ * fewer, too. */
 static enum ps_status try_replicas(const struct search *search, const struct search_size *size, const char *weights,
                                    struct ps_plan **plan, struct ps_error *error) {
     static const double safety_factors[] = {0, 0.1, 0.25, 0.5, 1};

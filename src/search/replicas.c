@@ -1,10 +1,10 @@
 /*
  * Stages with replicas, one choice of their numbers after the other. What a worker holds depends on the replicas of its own
  * stage and of all behind it, and is read off the programs; so each choice is lowered, and then cut exactly with the memory of
- * each worker (cut_stages). Choices are looked at in the order of what they would take with memory enough, and no further
+ * each worker (cut_stages). Choices are tried in the order of what they would take with memory enough, and no further
  * than that can be better than what was found.
  *
- * Of W workers there are 2^W - 1 choices. Where these are too many, only those with few stages are looked at, those with equal
+ * Of W workers there are 2^W - 1 choices. Where these are too many, only those with few stages are tried, those with equal
  * numbers of replicas, and the one without.
  */
 #include <math.h>

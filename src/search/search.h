@@ -74,7 +74,7 @@ struct search {
     const char *optimizer;
     double start_s;
     int replicas_max;     /* of a stage; 0: all workers */
-    double safety_factor; /* planner_problem.caution */
+    double safety_factor; /* planner_problem.safety_factor */
     double bound_s;       /* planner_problem.bound_s */
     int ideals_max;       /* planner_problem.ideals_max */
     bool paper_cost;      /* the planner's published costs, to see what the simulator says of their plan */
@@ -109,11 +109,6 @@ double search_case_least_s(const struct search *search, const struct search_case
 enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error);
 enum ps_status search_case_plan(const struct search *search, const struct search_best *best, struct ps_plan **plan,
                                 struct ps_error *error);
-struct partition_problem search_case_problem(const struct search *search, const struct search_best *best, int stage);
-
-/* Replicas of each stage, and the workers that hold those of one. */
-int search_replicas(const struct search_best *best);
-int search_replica_worker(const struct search_best *best, int stage, int replica);
 
 /* What keeps the plan from being faster: a worker, a link, memory, or the schedule; a few words, into its prediction, which
  * holds all else. `gain_s`: how much smaller its objective would be without limits of memory, where that is known. */
@@ -140,10 +135,10 @@ enum ps_status search_replica_shapes(const struct search *search, const struct p
 double search_least_period_s(const struct planner_problem *problem);
 /* Sets the lower bound, and the gap between it and the objective, which is known. */
 void search_set_bound(struct plan_prediction *predicted, double bound_s);
-/* A bound that reckoned with a prediction in every update becomes one without. */
-void search_free_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan);
+/* A bound that includes a prediction in every update becomes one without. */
+void search_relax_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan);
 /* A lower bound that the plan's simulated period is below becomes `least_s`. */
-void search_free_beaten_bound(double least_s, struct ps_plan *plan);
+void search_relax_beaten_bound(double least_s, struct ps_plan *plan);
 
 /* Where a method only says that nothing fits: the layer that is furthest above every worker's memory, a stage with its worker,
  * or else what all workers would need; with the limit. */
@@ -163,7 +158,7 @@ bool search_has_limit(const struct ps_cluster *cluster, int workers);
 
 /* Gives the plan, whose stages are the answer's, its schedule: a pattern, or 1f1b-star. */
 enum ps_status periodic_schedule(const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error);
-/* A pattern for the plan's cut (periodic.c), as many micro-batches under way as keep its busiest worker or link busy. No
+/* A pattern for the plan's cut (periodic.c), as many micro-batches in flight as keep its busiest worker or link busy. No
  * stage has replicas. A backward takes `update_share` of its stage's update along. PS_NO_PLAN: there is none. */
 enum ps_status periodic_schedule_cut(const struct ps_profile *profile, const struct ps_cluster *cluster, double update_share,
                                      struct ps_plan *plan, struct ps_error *error);

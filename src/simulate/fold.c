@@ -16,7 +16,7 @@ enum { TURNS_SPARE = 4, TIMES_MOST = 8 };
 static int16_t weights_of(const struct ps_programs *programs, const struct instruction *instruction) {
     if (!programs_split(programs, instruction->stage)) return NO_SLOT;
     bool hands = instruction->op == OP_SW || instruction->op == OP_RW;
-    return (int16_t)(hands ? instruction->slot : instruction_handed_slot(instruction));
+    return (int16_t)(hands ? instruction->slot : instruction_transfer_slot(instruction));
 }
 
 static struct folded_instruction fold_instruction(const struct ps_programs *programs, const struct instruction *instruction) {

@@ -25,7 +25,7 @@ struct search {
     enum goal goal;
     int layers, stages;
     double *best;     /* [stage][layer] */
-    double *onward_s; /* per stage: transfers across the cut that is looked at */
+    double *onward_s; /* per stage: transfers across the cut that is considered */
     int *first;       /* [stage][layer]: where the stage begins in the best solution */
 };
 

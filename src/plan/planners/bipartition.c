@@ -8,7 +8,7 @@
  *     F[i2] + B[j2] <= T_k + F[i] + B[j]
  *
  * so without memory only the least F[i2] + B[j2] over the states above and right of (i, j) matters: a Fenwick tree over j,
- * filled while i falls. Only a band of (i, j) is looked at: what is left must fit the workers that are left, what is done
+ * filled while i falls. Only a band of (i, j) is considered: what is left must fit the workers that are left, what is done
  * those before.
  *
  * With memory each (i, j) tries all i2 and, from the smallest reachable on, j2. What a worker needs grows with i2 and j2 but
@@ -121,7 +121,8 @@ double bipartition_load_ns(const struct bipartition *data, int k, int i, int i2,
     return (double)load / data->problem->cluster->devices[k].speed;
 }
 
-int64_t bipartition_room_ns(const struct bipartition *data, int k, double period_ns) {
+/* Nothing that worker k does in a period takes longer than this by its type's sums. */
+static int64_t room_ns(const struct bipartition *data, int k, double period_ns) {
     return (int64_t)floor(period_ns * data->problem->cluster->devices[k].speed);
 }
 
@@ -137,7 +138,8 @@ static int64_t arriving_value(const struct bipartition_sums *sums, int i) {
     return i > 0 ? sums->costs->layers[i - 1].size.value_bytes : sums->costs->input_bytes;
 }
 
-int64_t bipartition_kept_once(const struct bipartition *data, int k) {
+/* What a worker k with all layers does not take of the weights that the first and the last layer share (stage_sizes_twice). */
+static int64_t kept_once(const struct bipartition *data, int k) {
     const struct stage_slots *slots = &data->problem->slots[k];
     const struct layer_sizes *end = &data->worker[k]->costs->layers[data->layers - 1].size;
     return (slots->weights + data->problem->moments) * stage_sizes_twice(end, data->layers, 0, data->layers - 1);
@@ -164,11 +166,11 @@ int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2,
         if (i != j || j2 == j) bytes += arriving(sums, i);
         if (!rising) bytes += slots->output * sums->cut_bytes[i2];
     }
-    if (i == 0 && j == 0 && (rising || (i2 == data->layers && j2 == data->layers))) bytes -= bipartition_kept_once(data, k);
+    if (i == 0 && j == 0 && (rising || (i2 == data->layers && j2 == data->layers))) bytes -= kept_once(data, k);
     return bytes + number_larger(workspace(sums, data->layers, i, i2), workspace(sums, data->layers, j, j2));
 }
 
-double bipartition_longest_load_ns(const struct bipartition *data, const int *i, const int *j) {
+static double longest_load_ns(const struct bipartition *data, const int *i, const int *j) {
     double load_ns = 0;
     for (int k = 0; k < data->workers; k++)
         load_ns = fmax(load_ns, bipartition_load_ns(data, k, i[k], i[k + 1], j[k], j[k + 1]));
@@ -176,7 +178,7 @@ double bipartition_longest_load_ns(const struct bipartition *data, const int *i,
 }
 
 double bipartition_period_ns(const struct bipartition *data, const int *i, const int *j) {
-    double period_ns = bipartition_longest_load_ns(data, i, j);
+    double period_ns = longest_load_ns(data, i, j);
     for (int k = 1; k < data->workers; k++) period_ns = fmax(period_ns, bipartition_boundary_ns(data, k - 1, i[k], j[k]));
     return period_ns;
 }
@@ -204,12 +206,20 @@ enum ps_status bipartition_answer(const struct bipartition *data, const int *i, 
  * asked first whether there is any better one.
  */
 
+/* Whether a period is possible: the cuts of a plan that keeps it, and the period that they have; INFINITY: it is not. */
+struct period_test {
+    enum ps_status (*find)(void *context, double period_ns, int *i, int *j, double *found_ns, struct ps_error *error);
+    void *context;
+};
+
 /* Shorter by more than what a load gains when a period is multiplied by a speed and rounded: a plan of the period itself is
  * none of this. */
 static double below(double period_ns) { return period_ns * (1 - 1e-14); }
 
-enum ps_status bipartition_least(const struct bipartition_test *test, double low_ns, double high_ns, double top_ns, int *i,
-                                 int *j, double *period_ns, struct ps_error *error) {
+/* The least period, and a plan that has it. None is below low_ns. high_ns: the cuts have this period already (INFINITY: there
+ * are none). PS_NO_PLAN where there is none up to top_ns either. */
+static enum ps_status least_period(const struct period_test *test, double low_ns, double high_ns, double top_ns, int *i, int *j,
+                                   double *period_ns, struct ps_error *error) {
     double low = low_ns, high = high_ns, found, step = 0;
     bool rising = true;
     if (isfinite(high)) { /* Is anything better at all? */
@@ -257,7 +267,7 @@ static enum ps_status find_contiguous(void *context, double period_ns, int *i, i
     cuts[0] = 0;
     for (int k = 0; k < workers; k++) {
         const struct bipartition_sums *sums = data->worker[k];
-        int64_t most = sums->forward_ns[cuts[k]] + sums->backward_ns[cuts[k]] + bipartition_room_ns(data, k, period_ns);
+        int64_t most = sums->forward_ns[cuts[k]] + sums->backward_ns[cuts[k]] + room_ns(data, k, period_ns);
         cuts[k + 1] = -1;
         for (int end = cuts[k]; end <= data->layers && sums->forward_ns[end] + sums->backward_ns[end] <= most; end++)
             if (k == workers - 1 || bipartition_boundary_ns(data, k, end, end) <= period_ns) cuts[k + 1] = end;
@@ -270,12 +280,13 @@ static enum ps_status find_contiguous(void *context, double period_ns, int *i, i
     return PS_OK;
 }
 
-enum ps_status bipartition_contiguous_least(const struct bipartition *data, double low_ns, int *i, int *j, double *period_ns,
-                                            struct ps_error *error) {
+/* A short period, not below low_ns, of one cut for both directions with its transfers: the shortest where links are alike. */
+static enum ps_status contiguous_period(const struct bipartition *data, double low_ns, int *i, int *j, double *period_ns,
+                                        struct ps_error *error) {
     struct contiguous contiguous = {.data = data};
-    struct bipartition_test test = {find_contiguous, &contiguous};
+    struct period_test test = {find_contiguous, &contiguous};
     TRY(memory_new(&contiguous.cuts, data->workers + 1, "a plan", error));
-    enum ps_status status = bipartition_least(&test, low_ns, INFINITY, INFINITY, i, j, period_ns, error);
+    enum ps_status status = least_period(&test, low_ns, INFINITY, INFINITY, i, j, period_ns, error);
     free(contiguous.cuts);
     return status;
 }
@@ -307,7 +318,7 @@ static void find_row(struct staircase *stairs, int k, double period_ns) {
     int side = data->layers + 1, none = side, *queue = stairs->queue;
     const int *after = &stairs->least_j[(k + 1) * side];
     int *least_j = &stairs->least_j[k * side], *next_i = &stairs->next_i[k * side];
-    int64_t room = bipartition_room_ns(data, k, period_ns), *value = stairs->value;
+    int64_t room = room_ns(data, k, period_ns), *value = stairs->value;
     int first = 0, end = 0; /* of the queue */
     for (int i = data->layers, j = 0; i >= 0; i--) {
         if (after[i] < none) {
@@ -345,7 +356,7 @@ static enum ps_status find_stairs(void *context, double period_ns, int *i, int *
     *found_ns = INFINITY;
     if (stairs->least_j[0] > 0) return PS_OK;
     read_stairs(stairs, i, j);
-    *found_ns = bipartition_longest_load_ns(stairs->data, i, j);
+    *found_ns = longest_load_ns(stairs->data, i, j);
     return PS_OK;
 }
 
@@ -364,8 +375,9 @@ static double bound_ns(const struct bipartition *data) {
     return fmax((double)(forward[data->layers] + backward[data->layers]) / speeds, largest / fastest);
 }
 
-enum ps_status bipartition_free_least(const struct bipartition *data, int *i, int *j, double *period_ns,
-                                      struct ps_error *error) {
+/* The least period where neither transfers nor memory count. */
+static enum ps_status unconstrained_period(const struct bipartition *data, int *i, int *j, double *period_ns,
+                                           struct ps_error *error) {
     size_t side = (size_t)data->layers + 1, rows = (size_t)data->workers + 1;
     struct arena arena = {0};
     struct staircase stairs = {.data = data,
@@ -377,8 +389,8 @@ enum ps_status bipartition_free_least(const struct bipartition *data, int *i, in
     int *last = &stairs.least_j[(rows - 1) * side];
     for (size_t l = 0; l + 1 < side; l++) last[l] = (int)side;
     last[side - 1] = data->layers;
-    struct bipartition_test test = {find_stairs, &stairs};
-    enum ps_status status = bipartition_least(&test, bound_ns(data), INFINITY, INFINITY, i, j, period_ns, error);
+    struct period_test test = {find_stairs, &stairs};
+    enum ps_status status = least_period(&test, bound_ns(data), INFINITY, INFINITY, i, j, period_ns, error);
     arena_release(&arena);
     return status;
 }
@@ -447,9 +459,9 @@ struct band {
 static struct band find_band(const struct search *search, int k, double period_ns) {
     const struct bipartition *data = &search->data;
     int64_t total = data->forward_ns[data->layers] + data->backward_ns[data->layers];
-    struct band band = {.low = total, .load = bipartition_room_ns(data, k, period_ns)};
-    for (int w = k; w < data->workers; w++) band.low -= bipartition_room_ns(data, w, period_ns);
-    for (int w = 0; w < k; w++) band.high += bipartition_room_ns(data, w, period_ns);
+    struct band band = {.low = total, .load = room_ns(data, k, period_ns)};
+    for (int w = k; w < data->workers; w++) band.low -= room_ns(data, w, period_ns);
+    for (int w = 0; w < k; w++) band.high += room_ns(data, w, period_ns);
     return band;
 }
 
@@ -529,7 +541,7 @@ static void find_far(struct search *search) {
         for (; far < data->layers; far++) {
             int64_t least = copies * (sums->parameter_bytes[far + 1] - sums->parameter_bytes[begin]) +
                             stash * (sums->stash_bytes[far + 1] - sums->stash_bytes[begin]);
-            if (begin == 0 && far + 1 == data->layers) least -= bipartition_kept_once(data, k);
+            if (begin == 0 && far + 1 == data->layers) least -= kept_once(data, k);
             if (least > limit) break;
         }
     }
@@ -584,7 +596,7 @@ static void read_cuts(struct search *search, double period_ns, int *i, int *j) {
         int next = state->next;
         if (next < 0) {
             index_next(search, k + 1);
-            next = find_next(search, k, i[k], j[k], bipartition_room_ns(&search->data, k, period_ns));
+            next = find_next(search, k, i[k], j[k], room_ns(&search->data, k, period_ns));
         }
         state = &search->states[next];
     }
@@ -631,17 +643,17 @@ static bool cuts_fit(const struct bipartition *data, const int *i, const int *j)
  * one cut for both directions is often the best already. */
 static enum ps_status find_least(struct search *search, int *i, int *j, double *period_ns, struct ps_error *error) {
     const struct bipartition *data = &search->data;
-    struct bipartition_test test = {find, search};
+    struct period_test test = {find, search};
     double low, high;
-    TRY(bipartition_free_least(data, i, j, &low, error));
+    TRY(unconstrained_period(data, i, j, &low, error));
     *period_ns = low;
     if (bipartition_period_ns(data, i, j) > low) {
-        TRY(bipartition_contiguous_least(data, low, i, j, &high, error));
-        TRY(bipartition_least(&test, low, high, INFINITY, i, j, period_ns, error));
+        TRY(contiguous_period(data, low, i, j, &high, error));
+        TRY(least_period(&test, low, high, INFINITY, i, j, period_ns, error));
     }
     if (!data->problem->slots || cuts_fit(data, i, j)) return PS_OK;
     search->memory = true;
-    return bipartition_least(&test, *period_ns, INFINITY, hopeless_ns(data), i, j, period_ns, error);
+    return least_period(&test, *period_ns, INFINITY, hopeless_ns(data), i, j, period_ns, error);
 }
 
 static enum ps_status search_open(struct search *search, struct ps_error *error) {
@@ -686,6 +698,6 @@ const struct planner planner_bipartition = {
     .summary = "separate cuts for forward and backward (exact)",
     .several_types = true,
     .paper_costs = true,
-    .reckons = true,
+    .includes_updates = true,
     .solve = solve,
 };

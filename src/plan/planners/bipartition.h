@@ -37,8 +37,6 @@ void bipartition_close(struct bipartition *data);
  * worker that runs their backward and back. */
 double bipartition_boundary_ns(const struct bipartition *data, int k, int i, int j);
 double bipartition_load_ns(const struct bipartition *data, int k, int i, int i2, int j, int j2);
-/* What a worker k with all layers does not take of the weights that the first and the last layer share (stage_sizes_twice). */
-int64_t bipartition_kept_once(const struct bipartition *data, int k);
 /* Memory of worker k: of the layers of its backward as in any stage; of those that it only runs forward one copy of the weights
  * and the stash that is being made and sent. Equal ranges give the memory of the stage. `rising` leaves out what need not grow
  * with i2 and j2: no larger i2 and j2 take less than that. */
@@ -51,26 +49,7 @@ static inline int64_t bipartition_limit(const struct bipartition *data, int k) {
 /* The plan of the cuts i[0..workers], j[0..workers]. */
 enum ps_status bipartition_answer(const struct bipartition *data, const int *i, const int *j, struct planner_answer *answer,
                                   struct ps_error *error);
-/* The longest load; and with the boundaries. */
-double bipartition_longest_load_ns(const struct bipartition *data, const int *i, const int *j);
+/* The longest of all loads and boundaries. */
 double bipartition_period_ns(const struct bipartition *data, const int *i, const int *j);
-/* Nothing that worker k does in a period takes longer than this by its type's sums. */
-int64_t bipartition_room_ns(const struct bipartition *data, int k, double period_ns);
-
-/* Whether a period is possible: the cuts of a plan that keeps it, and the period that they have; INFINITY: it is not. */
-struct bipartition_test {
-    enum ps_status (*find)(void *context, double period_ns, int *i, int *j, double *found_ns, struct ps_error *error);
-    void *context;
-};
-/* The least period, and a plan that has it. None is below low_ns. high_ns: the cuts have this period already (INFINITY: there
- * are none). PS_NO_PLAN where there is none up to top_ns either. */
-enum ps_status bipartition_least(const struct bipartition_test *test, double low_ns, double high_ns, double top_ns, int *i,
-                                 int *j, double *period_ns, struct ps_error *error);
-/* The least period where neither transfers nor memory count. */
-enum ps_status bipartition_free_least(const struct bipartition *data, int *i, int *j, double *period_ns,
-                                      struct ps_error *error);
-/* A short one, not below low_ns, of one cut for both directions with its transfers: the shortest where links are alike. */
-enum ps_status bipartition_contiguous_least(const struct bipartition *data, double low_ns, int *i, int *j, double *period_ns,
-                                            struct ps_error *error);
 
 #endif

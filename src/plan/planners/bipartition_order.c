@@ -105,6 +105,6 @@ const struct planner planner_bipartition_order = {
     .name = "bipartition-order",
     .summary = "bipartition over the best order of few kinds of workers (exact)",
     .several_types = true,
-    .reckons = true,
+    .includes_updates = true,
     .solve = solve,
 };

@@ -6,9 +6,9 @@
  * the work takes at least and the best plan known the period is searched that has a schedule while a slightly shorter one has
  * none. That is the optimum of the class, and proved. Where there is too much to try, and where memory does not count, the
  * bound of the class (madpipe_bounds.c) says how much is left, and schedules are searched for of several allocations at
- * several periods, and from the best of them on by small changes (madpipe_climb). What cannot be scheduled within a budget
- * falls back on the contiguous plan, so the answer is never worse than it. Budgets count steps, never time: the answer does not
- * depend on the machine.
+ * several periods, and from the best of them on by small changes (madpipe_local_search). What cannot be scheduled within a
+ * budget falls back on the contiguous plan, so the answer is never worse than it. Budgets count steps, never time: the answer
+ * does not depend on the machine.
  */
 #include "plan/planners/madpipe.h"
 
@@ -24,7 +24,7 @@
  * often are not.
  */
 
-struct climb {
+struct local_search {
     const struct madpipe *data;
     struct madpipe_found *best;
     struct madpipe_stage *tried; /* one more than there are layers */
@@ -36,7 +36,7 @@ struct climb {
 };
 
 /* Leaves out empty stages and joins neighbours on the special worker; false where that makes no plan. */
-static bool tidy(const struct climb *climb, struct madpipe_stage *stages, int *count) {
+static bool tidy(const struct local_search *local, struct madpipe_stage *stages, int *count) {
     int kept = 0, normal = 0;
     bool special = false;
     for (int s = 0; s < *count; s++) {
@@ -53,44 +53,44 @@ static bool tidy(const struct climb *climb, struct madpipe_stage *stages, int *c
         special |= stages[s].special;
     }
     *count = kept;
-    return normal + special <= climb->data->workers;
+    return normal + special <= local->data->workers;
 }
 
 /* Is the plan of `count` stages in `tried` better than the best? Then it takes its place. */
-static enum ps_status try_plan(struct climb *climb, int count, struct ps_error *error) {
+static enum ps_status try_plan(struct local_search *local, int count, struct ps_error *error) {
     enum { NODES = 400 };
-    struct madpipe_found *best = climb->best;
+    struct madpipe_found *best = local->best;
     int64_t known = best->period_ns, period = known - 1 - known / 10000;
-    int nodes = climb->nodes < NODES ? climb->nodes : NODES, operation_count, given = nodes;
+    int nodes = local->nodes < NODES ? local->nodes : NODES, operation_count, given = nodes;
     bool found;
-    if (nodes == 0 || period < climb->bound || !tidy(climb, climb->tried, &count)) return PS_OK;
-    TRY(madpipe_schedule(climb->data, climb->tried, count, period, &nodes, climb->operations, &operation_count, &found, error));
-    climb->nodes -= given - nodes > 0 ? given - nodes : 1;
+    if (nodes == 0 || period < local->bound || !tidy(local, local->tried, &count)) return PS_OK;
+    TRY(madpipe_schedule(local->data, local->tried, count, period, &nodes, local->operations, &operation_count, &found, error));
+    local->nodes -= given - nodes > 0 ? given - nodes : 1;
     if (!found) return PS_OK;
-    TRY(madpipe_schedule_least(climb->data, climb->tried, count, climb->bound - 1, NODES, &climb->nodes, climb->operations,
+    TRY(madpipe_schedule_least(local->data, local->tried, count, local->bound - 1, NODES, &local->nodes, local->operations,
                                best, error));
-    climb->moved = best->period_ns < known;
+    local->moved = best->period_ns < known;
     return PS_OK;
 }
 
-static void start_move(struct climb *climb) {
-    memcpy(climb->tried, climb->best->stages, (size_t)climb->best->stage_count * sizeof *climb->tried);
-    if (climb->special >= 0) climb->tried[climb->special].special = true;
+static void start_move(struct local_search *local) {
+    memcpy(local->tried, local->best->stages, (size_t)local->best->stage_count * sizeof *local->tried);
+    if (local->special >= 0) local->tried[local->special].special = true;
 }
 
 /* The cut between stage s and the next one, `layers` further on. */
-static enum ps_status move_cut(struct climb *climb, int s, int layers, struct ps_error *error) {
-    if (climb->moved) return PS_OK;
-    start_move(climb);
-    climb->tried[s].end = climb->tried[s + 1].first += layers;
-    return try_plan(climb, climb->best->stage_count, error);
+static enum ps_status move_cut(struct local_search *local, int s, int layers, struct ps_error *error) {
+    if (local->moved) return PS_OK;
+    start_move(local);
+    local->tried[s].end = local->tried[s + 1].first += layers;
+    return try_plan(local, local->best->stage_count, error);
 }
 
 /* The layers first..end-1, which stage s has at one of its ends, to the special worker. */
-static enum ps_status hand_over(struct climb *climb, int s, int first, int end, struct ps_error *error) {
-    if (climb->moved) return PS_OK;
-    start_move(climb);
-    struct madpipe_stage *stage = &climb->tried[s];
+static enum ps_status give_to_special(struct local_search *local, int s, int first, int end, struct ps_error *error) {
+    if (local->moved) return PS_OK;
+    start_move(local);
+    struct madpipe_stage *stage = &local->tried[s];
     if (stage->special || first < stage->first || end > stage->end) return PS_OK;
     struct madpipe_stage given = {first, end, true}, rest = {stage->first, first, false};
     int place = s + 1;
@@ -99,52 +99,53 @@ static enum ps_status hand_over(struct climb *climb, int s, int first, int end, 
         place = s;
     }
     *stage = rest;
-    memmove(&climb->tried[place + 1], &climb->tried[place], (size_t)(climb->best->stage_count - place) * sizeof *climb->tried);
-    climb->tried[place] = given;
-    return try_plan(climb, climb->best->stage_count + 1, error);
+    memmove(&local->tried[place + 1], &local->tried[place], (size_t)(local->best->stage_count - place) * sizeof *local->tried);
+    local->tried[place] = given;
+    return try_plan(local, local->best->stage_count + 1, error);
 }
 
 /* All moves of one stage by up to its number of layers, doubled each time. */
-static enum ps_status move_stage(struct climb *climb, int s, struct ps_error *error) {
-    int first = climb->best->stages[s].first, end = climb->best->stages[s].end;
-    for (int layers = 1; !climb->moved && layers < 2 * (end - first); layers *= 2) {
+static enum ps_status move_stage(struct local_search *local, int s, struct ps_error *error) {
+    int first = local->best->stages[s].first, end = local->best->stages[s].end;
+    for (int layers = 1; !local->moved && layers < 2 * (end - first); layers *= 2) {
         int many = layers < end - first ? layers : end - first;
-        if (s + 1 < climb->best->stage_count) TRY(move_cut(climb, s, -many, error));
-        if (s > 0) TRY(move_cut(climb, s - 1, many, error));
-        TRY(hand_over(climb, s, first, first + many, error));
-        TRY(hand_over(climb, s, end - many, end, error));
+        if (s + 1 < local->best->stage_count) TRY(move_cut(local, s, -many, error));
+        if (s > 0) TRY(move_cut(local, s - 1, many, error));
+        TRY(give_to_special(local, s, first, first + many, error));
+        TRY(give_to_special(local, s, end - many, end, error));
     }
     return PS_OK;
 }
 
 /* One move of any stage. */
-static enum ps_status move_any(struct climb *climb, struct ps_error *error) {
-    climb->moved = false;
-    for (int s = 0; s < climb->best->stage_count && !climb->moved; s++) TRY(move_stage(climb, s, error));
+static enum ps_status move_any(struct local_search *local, struct ps_error *error) {
+    local->moved = false;
+    for (int s = 0; s < local->best->stage_count && !local->moved; s++) TRY(move_stage(local, s, error));
     return PS_OK;
 }
 
 /* While there is no special worker, each one is tried as that. */
-static enum ps_status move_best(struct climb *climb, struct ps_error *error) {
-    const struct madpipe_found *best = climb->best;
+static enum ps_status move_best(struct local_search *local, struct ps_error *error) {
+    const struct madpipe_found *best = local->best;
     bool special = false;
     for (int s = 0; s < best->stage_count; s++) special |= best->stages[s].special;
-    climb->special = -1;
-    if (special) return move_any(climb, error);
+    local->special = -1;
+    if (special) return move_any(local, error);
     for (int s = 0; s < best->stage_count; s++) {
-        climb->special = s;
-        TRY(move_any(climb, error));
-        if (climb->moved) break;
+        local->special = s;
+        TRY(move_any(local, error));
+        if (local->moved) break;
     }
     return PS_OK;
 }
 
-enum ps_status madpipe_climb(const struct madpipe *data, int64_t bound, int nodes, struct periodic_operation *operations,
-                             struct madpipe_found *best, struct ps_error *error) {
-    struct climb climb = {.data = data, .best = best, .operations = operations, .bound = bound, .nodes = nodes, .moved = true};
-    enum ps_status status = memory_new(&climb.tried, data->layers + 1, "a plan", error);
-    while (status == PS_OK && climb.moved && climb.nodes > 0 && best->period_ns > bound) status = move_best(&climb, error);
-    free(climb.tried);
+enum ps_status madpipe_local_search(const struct madpipe *data, int64_t bound, int nodes, struct periodic_operation *operations,
+                                    struct madpipe_found *best, struct ps_error *error) {
+    struct local_search local = {
+        .data = data, .best = best, .operations = operations, .bound = bound, .nodes = nodes, .moved = true};
+    enum ps_status status = memory_new(&local.tried, data->layers + 1, "a plan", error);
+    while (status == PS_OK && local.moved && local.nodes > 0 && best->period_ns > bound) status = move_best(&local, error);
+    free(local.tried);
     return status;
 }
 
@@ -169,7 +170,7 @@ struct placed {
 };
 
 /* With the same layers, workers and kind of stage left: what could not be completed. */
-struct dead {
+struct refuted {
     struct placed *all;
     int count;
     size_t capacity;
@@ -177,18 +178,18 @@ struct dead {
 
 struct walk {
     const struct madpipe *data;
-    struct madpipe_rest rest;
+    struct madpipe_completion rest;
     struct madpipe_effort *effort;
     struct madpipe_stage *stages; /* from the end of this room on, in order */
-    struct dead *dead;
+    struct refuted *refuted;
     struct periodic_operation *operations;
     struct madpipe_found *best;
     int plans; /* that came to the scheduler */
     bool improved, decided;
 };
 
-static struct dead *dead_of(struct walk *walk, const struct placed *placed) {
-    return &walk->dead[2 * (placed->first * walk->data->workers + placed->workers) + placed->special];
+static struct refuted *refuted_like(struct walk *walk, const struct placed *placed) {
+    return &walk->refuted[2 * (placed->first * walk->data->workers + placed->workers) + placed->special];
 }
 
 static bool no_better(const struct placed *a, const struct placed *b) {
@@ -196,25 +197,25 @@ static bool no_better(const struct placed *a, const struct placed *b) {
            a->average >= b->average && a->link >= b->link;
 }
 
-/* What has been of use moves up, so that it is soon looked at again. */
-static bool is_dead(struct walk *walk, const struct placed *placed) {
-    struct dead *dead = dead_of(walk, placed);
-    for (int d = dead->count - 1; d >= 0; d--) {
-        if (!no_better(placed, &dead->all[d])) continue;
-        int up = d + (dead->count - d) / 2;
-        struct placed moved = dead->all[d];
-        dead->all[d] = dead->all[up];
-        dead->all[up] = moved;
+/* What has been of use moves up, so that it is soon compared with again. */
+static bool is_refuted(struct walk *walk, const struct placed *placed) {
+    struct refuted *refuted = refuted_like(walk, placed);
+    for (int d = refuted->count - 1; d >= 0; d--) {
+        if (!no_better(placed, &refuted->all[d])) continue;
+        int up = d + (refuted->count - d) / 2;
+        struct placed moved = refuted->all[d];
+        refuted->all[d] = refuted->all[up];
+        refuted->all[up] = moved;
         return true;
     }
-    walk->effort->steps -= dead->count / COMPARED_PER_STEP;
+    walk->effort->steps -= refuted->count / COMPARED_PER_STEP;
     return false;
 }
 
-static enum ps_status bury(struct walk *walk, const struct placed *placed, struct ps_error *error) {
-    struct dead *dead = dead_of(walk, placed);
-    TRY(memory_grow(&dead->all, &dead->capacity, dead->count + 1, "the plans ruled out", error));
-    dead->all[dead->count++] = *placed;
+static enum ps_status add_refuted(struct walk *walk, const struct placed *placed, struct ps_error *error) {
+    struct refuted *refuted = refuted_like(walk, placed);
+    TRY(memory_grow(&refuted->all, &refuted->capacity, refuted->count + 1, "the plans ruled out", error));
+    refuted->all[refuted->count++] = *placed;
     return PS_OK;
 }
 
@@ -261,8 +262,8 @@ static enum ps_status place(struct walk *walk, const struct placed *placed, int 
     next.first = first;
     next.delay = madpipe_cross(data, madpipe_lengthen(placed->delay, time, period), first, period);
     next.count++;
-    if (!madpipe_rest_fits(&walk->rest, first, next.workers, special, next.delay, next.load,
-                           data->fixed ? next.memory : next.average))
+    if (!madpipe_completion_fits(&walk->rest, first, next.workers, special, next.delay, next.load,
+                                 data->fixed ? next.memory : next.average))
         return PS_OK;
     walk->stages[data->layers - next.count] = (struct madpipe_stage){first, end, special};
     return place_all(walk, &next, error);
@@ -274,7 +275,7 @@ static enum ps_status place_all(struct walk *walk, const struct placed *placed, 
     const struct madpipe *data = walk->data;
     int plans = walk->plans;
     if (placed->first == 0) return schedule_plan(walk, walk->stages + data->layers - placed->count, placed->count, error);
-    if (is_dead(walk, placed)) return PS_OK;
+    if (is_refuted(walk, placed)) return PS_OK;
     if (--walk->effort->steps <= 0 || walk->effort->nodes <= 0) walk->decided = false;
     for (int first = placed->first - 1; first >= 0 && goes_on(walk); first--) {
         if (madpipe_time_ns(data, first, placed->first) > walk->rest.period) break;
@@ -282,7 +283,7 @@ static enum ps_status place_all(struct walk *walk, const struct placed *placed, 
         if (placed->workers > 0) TRY(place(walk, placed, first, false, error));
         if (!placed->special && goes_on(walk)) TRY(place(walk, placed, first, true, error));
     }
-    return goes_on(walk) && walk->plans == plans ? bury(walk, placed, error) : PS_OK;
+    return goes_on(walk) && walk->plans == plans ? add_refuted(walk, placed, error) : PS_OK;
 }
 
 enum ps_status madpipe_refute(const struct madpipe *data, int64_t period_ns, struct madpipe_effort *effort,
@@ -296,14 +297,14 @@ enum ps_status madpipe_refute(const struct madpipe *data, int64_t period_ns, str
                         .best = best,
                         .decided = true,
                         .stages = arena_take(&arena, layers, sizeof *walk.stages),
-                        .dead = arena_take(&arena, lists, sizeof *walk.dead)};
+                        .refuted = arena_take(&arena, lists, sizeof *walk.refuted)};
     struct placed none = {.first = data->layers, .workers = data->workers - 1};
     enum ps_status status;
-    madpipe_rest_open(data, period_ns, &walk.rest, &arena);
+    madpipe_completion_open(data, period_ns, &walk.rest, &arena);
     TRY_OUT(arena_check(&arena, "the plans ruled out", error));
-    madpipe_rest_fill(&walk.rest);
+    madpipe_completion_fill(&walk.rest);
     status = place_all(&walk, &none, error);
-    for (size_t l = 0; l < lists; l++) free(walk.dead[l].all);
+    for (size_t l = 0; l < lists; l++) free(walk.refuted[l].all);
 out:
     *refuted = goes_on(&walk);
     arena_release(&arena);
@@ -362,7 +363,7 @@ static enum ps_status improve(struct madpipe *data, struct scratch *scratch, int
     }
     data->safety_factor = 0;
     if (status != PS_OK && status != PS_NO_PLAN) return status;
-    return best->stage_count > 0 ? madpipe_climb(data, bound, CLIMB_NODES, scratch->operations, best, error) : PS_OK;
+    return best->stage_count > 0 ? madpipe_local_search(data, bound, CLIMB_NODES, scratch->operations, best, error) : PS_OK;
 }
 
 /* Of each of MANY_LAYERS spans of equal time the cut that least crosses, and those of the stages known. */
@@ -470,6 +471,6 @@ const struct planner planner_madpipe = {
     .name = "madpipe",
     .summary = "exact memory; contiguous stages, or one worker with several, scheduled periodically",
     .own_schedule = true,
-    .reckons = true,
+    .includes_updates = true,
     .solve = solve,
 };

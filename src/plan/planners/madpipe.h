@@ -66,22 +66,23 @@ void madpipe_special_memory(const struct madpipe *data, int first, int end, int6
                             int64_t *largest, int64_t *average);
 
 /* What the layers not yet placed take of the special worker at least, for one period (madpipe_bounds.c). */
-enum { MADPIPE_RESTS = 4 };
-struct madpipe_rest_cell {
-    float least[MADPIPE_RESTS];
+enum { MADPIPE_COMPLETION_SUMS = 4 };
+struct madpipe_completion_cell {
+    float least[MADPIPE_COMPLETION_SUMS];
 };
-struct madpipe_rest {
+struct madpipe_completion {
     const struct madpipe *data;
     int64_t period, width;
-    struct madpipe_rest_cell *cells;
+    struct madpipe_completion_cell *cells;
 };
 /* Takes its room from the arena; when that was checked, it is to be filled. */
-void madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest, struct arena *arena);
-void madpipe_rest_fill(struct madpipe_rest *rest);
+void madpipe_completion_open(const struct madpipe *data, int64_t period_ns, struct madpipe_completion *rest,
+                             struct arena *arena);
+void madpipe_completion_fill(struct madpipe_completion *rest);
 /* Can the first `first` layers still be placed, for all this bound knows: on so many normal workers and the special one, with a
  * stage behind that is special or not, a delay there, and what the special worker has already (bytes: on average, or fixed)? */
-bool madpipe_rest_fits(const struct madpipe_rest *rest, int first, int workers, bool special, int64_t delay, int64_t load,
-                       int64_t held);
+bool madpipe_completion_fits(const struct madpipe_completion *rest, int first, int workers, bool special, int64_t delay,
+                             int64_t load, int64_t held);
 
 /* Memory of the stage first..end-1 that keeps `copies` activations, and of one activation. */
 int64_t madpipe_memory(const struct madpipe *data, int first, int end, int64_t copies);
@@ -97,12 +98,6 @@ enum ps_status madpipe_contiguous(const struct madpipe *data, struct madpipe_sta
                                   struct ps_error *error);
 enum ps_status madpipe_special(const struct madpipe *data, int64_t known, struct madpipe_stage *stages, int *count,
                                int64_t *period_ns, struct ps_error *error);
-/* Is the period possible? */
-enum ps_status madpipe_contiguous_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
-                                     bool *found, struct ps_error *error);
-enum ps_status madpipe_special_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
-                                  bool *found, struct ps_error *error);
-
 /* Up to `most` plans of the special class for a period, of those that no other beats in everything: their stages (room for
  * `most` times one per layer) and numbers of stages. `complete` is false where the test took too long. */
 enum ps_status madpipe_special_some(const struct madpipe *data, int64_t period_ns, int most, struct madpipe_stage *stages,
@@ -136,8 +131,8 @@ enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct m
 
 /* Improves `best` (a plan; without operations: contiguous stages under 1F1B*) by small changes of its stages, until none helps,
  * the period is `bound`, or the scheduler has taken `nodes`. `operations` is scratch: room for 4 per layer, and 4 more. */
-enum ps_status madpipe_climb(const struct madpipe *data, int64_t bound, int nodes, struct periodic_operation *operations,
-                             struct madpipe_found *best, struct ps_error *error);
+enum ps_status madpipe_local_search(const struct madpipe *data, int64_t bound, int nodes, struct periodic_operation *operations,
+                                    struct madpipe_found *best, struct ps_error *error);
 
 /* How much may be tried; falls as it is. */
 struct madpipe_effort {

@@ -148,16 +148,6 @@ static enum ps_status find_least(const struct madpipe *data, test_function *test
     return PS_OK;
 }
 
-enum ps_status madpipe_contiguous(const struct madpipe *data, struct madpipe_stage *stages, int *count, int64_t *period_ns,
-                                  struct ps_error *error) {
-    return find_least(data, madpipe_contiguous_at, 0, stages, count, period_ns, error);
-}
-
-enum ps_status madpipe_special(const struct madpipe *data, int64_t known, struct madpipe_stage *stages, int *count,
-                               int64_t *period_ns, struct ps_error *error) {
-    return find_least(data, madpipe_special_at, known, stages, count, period_ns, error);
-}
-
 /*
  * Contiguous stages under 1F1B*, which no periodic schedule of the same period beats in memory: whether a period is possible.
  *
@@ -192,8 +182,8 @@ static void try_stages(const struct madpipe *data, int64_t period, const struct 
     }
 }
 
-enum ps_status madpipe_contiguous_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
-                                     bool *found, struct ps_error *error) {
+static enum ps_status contiguous_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
+                                    bool *found, struct ps_error *error) {
     size_t side = (size_t)data->layers + 1, size = side * ((size_t)data->workers + 1);
     struct cell *cells;
     TRY(memory_new(&cells, size, "the table of the planner", error));
@@ -230,20 +220,20 @@ enum ps_status madpipe_contiguous_at(const struct madpipe *data, int64_t period_
 enum { PARTS = 32, BUCKETS = 64 };
 
 /* Of load and memory, as parts of what the special worker has. */
-static const struct madpipe_rest_cell weights[2] = {{{1, 0, 1, 1}}, {{0, 1, 1, 0.5f}}};
+static const struct madpipe_completion_cell weights[2] = {{{1, 0, 1, 1}}, {{0, 1, 1, 0.5f}}};
 
 /* Behind the first `first` layers: [special][workers] of it. */
-static struct madpipe_rest_cell *cells_of(const struct madpipe_rest *rest, int first, int bucket) {
+static struct madpipe_completion_cell *cells_of(const struct madpipe_completion *rest, int first, int bucket) {
     return rest->cells + ((size_t)first * BUCKETS + (size_t)bucket) * 2 * (size_t)rest->data->workers;
 }
 
-static int bucket_of(const struct madpipe_rest *rest, int first, int64_t delay) {
+static int bucket_of(const struct madpipe_completion *rest, int first, int64_t delay) {
     int64_t bucket = (delay - madpipe_time_ns(rest->data, first, rest->data->layers)) / rest->width;
     return bucket < BUCKETS ? (int)bucket : BUCKETS - 1;
 }
 
-static void lower(struct madpipe_rest_cell *cell, const struct madpipe_rest_cell *other, float load, float memory) {
-    for (int k = 0; k < MADPIPE_RESTS; k++) {
+static void lower(struct madpipe_completion_cell *cell, const struct madpipe_completion_cell *other, float load, float memory) {
+    for (int k = 0; k < MADPIPE_COMPLETION_SUMS; k++) {
         float least = other->least[k] + weights[0].least[k] * load + weights[1].least[k] * memory;
         cell->least[k] = least < cell->least[k] ? least : cell->least[k];
     }
@@ -251,7 +241,7 @@ static void lower(struct madpipe_rest_cell *cell, const struct madpipe_rest_cell
 
 /* Lowers the bounds behind a stage first..end-1, whatever the delay there, by having it on a normal worker, and on the special
  * one. */
-static void try_stage(struct madpipe_rest *rest, int first, int end) {
+static void try_stage(struct madpipe_completion *rest, int first, int end) {
     const struct madpipe *data = rest->data;
     int workers = data->workers;
     int64_t time = madpipe_time_ns(data, first, end), period = rest->period, behind = madpipe_time_ns(data, end, data->layers);
@@ -264,8 +254,8 @@ static void try_stage(struct madpipe_rest *rest, int first, int end) {
         float memory = (float)(((double)base + kept * (double)copy) / (double)data->limit_bytes);
         bool fits = base + copies * copy <= data->limit_bytes;
         if (!fits && memory > 1) return; /* and less so with a longer delay */
-        struct madpipe_rest_cell *here = cells_of(rest, end, bucket);
-        const struct madpipe_rest_cell *there = cells_of(rest, first, bucket_of(rest, first, next));
+        struct madpipe_completion_cell *here = cells_of(rest, end, bucket);
+        const struct madpipe_completion_cell *there = cells_of(rest, first, bucket_of(rest, first, next));
         for (int w = 1; w < workers && fits; w++) {
             lower(&here[w], &there[w - 1], 0, 0);
             lower(&here[workers + w], &there[w - 1], 0, 0);
@@ -274,36 +264,37 @@ static void try_stage(struct madpipe_rest *rest, int first, int end) {
     }
 }
 
-static void fill_rest_behind(struct madpipe_rest *rest, int end) {
+static void fill_rest_behind(struct madpipe_completion *rest, int end) {
     const struct madpipe *data = rest->data;
-    struct madpipe_rest_cell *cells = cells_of(rest, end, 0), *behind = cells_of(rest, end + 1, 0);
+    struct madpipe_completion_cell *cells = cells_of(rest, end, 0), *behind = cells_of(rest, end + 1, 0);
     for (; cells < behind; cells++)
-        for (int k = 0; k < MADPIPE_RESTS; k++) cells->least[k] = end > 0 ? INFINITY : 0;
+        for (int k = 0; k < MADPIPE_COMPLETION_SUMS; k++) cells->least[k] = end > 0 ? INFINITY : 0;
     for (int first = end - 1; first >= 0 && madpipe_time_ns(data, first, end) <= rest->period; first--)
         if (madpipe_link_ns(data, first) <= rest->period && (!data->cuts || data->cuts[first])) try_stage(rest, first, end);
 }
 
-void madpipe_rest_open(const struct madpipe *data, int64_t period_ns, struct madpipe_rest *rest, struct arena *arena) {
+void madpipe_completion_open(const struct madpipe *data, int64_t period_ns, struct madpipe_completion *rest,
+                             struct arena *arena) {
     size_t count = ((size_t)data->layers + 1) * BUCKETS * 2 * (size_t)data->workers;
-    *rest = (struct madpipe_rest){.data = data, .period = period_ns, .width = period_ns / PARTS + 1};
+    *rest = (struct madpipe_completion){.data = data, .period = period_ns, .width = period_ns / PARTS + 1};
     if (data->limit_bytes < INT64_MAX) rest->cells = arena_take(arena, count, sizeof *rest->cells);
 }
 
-void madpipe_rest_fill(struct madpipe_rest *rest) {
+void madpipe_completion_fill(struct madpipe_completion *rest) {
     const struct madpipe *data = rest->data;
     for (int end = 0; rest->cells && end <= data->layers; end++)
         if (!data->cuts || data->cuts[end] || end == data->layers) fill_rest_behind(rest, end);
 }
 
-bool madpipe_rest_fits(const struct madpipe_rest *rest, int first, int workers, bool special, int64_t delay, int64_t load,
-                       int64_t held) {
+bool madpipe_completion_fits(const struct madpipe_completion *rest, int first, int workers, bool special, int64_t delay,
+                             int64_t load, int64_t held) {
     const struct madpipe *data = rest->data;
     if (data->time_ns[first] > (workers + 1) * rest->period - load) return false;
     if (!rest->cells) return true;
-    const struct madpipe_rest_cell *cell =
+    const struct madpipe_completion_cell *cell =
         cells_of(rest, first, bucket_of(rest, first, delay)) + special * data->workers + workers;
     double time_left = 1 - (double)load / (double)rest->period, memory_left = 1 - (double)held / (double)data->limit_bytes;
-    for (int k = 0; k < MADPIPE_RESTS; k++)
+    for (int k = 0; k < MADPIPE_COMPLETION_SUMS; k++)
         if (cell->least[k] > 1e-5 + weights[0].least[k] * time_left + weights[1].least[k] * memory_left) return false;
     return true;
 }
@@ -318,8 +309,8 @@ bool madpipe_rest_fits(const struct madpipe_rest *rest, int first, int workers, 
  * one, if the stage behind is there too: such a link carries both ends of the normal stage.
  *
  * A label is dropped when another, with as many normal workers left or more, is no worse in anything, and when what is left
- * cannot be placed any more (madpipe_rest_fits). What remains is a true lower bound for the class: a schedule may need more,
- * never less.
+ * cannot be placed any more (madpipe_completion_fits). What remains is a true lower bound for the class: a schedule may need
+ * more, never less.
  */
 
 struct label {
@@ -341,7 +332,7 @@ struct labels {
     int *list; /* per (first, workers): the newest label, or -1 */
     int *next; /* per label: the next of its list */
     int64_t compared;
-    struct madpipe_rest rest;
+    struct madpipe_completion rest;
 };
 
 static bool no_worse(const struct label *a, const struct label *b) {
@@ -382,8 +373,8 @@ static bool dominated(struct labels *labels, const struct label *label) {
 
 static bool rest_fits(const struct labels *labels, const struct label *label) {
     int64_t held = labels->data->fixed ? label->memory : label->average;
-    return madpipe_rest_fits(&labels->rest, label->first, label->workers, label->pending == PENDING_SPECIAL, label->delay,
-                             label->load, held);
+    return madpipe_completion_fits(&labels->rest, label->first, label->workers, label->pending == PENDING_SPECIAL, label->delay,
+                                   label->load, held);
 }
 
 static enum ps_status add(struct labels *labels, const struct label *label, struct ps_error *error) {
@@ -479,10 +470,10 @@ enum ps_status madpipe_special_some(const struct madpipe *data, int64_t period_n
     enum ps_status status;
     *found = 0;
     labels.list = arena_take(&arena, lists, sizeof *labels.list);
-    madpipe_rest_open(data, period_ns, &labels.rest, &arena);
+    madpipe_completion_open(data, period_ns, &labels.rest, &arena);
     TRY_OUT(arena_check(&arena, "the labels of the planner", error));
     for (size_t l = 0; l < lists; l++) labels.list[l] = -1;
-    madpipe_rest_fill(&labels.rest);
+    madpipe_completion_fill(&labels.rest);
     TRY_OUT(fill(&labels, error));
     for (int w = data->workers - 1; w >= 0; w--)
         for (int l = labels.list[w]; l >= 0 && *found < most; l = labels.next[l], ++*found)
@@ -495,14 +486,24 @@ out:
     return status;
 }
 
-enum ps_status madpipe_special_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
-                                  bool *found, struct ps_error *error) {
+static enum ps_status special_at(const struct madpipe *data, int64_t period_ns, struct madpipe_stage *stages, int *count,
+                                 bool *found, struct ps_error *error) {
     int plans;
     bool complete;
     *count = 0;
     TRY(madpipe_special_some(data, period_ns, 1, stages, count, &plans, &complete, error));
     *found = plans > 0 || !complete;
     return PS_OK;
+}
+
+enum ps_status madpipe_contiguous(const struct madpipe *data, struct madpipe_stage *stages, int *count, int64_t *period_ns,
+                                  struct ps_error *error) {
+    return find_least(data, contiguous_at, 0, stages, count, period_ns, error);
+}
+
+enum ps_status madpipe_special(const struct madpipe *data, int64_t known, struct madpipe_stage *stages, int *count,
+                               int64_t *period_ns, struct ps_error *error) {
+    return find_least(data, special_at, known, stages, count, period_ns, error);
 }
 
 /* Groups of 1F1B*, from the last stage on. */

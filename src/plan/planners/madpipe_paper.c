@@ -185,6 +185,6 @@ const struct planner planner_madpipe_paper = {
     .quick_layers = 16,
     .summary = "MadPipe's published dynamic programme on a grid",
     .own_schedule = true,
-    .reckons = true,
+    .includes_updates = true,
     .solve = solve,
 };

@@ -10,7 +10,7 @@
  *     y - x <= (h + 1) T - length_y. The known bounds on y - x leave a range of rounds; its ends are new bounds, and where the
  *     range is empty there is no schedule.
  *   - the special worker's memory. Where a stage holds its blocks for good (madpipe.h: fixed), stages share it out: how many
- *     batches each may keep. Where only what is held at a moment counts, it is looked at when one of its forwards starts, the
+ *     batches each may keep. Where only what is held at a moment counts, it is checked when one of its forwards starts, the
  *     moments at which it is largest: if it is too much, one stage must have finished one batch more by then, or not begun one.
  *
  * The simplest schedule is tried first (pack). Then a depth-first search tries both sides of each choice, that of the

@@ -14,9 +14,9 @@
  * consecutive workers; the slowest sets a stage's pace. Between unlike links the slowest of a ring counts. Memory is left to
  * the caller, who simulates.
  *
- * The objective knows no latency: where transfers are long, pipelines that hold few micro-batches wait for them. With `caution`
- * the plan is the best one if such a share of the transfers were the workers' own time, and says what it takes by the honest
- * count.
+ * The objective knows no latency: where transfers are long, pipelines that hold few micro-batches wait for them. With
+ * `safety_factor` the plan is the best one if such a share of the transfers were the workers' own time, and says what it takes
+ * by the honest count.
  *
  * "Is a period of T possible?" is answered by sweeps over the ideals, as in pipedream_paper.c: what a stage takes is a
  * difference of two keys, so of all lower ends the one with the largest key is the best, and passed on along the covers. T
@@ -31,7 +31,7 @@
 #include "plan/planner.h"
 
 #define STATES_MAX ((size_t)1 << 27)
-#define CAUTIOUS_PRECISION 1e-4 /* what counts transfers twice need not be counted finely */
+#define SAFE_PRECISION 1e-4 /* what counts transfers twice need not be counted finely */
 
 struct step {
     int from;                        /* the stage's lower ideal */
@@ -281,13 +281,13 @@ static enum ps_status solve_ideals(const struct planner_problem *problem, const 
     int used, replicas;
     enum ps_status status = open_search(&search, error);
     if (status == PS_OK) {
-        bool cautious = problem->safety_factor > 0 && problem->cluster->overlap;
+        bool safe = problem->safety_factor > 0 && problem->cluster->overlap;
         count_cuts(&search, problem->cluster->overlap ? 0 : 1);
-        if (!cautious || problem->bound_s <= 0) answer->objective_s = least_period_s(&search, 0, &used, &replicas);
+        if (!safe || problem->bound_s <= 0) answer->objective_s = least_period_s(&search, 0, &used, &replicas);
         answer->lower_bound_s = problem->bound_s > 0 ? problem->bound_s : answer->objective_s;
-        if (cautious) {
+        if (safe) {
             count_cuts(&search, problem->safety_factor);
-            least_period_s(&search, CAUTIOUS_PRECISION, &used, &replicas);
+            least_period_s(&search, SAFE_PRECISION, &used, &replicas);
             count_cuts(&search, 0);
             answer->objective_s = achieved_s(&search, used, replicas);
         }

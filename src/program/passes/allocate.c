@@ -14,7 +14,7 @@
  *   input gradient   from the backward until the next one has been sent
  *
  * Evaluation gives each block back at once: one of each kind. So does a stage whose neighbour is on the same worker, where the
- * block is handed over on the spot.
+ * block is passed on at once.
  */
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
  * Of a split stage the stash (or, with recomputation, only the input) leaves right after the forward, and is received where
  * that forward runs at the latest, so that it does not stay behind; weights are received as soon as the forward before is over.
  *
- * Within a worker both ends are posted together, and the block is handed over on the spot.
+ * Within a worker both ends are posted together, and the block is passed on at once.
  */
 #include <limits.h>
 #include <stdlib.h>

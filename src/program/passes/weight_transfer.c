@@ -25,7 +25,7 @@ struct split_stage {
     int next;    /* the next to write */
 };
 
-struct hand_over {
+struct transfer_pass {
     struct arena arena;         /* of its lists */
     struct split_stage *stages; /* by stage; before NULL: it is not split */
 };
@@ -88,7 +88,7 @@ static enum ps_status mark(enum opcode op, const struct ps_programs *programs, i
 
 /* Of the weights that leave a worker before its instruction `index`: the stage of those that are wanted first; -1: there are
  * none. */
-static int first_leaving(const struct hand_over *pass, const struct ps_programs *programs, int worker, int index) {
+static int first_leaving(const struct transfer_pass *pass, const struct ps_programs *programs, int worker, int index) {
     int first = -1;
     for (int stage = 0; stage < programs->stages; stage++) {
         const struct split_stage *split = &pass->stages[stage];
@@ -99,7 +99,7 @@ static int first_leaving(const struct hand_over *pass, const struct ps_programs 
     return first;
 }
 
-static enum ps_status mark_leaving(const struct hand_over *pass, const struct ps_programs *programs, int worker, int index,
+static enum ps_status mark_leaving(const struct transfer_pass *pass, const struct ps_programs *programs, int worker, int index,
                                    struct program *out, struct ps_error *error) {
     for (int stage; (stage = first_leaving(pass, programs, worker, index)) >= 0; pass->stages[stage].next++)
         TRY(mark(OP_SW, programs, stage, pass->stages[stage].next, out, error));
@@ -108,7 +108,7 @@ static enum ps_status mark_leaving(const struct hand_over *pass, const struct ps
 
 static enum ps_status visit(void *context, const struct ps_programs *programs, int worker, int index, struct program *out,
                             struct ps_error *error) {
-    const struct hand_over *pass = context;
+    const struct transfer_pass *pass = context;
     const struct instruction *instruction = &programs->worker[worker].code[index];
     TRY(mark_leaving(pass, programs, worker, index, out, error));
     if (instruction->op == OP_F && pass->stages[instruction->stage].before)
@@ -117,7 +117,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
 }
 
 /* What stands behind the last instruction of each worker. */
-static enum ps_status mark_end(const struct hand_over *pass, struct ps_programs *programs, const int *counts,
+static enum ps_status mark_end(const struct transfer_pass *pass, struct ps_programs *programs, const int *counts,
                                struct ps_error *error) {
     for (int worker = 0; worker < programs->workers; worker++) {
         struct program *out = &programs->worker[worker];
@@ -131,7 +131,8 @@ static enum ps_status mark_end(const struct hand_over *pass, struct ps_programs 
     return PS_OK;
 }
 
-static enum ps_status hand_over(struct ps_programs *programs, struct hand_over *pass, int *counts, struct ps_error *error) {
+static enum ps_status transfer_weights(struct ps_programs *programs, struct transfer_pass *pass, int *counts,
+                                       struct ps_error *error) {
     struct program_levels levels;
     TRY(program_levels_count(programs, &levels, error));
     enum ps_status status = PS_OK;
@@ -148,11 +149,11 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     bool any = false;
     for (int stage = 0; stage < programs->stages; stage++) any = any || programs_split(programs, stage);
     if (!any) return PS_OK;
-    struct hand_over pass = {0};
+    struct transfer_pass pass = {0};
     pass.stages = arena_take(&pass.arena, (size_t)programs->stages, sizeof *pass.stages);
     int *counts = arena_take(&pass.arena, (size_t)programs->workers, sizeof *counts);
     TRY(arena_check(&pass.arena, "weight transfer pass", error));
-    enum ps_status status = hand_over(programs, &pass, counts, error);
+    enum ps_status status = transfer_weights(programs, &pass, counts, error);
     arena_release(&pass.arena);
     return status;
 }

@@ -18,8 +18,8 @@ struct instance_weights {
     int newest, newest_slot;
     int *version_slot;        /* by version, NO_SLOT where it has none */
     int *last_reader;         /* by version: position in the program of its last reader, -1: none */
-    int handed_slot[2];       /* that weights travel from, in turn; NO_SLOT: none yet */
-    int handed;               /* times that they did */
+    int transfer_slot[2];     /* that weights travel from, in turn; NO_SLOT: none yet */
+    int transfers;            /* times that they did */
     struct reading predicted; /* what the prediction slot holds */
     int predicted_slot;
     bool *used; /* by slot */
@@ -114,9 +114,9 @@ static enum ps_status predict(struct instance_weights *weights, struct reading w
 static enum ps_status find_slot(struct instance_weights *weights, struct reading reading, const struct instruction *reader,
                                 int *slot, struct program *out, struct ps_error *error) {
     if (reader->op == OP_SW) {
-        int *handed = &weights->handed_slot[weights->handed++ % 2];
-        if (*handed == NO_SLOT) *handed = take_slot(weights);
-        *slot = *handed;
+        int *slot_in_turn = &weights->transfer_slot[weights->transfers++ % 2];
+        if (*slot_in_turn == NO_SLOT) *slot_in_turn = take_slot(weights);
+        *slot = *slot_in_turn;
         return make(weights, reading, *slot, reader, out, error);
     }
     if (reading.ahead > 0) TRY(predict(weights, reading, reader, out, error));
@@ -190,7 +190,7 @@ static enum ps_status weights_start(struct weights_pass *pass, const struct ps_p
             weights->version_slot[version] = NO_SLOT;
             weights->last_reader[version] = -1;
         }
-        weights->predicted_slot = weights->handed_slot[0] = weights->handed_slot[1] = NO_SLOT;
+        weights->predicted_slot = weights->transfer_slot[0] = weights->transfer_slot[1] = NO_SLOT;
         weights->newest_slot = weights->version_slot[0] = take_slot(weights);
     }
     TRY(version_table_count(programs, &pass->versions, error));

@@ -10,7 +10,7 @@
  * without a gap (the paper's direct concatenation). For other numbers of micro-batches what does not exist is left out: nobody
  * waits longer for that.
  *
- * A part holds P/2 micro-batches at most, fewer near the end of its direction: P/2 + 1 to P on a worker.
+ * An instance holds P/2 micro-batches at most, fewer near the end of its direction: P/2 + 1 to P on a worker.
  */
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ static const struct placement both_ways = {.usual = 1,
                                            .replicas = 2,
                                            .replica_worker = replica_worker};
 
-/* The part's computations of a mini-batch, with their slots. */
+/* The instance's computations of a mini-batch, with their slots. */
 static int list_instance(const struct ps_programs *programs, int instance, int batch, struct slotted *out) {
     int stages = programs->stages, half = stages / 2, stage = programs->instances[instance].stage, count = 0;
     int share = programs_share(programs, instance, batch);

@@ -5,7 +5,7 @@
 #include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int instance = straight_part(programs, worker);
+    int instance = straight_instance(programs, worker);
     for (int batch = 0; instance != NO_INSTANCE && batch < programs->batches; batch++) {
         int m = programs_share(programs, instance, batch);
         for (int n = 0; n < m; n++) TRY(straight_append(programs, instance, OP_F, batch * m + n, program, error));

@@ -3,7 +3,7 @@
  * of one way is the first of the way back, and a micro-batch turns around without a transfer. It is made for M = P.
  *
  * The paper draws its orders; here they are found by a greedy search that takes a backward for two forwards, with at most 2P
- * micro-batches under way, each with stages that are half as large as those of 1F1B. For M = P it is best to run backwards as
+ * micro-batches in flight, each with stages that are half as large as those of 1F1B. For M = P it is best to run backwards as
  * soon as they can be; for more micro-batches, where forwards have to keep the pipeline full, to let those of the next P or
  * 3P/2 go first. All are tried; the bubble then is no larger than that of interleaved 1F1B with as many stages on a worker.
  */

@@ -7,7 +7,7 @@ static int one(int workers) {
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int instance = straight_part(programs, worker);
+    int instance = straight_instance(programs, worker);
     for (int n = 0; instance != NO_INSTANCE && n < programs_taken(programs, instance); n++) {
         TRY(straight_append(programs, instance, OP_F, n, program, error));
         TRY(straight_append(programs, instance, OP_B, n, program, error));

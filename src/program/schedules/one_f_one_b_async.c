@@ -10,7 +10,7 @@ static int one(int workers) {
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int instance = straight_part(programs, worker);
+    int instance = straight_instance(programs, worker);
     if (instance == NO_INSTANCE) return PS_OK;
     int ahead = straight_ahead(programs, instance);
     return straight_one_forward_one_backward(programs, instance, program, 0, programs_taken(programs, instance), ahead, error);

@@ -18,7 +18,7 @@ static int in_flight(const struct ps_programs *programs, int stage) {
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int instance = straight_part(programs, worker);
+    int instance = straight_instance(programs, worker);
     if (instance == NO_INSTANCE) return PS_OK;
     int stage = programs->instances[instance].stage;
     if (stage > 0 && in_flight(programs, stage) > in_flight(programs, stage - 1))

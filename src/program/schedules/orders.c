@@ -11,7 +11,7 @@ int straight_stage(const struct ps_programs *programs, int worker) {
     return -1;
 }
 
-int straight_part(const struct ps_programs *programs, int worker) {
+int straight_instance(const struct ps_programs *programs, int worker) {
     int instance = 0;
     while (instance < programs->instance_count && programs->instances[instance].worker != worker) instance++;
     return instance < programs->instance_count ? instance : NO_INSTANCE;
@@ -71,7 +71,7 @@ enum ps_status straight_one_forward_one_backward(const struct ps_programs *progr
 
 enum ps_status straight_write_drained(const struct ps_programs *programs, int worker, int times, struct program *program,
                                       struct ps_error *error) {
-    int instance = straight_part(programs, worker);
+    int instance = straight_instance(programs, worker);
     for (int batch = 0; instance != NO_INSTANCE && batch < programs->batches; batch++) {
         int m = programs_share(programs, instance, batch), ahead = straight_ahead(programs, instance);
         TRY(straight_one_forward_one_backward(programs, instance, program, batch * m, m, times * (ahead + 1) - 1, error));
@@ -101,7 +101,7 @@ int straight_micro_batches(int workers) {
 /*
  * Greedy list scheduling. The oldest micro-batch goes first, where a backward counts as so many micro-batches younger as the
  * rules have patience (with a negative one, as older than any forward); then a backward before a forward. Micro-batches enter
- * only while fewer than the limit are under way, which bounds the memory; nothing else waits for anything but its inputs, so
+ * only while fewer than the limit are in flight, which bounds the memory; nothing else waits for anything but its inputs, so
  * the order can always run.
  */
 
@@ -130,7 +130,7 @@ static bool there(const struct greedy *greedy, int instance, int stage, int micr
     return greedy->ready_at[instance][(size_t)stage * (size_t)greedy->micro_batches + (size_t)micro_batch] <= now;
 }
 
-/* Could the stage's next computation of this part begin now? */
+/* Could the stage's next computation of this instance begin now? */
 static bool can_begin(const struct greedy *greedy, int stage, int instance, int now) {
     int k = greedy->done[instance][stage], last = greedy->programs->stages - 1;
     if (k == greedy->micro_batches) return false;

@@ -7,17 +7,17 @@
 /* The stage that a worker holds, or -1. */
 int straight_stage(const struct ps_programs *programs, int worker);
 /* What it holds of it, or NO_INSTANCE. */
-int straight_part(const struct ps_programs *programs, int worker);
+int straight_instance(const struct ps_programs *programs, int worker);
 enum ps_status straight_compute(struct program *program, enum opcode op, int stage, int micro_batch, struct ps_error *error);
-/* The forwards that 1F1B runs ahead on each part of a stage: so many that all which the later stages hold can have come from
- * here while one more is at hand. On worker p of P workers with one stage each, P-1-p; so too where stages are split. */
+/* The forwards that 1F1B runs ahead on each instance of a stage: so many that all which the later stages hold can have come
+ * from here while one more is at hand. On worker p of P workers with one stage each, P-1-p; so too where stages are split. */
 int straight_ahead(const struct ps_programs *programs, int instance);
-/* One computation of the part's n-th micro-batch; where stages are split, of all stages whose forwards (backwards) its worker
- * runs, one after the other. */
+/* One computation of the instance's n-th micro-batch; where stages are split, of all stages whose forwards (backwards) its
+ * worker runs, one after the other. */
 enum ps_status straight_append(const struct ps_programs *programs, int instance, enum opcode op, int n, struct program *program,
                                struct ps_error *error);
-/* `warm_up` forwards, then one forward and one backward in turn, then the remaining backwards, over the part's micro-batches
- * first .. first + count - 1, counted through those it takes. */
+/* `warm_up` forwards, then one forward and one backward in turn, then the remaining backwards, over the instance's
+ * micro-batches first .. first + count - 1, counted through those it takes. */
 enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int instance, struct program *program,
                                                  int first, int count, int warm_up, struct ps_error *error);
 /* All of a worker's mini-batches in that way, drained after each. The micro-batches that it holds are those of 1F1B,

@@ -49,7 +49,7 @@ static enum ps_status append_period(const struct ps_programs *programs, int work
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int count = programs_micro_batches(programs), latest = 0;
     if (!programs_has_pattern(programs)) {
-        int instance = straight_part(programs, worker);
+        int instance = straight_instance(programs, worker);
         if (instance == NO_INSTANCE) return PS_OK;
         bool split = programs->instance_count > programs->stages;
         if (!split && programs->stages > programs->workers)

@@ -6,7 +6,7 @@
 #include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
-    int instance = straight_part(programs, worker), m = programs->micro_batches;
+    int instance = straight_instance(programs, worker), m = programs->micro_batches;
     for (int batch = 0; instance != NO_INSTANCE && batch < programs->batches; batch++) {
         int stage = programs->instances[instance].stage, ahead = programs->stages - 1 - stage;
         TRY(straight_split_backward(programs, instance, program, batch * m, m, 2 * ahead, 2 * stage, error));
