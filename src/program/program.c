@@ -136,7 +136,7 @@ enum ps_status programs_set_instances(struct ps_programs *programs, const struct
     struct arena *arena = &programs->arena;
     struct instance *copy = arena_copy(arena, instances, (size_t)count, sizeof *copy);
     struct stage_slots *slots = arena_take(arena, (size_t)count, sizeof *slots);
-    if (!copy || !slots) return error_memory(error, "instances of stages", arena->refused);
+    if (!copy || !slots) return error_memory(error, "instances of stages", arena->refused); /* the programs stay as they are */
     programs->instances = copy;
     programs->slots = slots;
     programs->instance_count = count;

@@ -41,8 +41,8 @@ struct differences {
         int64_t old;
     } * trail; /* what was overwritten, to be put back */
     size_t trail_count, trail_capacity;
-    int *longer; /* scratch: one per time */
-    bool failed; /* there was no memory for the trail: what is known is incomplete, and `error` says so */
+    int *longer;           /* scratch: one per time */
+    enum ps_status status; /* not PS_OK: there was no memory for the trail, what is known is incomplete, and `error` says so */
     struct ps_error *error;
 };
 
@@ -73,10 +73,9 @@ static bool differences_add(struct differences *d, int from, int to, int64_t lea
         int64_t *row = &d->least[(size_t)x * (size_t)d->count];
         if (before == DIFFERENCES_NONE || through <= row[to]) continue;
         size_t needed = d->trail_count + (size_t)d->count; /* a whole row may change */
-        if (memory_grow(&d->trail, &d->trail_capacity, needed, "the bounds of a schedule", d->error) != PS_OK) {
-            d->failed = true;
-            return false;
-        }
+        if (d->status == PS_OK)
+            d->status = memory_grow(&d->trail, &d->trail_capacity, needed, "the bounds of a schedule", d->error);
+        if (d->status != PS_OK) return false;
         for (int l = 0; l < longer; l++) {
             int y = d->longer[l];
             if (through + behind[y] <= row[y]) continue;
@@ -579,7 +578,7 @@ enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe
         for (int o = 0; o < p.operation_count; o++) p.operations[o].start_ns = time_of(&p, o);
     }
     *operation_count = p.operation_count;
-    if (p.apart.failed) status = PS_FAILED;
+    status = p.apart.status;
     free(p.apart.trail);
 out:
     arena_release(&arena);
