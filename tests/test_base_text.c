@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/utf8.h"
 
 static void grows(void **state) {
     (void)state;

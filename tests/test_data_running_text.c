@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "data/dataset.h"
-#include "data/masking.h"
+#include "data/vocabulary.h"
 #include "support.h"
 
 static void write_file(const char *name, const void *text, size_t size) {

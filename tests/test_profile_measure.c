@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cores.h"
+#include "base/processor.h"
 #include "compute/stage.h"
 #include "graph/model.h"
 #include "profile/profile.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "data/words.h"
+#include "data/corpus.h"
 #include "eval/bleu.h"
 #include "support.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/number.h"
 #include "base/text.h"
-#include "base/utf8.h"
 
 #define MESSAGE_SIZE sizeof((struct ps_error){0}.message)
 #define HINT_SIZE sizeof((struct ps_error){0}.hint)

@@ -1,6 +1,7 @@
 /* A growing string, numbers with units for people, and tables. */
 #include "base/text.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,4 +93,145 @@ const char *text_seconds(double seconds, char out[32]) {
     /* Minutes and hours only from two on: "90.0 s" says more than "1.50 min". */
     while (unit + 1 < count && fabs(seconds) >= 0.9995 * units[unit + 1].size * (units[unit + 1].size > 1 ? 2 : 1)) unit++;
     return three_digits(seconds / units[unit].size, units[unit].name, out);
+}
+
+/* -------------------------------------------------------------------- UTF-8 */
+
+/*
+ * Whether bytes are UTF-8 as RFC 3629 has it: the shortest form of each number, no surrogates, nothing above U+10FFFF. A zero
+ * byte counts as none, since texts end there.
+ */
+
+const char *utf8_invalid(const char *text, size_t length) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* shorter forms must be used for smaller numbers */
+    const unsigned char *byte = (const unsigned char *)text, *end = byte + length;
+    while (byte < end) {
+        int bytes = *byte < 0x80 ? 1 : *byte >> 5 == 6 ? 2 : *byte >> 4 == 14 ? 3 : *byte >> 3 == 30 ? 4 : 0;
+        if (bytes == 0 || end - byte < bytes || *byte == 0) return (const char *)byte;
+        uint32_t point = bytes == 1 ? *byte : *byte & (0x7fu >> bytes);
+        for (int i = 1; i < bytes; i++) {
+            if (byte[i] >> 6 != 2) return (const char *)byte;
+            point = point << 6 | (byte[i] & 0x3fu);
+        }
+        if (point < least[bytes] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return (const char *)byte;
+        byte += bytes;
+    }
+    return NULL;
+}
+
+size_t utf8_drop_mark(char *text, size_t length) {
+    if (length < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0) return length;
+    memmove(text, text + 3, length - 3);
+    return length - 3;
+}
+
+/* ------------------------------------------------------------------- tables */
+
+/*
+ * Tables for people. A column of numbers stands right-aligned under its heading, any other left-aligned; widths are counted in
+ * UTF-8 code points.
+ */
+
+struct column {
+    size_t width;
+    bool filled, words; /* has a body cell; has one that is no number */
+};
+
+/* Code points in `length` bytes of UTF-8. */
+static size_t count_points(const char *bytes, size_t length) {
+    size_t points = 0;
+    for (size_t i = 0; i < length; i++) points += ((unsigned char)bytes[i] & 0xC0) != 0x80;
+    return points;
+}
+
+/* "12", "-1.5e3", "3.2 ms", "45%", "3/4" are numbers and so is "-" for none; "1f1b" is a name: letters, then digits again. */
+static bool is_number(const char *cell, size_t length) {
+    if (strchr("+-.0123456789", cell[0]) == NULL) return false;
+    bool letters = false;
+    for (size_t i = 0; i < length && cell[i] != ' '; i++) {
+        unsigned char c = (unsigned char)cell[i];
+        bool exponent = (c == 'e' || c == 'E') && i > 0 && i + 1 < length && strchr("+-", cell[i + 1]) != NULL;
+        if (letters && isdigit(c)) return false;
+        if (isalpha(c) && !exponent) letters = true;
+    }
+    return true;
+}
+
+static size_t cell_length(const char *cell) { return strcspn(cell, "\t\n"); }
+
+static size_t count_columns(const char *source) {
+    size_t most = 0, here = 1;
+    for (const char *c = source; *c != '\0'; c++) {
+        if (*c == '\t') here++;
+        if (here > most) most = here;
+        if (*c == '\n') here = 1;
+    }
+    return most;
+}
+
+static void measure(const char *source, struct column *columns) {
+    size_t row = 0, index = 0;
+    for (const char *cell = source; *cell != '\0';) {
+        size_t length = cell_length(cell), points = count_points(cell, length);
+        struct column *column = &columns[index];
+        if (points > column->width) column->width = points;
+        if (row > 0 && length > 0) {
+            column->filled = true;
+            column->words |= !is_number(cell, length);
+        }
+        cell += length;
+        if (*cell == '\t') index++;
+        if (*cell == '\n') row++, index = 0;
+        if (*cell != '\0') cell++;
+    }
+}
+
+static void add_spaces(struct text *out, size_t count) { text_add(out, "%*s", (int)count, ""); }
+
+static void add_rows(struct text *out, const char *source, const struct column *columns) {
+    size_t index = 0, owed = 0; /* spaces that are due only if something follows in the row */
+    for (const char *cell = source; *cell != '\0';) {
+        size_t length = cell_length(cell);
+        size_t pad = columns[index].width - count_points(cell, length);
+        bool right = columns[index].filled && !columns[index].words;
+        if (length > 0) {
+            add_spaces(out, owed + (right ? pad : 0));
+            text_add_raw(out, cell, length);
+            owed = right ? 0 : pad;
+        } else {
+            owed += pad;
+        }
+        cell += length;
+        if (*cell == '\t') index++, owed += 2;
+        if (*cell == '\n' || *cell == '\0') {
+            text_add_raw(out, "\n", 1);
+            index = owed = 0;
+        }
+        if (*cell != '\0') cell++;
+    }
+}
+
+char *text_table(const char *source) {
+    struct column *columns = calloc(count_columns(source) + 1, sizeof *columns);
+    if (columns == NULL) return NULL;
+    struct text out = {0};
+    measure(source, columns);
+    add_rows(&out, source, columns);
+    free(columns);
+    return text_take(&out);
+}
+
+char *text_take_table(struct text *rows) {
+    char *source = text_take(rows), *table = source ? text_table(source) : NULL;
+    free(source);
+    return table;
+}
+
+void text_add_table(struct text *out, struct text *rows) {
+    char *table = text_take_table(rows);
+    if (table)
+        text_add(out, "%s", table);
+    else
+        out->failed = true;
+    free(table);
 }

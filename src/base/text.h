@@ -23,6 +23,11 @@ const char *text_seconds(double seconds, char out[32]);
 /* What stands behind "stage" where there are so many of them: "s" or nothing. */
 static inline const char *text_plural(int64_t count) { return count == 1 ? "" : "s"; }
 
+/* The first byte of `text` that is not part of valid UTF-8, or NULL. */
+const char *utf8_invalid(const char *text, size_t length);
+/* Takes away the mark that some programs begin UTF-8 files with; returns the length that remains. */
+size_t utf8_drop_mark(char *text, size_t length);
+
 /* A table for people: cells separated by '\t', rows by '\n' in `source`; the first row is the heading. Columns in which every
  * cell is a number, with or without a unit, are right-aligned. NULL when memory ran out. */
 char *text_table(const char *source);

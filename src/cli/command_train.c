@@ -2,10 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/guard.h"
 #include "cli/output.h"
 #include "cli/planning.h"
-#include "cli/signals.h"
+#include "cli/process.h"
 #include "cli/supervise.h"
 #include "cli/training.h"
 

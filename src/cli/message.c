@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/seconds.h"
+#include "cli/process.h"
 
 enum ps_status message_set(struct ps_error *error, enum ps_status status, const char *format, ...) {
     va_list arguments;

@@ -12,9 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/process_state.h"
-#include "cli/seconds.h"
-#include "cli/signals.h"
+#include "cli/process.h"
 
 enum { WORDS_MAX = 256, LOOK_EVERY_MS = 20 };
 #define STOPPED_WITHIN_S 10.0

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/denormals.h"
+#include "base/processor.h"
 #include "base/vector.h"
 #include "compute/stage_plan.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "data/bytes.h"
+#include "data/pixels.h"
 
 enum { SIDE = 32, CHANNELS = 3, IMAGE_BYTES = CHANNELS * SIDE * SIDE };
 

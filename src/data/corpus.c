@@ -1,12 +1,239 @@
-/* Text files: see the header. */
+/* Tokenisation, vocabularies that a dataset of text takes, and text files as numbers; see the header. */
 #include "data/corpus.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/utf8.h"
-#include "data/words.h"
+#include "base/text.h"
+
+/* ------------------------------------------------------------- tokenisation */
+
+/*
+ * Tokenisation. 13a is defined (by mteval-v13a.pl, and after it sacrebleu) as substitutions one after the other over the whole
+ * line, each going on behind what the one before it has matched; here each is a pass that does the same on bytes. All that is
+ * inserted is blanks beside ASCII characters, so UTF-8 stays whole.
+ */
+
+/* Bytes of a blank at `text`, 0: none. What Unicode calls white space. */
+static size_t blank_length(const char *text, size_t left) {
+    const unsigned char *b = (const unsigned char *)text;
+    if (b[0] == ' ' || (b[0] >= 0x09 && b[0] <= 0x0d) || (b[0] >= 0x1c && b[0] <= 0x1f)) return 1;
+    if (left >= 2 && b[0] == 0xc2 && (b[1] == 0x85 || b[1] == 0xa0)) return 2;
+    if (left < 3) return 0;
+    if (b[0] == 0xe2 && b[1] == 0x80 && (b[2] <= 0x8a || b[2] == 0xa8 || b[2] == 0xa9 || b[2] == 0xaf)) return 3;
+    if (b[0] == 0xe1 && b[1] == 0x9a && b[2] == 0x80) return 3;
+    if (b[0] == 0xe2 && b[1] == 0x81 && b[2] == 0x9f) return 3;
+    return b[0] == 0xe3 && b[1] == 0x80 && b[2] == 0x80 ? 3 : 0;
+}
+
+void words_given(const char *line, size_t length, struct text *words) {
+    bool first = true;
+    for (size_t i = 0; i < length;) {
+        size_t blank = blank_length(line + i, length - i), end = i;
+        if (blank > 0) {
+            i += blank;
+            continue;
+        }
+        while (end < length && blank_length(line + end, length - end) == 0) end++;
+        if (!first) text_add_raw(words, " ", 1);
+        text_add_raw(words, line + i, end - i);
+        first = false;
+        i = end;
+    }
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_point(char c) { return c == '.' || c == ','; }
+
+/* What always stands by itself: ASCII's punctuation but for ' , - and . */
+static bool is_symbol(char c) {
+    return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') ||
+           (c >= ':' && c <= '@') || c == '/';
+}
+
+struct rule {
+    bool (*first)(char), (*second)(char); /* second NULL: one character matches */
+    bool not_first, not_second;           /* the character must not be one of those */
+    const char *format;                   /* '1', '2': what matched; ' ' */
+};
+
+static void apply(const struct rule *rule, const char *line, size_t length, struct text *out) {
+    for (size_t i = 0; i < length;) {
+        bool two = rule->second != NULL;
+        bool match = rule->first(line[i]) != rule->not_first;
+        if (match && two) match = i + 1 < length && rule->second(line[i + 1]) != rule->not_second;
+        if (!match) {
+            text_add_raw(out, &line[i++], 1);
+            continue;
+        }
+        for (const char *f = rule->format; *f; f++) text_add_raw(out, *f == ' ' ? f : &line[i + (size_t)(*f - '1')], 1);
+        i += two ? 2 : 1;
+    }
+}
+
+static bool is_dash(char c) { return c == '-'; }
+
+static const struct rule rules[] = {
+    {is_symbol, NULL, false, false, " 1 "},
+    {is_digit, is_point, true, false, "1 2 "},
+    {is_point, is_digit, false, true, " 1 2"},
+    {is_digit, is_dash, false, false, "1 2 "},
+};
+
+static void unescape(const char *line, size_t length, struct text *out) {
+    static const char *const names[] = {"&quot;", "&amp;", "&lt;", "&gt;", "<skipped>"};
+    static const char *const values[] = {"\"", "&", "<", ">", ""};
+    struct text from = {0}, to = {0};
+    text_add_raw(&from, line, length);
+    for (int n = 0; n < 5; n++) { /* one name after the other: "&amp;lt;" becomes "<" */
+        static const int order[] = {4, 0, 1, 2, 3};
+        const char *name = names[order[n]], *value = values[order[n]];
+        size_t size = strlen(name);
+        for (size_t i = 0; i < from.length;) {
+            bool match = from.length - i >= size && memcmp(from.data + i, name, size) == 0;
+            if (match)
+                text_add_raw(&to, value, strlen(value));
+            else
+                text_add_raw(&to, from.data + i, 1);
+            i += match ? size : 1;
+        }
+        text_free(&from);
+        from = to;
+        to = (struct text){.failed = from.failed};
+    }
+    text_add_raw(out, " ", 1);
+    if (from.length > 0) text_add_raw(out, from.data, from.length);
+    text_add_raw(out, " ", 1);
+    if (from.failed) out->failed = true;
+    text_free(&from);
+}
+
+void words_13a(const char *line, size_t length, struct text *words) {
+    struct text from = {0};
+    unescape(line, length, &from);
+    for (size_t r = 0; r < sizeof rules / sizeof *rules && !from.failed; r++) {
+        struct text to = {0};
+        apply(&rules[r], from.data, from.length, &to);
+        text_free(&from);
+        from = to;
+    }
+    if (from.failed)
+        words->failed = true;
+    else
+        words_given(from.data, from.length, words);
+    text_free(&from);
+}
+
+void words_plain(const char *line, size_t length, struct text *words) {
+    static const char mark[] = "<br />";
+    struct text kept = {0};
+    for (size_t i = 0; i < length; i++) {
+        char c = line[i];
+        if (length - i >= sizeof mark - 1 && memcmp(line + i, mark, sizeof mark - 1) == 0) {
+            i += sizeof mark - 2;
+            c = ' ';
+        }
+        if (c >= 'A' && c <= 'Z') c = (char)(c - 'A' + 'a');
+        bool part = (c >= 'a' && c <= 'z') || is_digit(c) || c == '\'' || (unsigned char)c >= 0x80;
+        text_add_raw(&kept, part ? &c : " ", 1);
+    }
+    if (kept.failed)
+        words->failed = true;
+    else if (kept.length > 0)
+        words_given(kept.data, kept.length, words);
+    text_free(&kept);
+}
+
+size_t words_next(const char **place, const char **word) {
+    while (**place == ' ') (*place)++;
+    *word = *place;
+    size_t length = strcspn(*place, " ");
+    *place += length;
+    return length;
+}
+
+/* ------------------------------------------------------------------ options */
+
+enum ps_status text_vocabularies_find(const char *what, struct options *options, const struct dataset_shape *wanted, int count,
+                                      struct text_vocabularies *vocabularies, struct ps_error *error) {
+    const char *file = NULL;
+    TRY(options_string(options, "vocab", &file, error));
+    if (file) TRY(vocabulary_read(file, vocabularies->own, error));
+    for (int v = 0; v < count; v++) {
+        vocabularies->used[v] = file ? vocabularies->own[v] : wanted->words[v];
+        if (file && !vocabularies->used[v]) {
+            return error_set(error, PS_USAGE, "data '%s': %s has one vocabulary, but two languages need two", what, file);
+        }
+        if (file && wanted->words[v] && !vocabulary_equal(vocabularies->own[v], wanted->words[v]))
+            return error_set(error, PS_USAGE, "data '%s': %s has other words than those that the network learnt", what, file);
+        int size = v == 0 ? wanted->vocabulary : wanted->classes;
+        if (vocabularies->used[v] && vocabulary_size(vocabularies->used[v]) > size) {
+            const int tokens = vocabulary_size(vocabularies->used[v]);
+            error_set(error, PS_USAGE, "data '%s': the vocabulary%s%s has %d tokens, but the network's %d", what,
+                      file ? " " : "", file ? file : "", tokens, size);
+            error_hint(error, "give the network the option %s=%d", v == 0 ? "vocab" : "target_vocab", tokens);
+            return PS_USAGE;
+        }
+    }
+    return PS_OK;
+}
+
+static void describe(const char *what, const char *name, char data[VOCABULARY_DATA]) {
+    snprintf(data, VOCABULARY_DATA, name ? "%s,tokens=%s" : "%s", what, name);
+}
+
+/* The place of the vocabulary's way; -1: it is none of these. */
+static int find_way(const char *what, const char *made, const char *const *names, int count) {
+    char data[VOCABULARY_DATA];
+    for (int i = 0; i < count; i++) {
+        describe(what, names[i], data);
+        if (strcmp(data, made) == 0) return i;
+    }
+    return -1;
+}
+
+enum ps_status text_tokens_find(const char *what, struct options *options, const struct text_vocabularies *vocabularies,
+                                const char *const *names, int count, int *kind, char data[VOCABULARY_DATA],
+                                struct ps_error *error) {
+    static const char *const only[] = {NULL};
+    const char *made = vocabularies->used[0] ? vocabulary_data(vocabularies->used[0]) : "", *said = NULL;
+    if (count > 0) TRY(options_string(options, "tokens", &said, error));
+    const int ways = count > 0 ? count : 1, way = find_way(what, made, count > 0 ? names : only, ways);
+    int chosen = way >= 0 ? way : 0;
+    if (said) {
+        for (chosen = 0; chosen < count && strcmp(said, names[chosen]) != 0;) chosen++;
+    }
+    if (chosen == ways) {
+        enum ps_status status = error_unknown(error, PS_USAGE, "tokens", said, names, (size_t)count);
+        error_prefix(error, "data '%s'", what);
+        return status;
+    }
+    describe(what, count > 0 ? names[chosen] : NULL, data);
+    if (*made && strcmp(made, data) != 0)
+        return error_set(error, PS_USAGE, "data '%s': the vocabulary is one of %s", data, made);
+    *kind = chosen;
+    return PS_OK;
+}
+
+enum ps_status text_vocabulary_missing(const char *what, struct ps_error *error) {
+    error_set(error, PS_USAGE, "data '%s': whose vocabulary numbers its words is not said", what);
+    error_hint(error, "evaluate a run, or add ,vocab=RUN_DIR/vocabulary.json");
+    return PS_USAGE;
+}
+
+void text_vocabularies_take(struct text_vocabularies *vocabularies, int place, struct vocabulary *made, const char *data) {
+    vocabulary_set_data(made, data);
+    vocabularies->own[place] = made;
+    vocabularies->used[place] = made;
+}
+
+void text_vocabularies_free(struct text_vocabularies *vocabularies) {
+    for (int v = 0; v < 2; v++) vocabulary_destroy(vocabularies->own[v]);
+}
+
+/* -------------------------------------------------------------------- files */
 
 #define FILE_LIMIT ((size_t)1 << 34)
 

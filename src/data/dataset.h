@@ -31,7 +31,7 @@ struct dataset_shape {
     int labels;                      /* of a sample: for sequences there may be one a position; 0 counts as 1 */
     int vocabulary;                  /* tokens are 0 to vocabulary - 1; 0: images */
     bool gives_tokens;               /* labels are tokens, one for each position that the loss reads */
-    bool masked;                     /* these are tokens that were hidden (data/masking.h), not the next ones */
+    bool masked;                     /* these are tokens that were hidden (data/vocabulary.h), not the next ones */
     /* By which a text's words are numbered (of a translation also the target's). Of a dataset: its own, while it is open. Of
      * what is wanted: those to take; NULL: it makes its own. */
     const struct vocabulary *words[2];

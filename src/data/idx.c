@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "data/bytes.h"
+#include "data/pixels.h"
 
 #define MNIST_MEAN 0.1307f
 #define MNIST_DEVIATION 0.3081f

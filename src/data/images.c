@@ -4,7 +4,7 @@
  * names. Files are JPEG or PNG, found by their endings and read when they are asked for.
  *
  * An image is scaled so that its shorter side has `resize` pixels (without it as many as the network takes), and the square
- * that the network takes is cut from the middle. Training may cut it elsewhere and mirror it (data/augment.h). Where the longer
+ * that the network takes is cut from the middle. Training may cut it elsewhere and mirror it (data/pixels.h). Where the longer
  * side or the middle is no whole number of pixels, they are torchvision's (Resize rounds down, CenterCrop to the even one).
  */
 #include <ctype.h>
@@ -16,9 +16,8 @@
 #include <strings.h>
 
 #include "base/file.h"
-#include "data/augment.h"
-#include "data/bytes.h"
 #include "data/picture.h"
+#include "data/pixels.h"
 
 enum { FOLDERS_DEEP = 4 };
 

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cores.h"
 #include "base/memory.h"
+#include "base/processor.h"
 #include "data/order.h"
 
 enum { THREADS_MAX = 16, THREADS_USUAL = 4, CLAIMS = 4 /* of each thread in a mini-batch */ };

@@ -6,7 +6,7 @@
 #ifndef PENSTOCK_DATA_LOADER_H
 #define PENSTOCK_DATA_LOADER_H
 
-#include "data/lengths.h"
+#include "data/order.h"
 
 struct loader;
 

@@ -1,8 +1,99 @@
-/* The order of samples in training; see order.h. */
+/* Lengths of samples, and their order in training; see the header. */
 #include "data/order.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/number.h"
+
+/* ------------------------------------------------------------------ lengths */
+
+/* ------------------------------------------------------------------- which there are */
+
+/* Reads a number at *text and moves it behind, and behind a comma that another number follows. */
+static bool read_length(const char **text, long *length) {
+    char *end;
+    if (**text < '0' || **text > '9') return false;
+    errno = 0;
+    *length = strtol(*text, &end, 10);
+    if (errno || (*end && (*end != ',' || !end[1]))) return false;
+    *text = end + (*end == ',');
+    return true;
+}
+
+enum ps_status lengths_parse(const char *text, struct sequence_length whole, struct lengths *lengths, struct ps_error *error) {
+    struct lengths made = {0};
+    long length, before = 0;
+    for (const char *rest = text; *rest || made.count == 0; before = length) {
+        if (!read_length(&rest, &length))
+            return error_set(error, PS_USAGE, "--lengths: '%s' is no list of lengths, as 8,12 is", text);
+        if (length < 1 || length >= whole.source)
+            return error_set(error, PS_USAGE, "--lengths: %ld is not from 1 to %d, below the network's seq", length,
+                             whole.source - 1);
+        if (length <= before) return error_set(error, PS_USAGE, "--lengths: %ld after %ld: they must ascend", length, before);
+        if (made.count == LENGTHS_MAX - 1)
+            return error_set(error, PS_USAGE, "--lengths: more than the %d that are taken", LENGTHS_MAX - 1);
+        made.at[made.count++] = (struct sequence_length){(int)length, number_share_up(whole.target, (int)length, whole.source)};
+    }
+    made.at[made.count++] = whole;
+    *lengths = made;
+    return PS_OK;
+}
+
+static uint8_t shortest(const struct lengths *lengths, struct sequence_length needed) {
+    int length = 0;
+    while (length < lengths->count - 1 &&
+           (lengths->at[length].source < needed.source || lengths->at[length].target < needed.target))
+        length++;
+    return (uint8_t)length;
+}
+
+enum ps_status lengths_measure(struct lengths *lengths, const struct samples *samples, const char *spec,
+                               struct ps_error *error) {
+    const struct dataset *dataset = samples->dataset;
+    if (!dataset->class->length)
+        return error_set(error, PS_USAGE, "--lengths: the data '%s' are no pairs of texts, whose lengths are known", spec);
+    lengths->of = malloc((size_t)samples->count);
+    if (!lengths->of) return error_memory(error, "the lengths of samples", (size_t)samples->count);
+    lengths->samples = samples->count;
+    for (int64_t i = 0; i < samples->count; i++)
+        lengths->of[i] = shortest(lengths, dataset->class->length(dataset, samples->first + i));
+    return PS_OK;
+}
+
+const char *lengths_text(const struct lengths *lengths, char text[LENGTHS_TEXT]) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int l = 0; l < lengths->count - 1; l++)
+        used += (size_t)snprintf(text + used, LENGTHS_TEXT - used, "%s%d", l > 0 ? "," : "", lengths->at[l].source);
+    return text;
+}
+
+void lengths_free(struct lengths *lengths) {
+    free(lengths->of);
+    *lengths = (struct lengths){0};
+}
+
+/* ----------------------------------------------------------------------------- packing */
+
+void lengths_pack_tokens(const struct lengths *lengths, int length, int samples, const int32_t *whole, int32_t *packed) {
+    const struct sequence_length from = lengths->at[lengths->count - 1], to = lengths->at[length];
+    for (int n = 0; n < samples; n++, whole += from.source + from.target) {
+        memcpy(packed, whole, (size_t)to.source * sizeof *packed);
+        memcpy(packed + to.source, whole + from.source, (size_t)to.target * sizeof *packed);
+        packed += to.source + to.target;
+    }
+}
+
+void lengths_pack_labels(const struct lengths *lengths, int length, int samples, const int32_t *whole, int32_t *packed) {
+    const int from = lengths->at[lengths->count - 1].target, to = lengths->at[length].target;
+    for (int n = 0; n < samples; n++) memcpy(packed + n * to, whole + n * from, (size_t)to * sizeof *packed);
+}
+
+/* -------------------------------------------------------------------- order */
 
 enum ps_status sample_order_create(int64_t samples, int batch, uint64_t seed, const struct lengths *lengths,
                                    struct sample_order *order, struct ps_error *error) {

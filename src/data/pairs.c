@@ -15,8 +15,6 @@
 #include <string.h>
 
 #include "data/corpus.h"
-#include "data/text_spec.h"
-#include "data/words.h"
 
 struct pairs {
     struct dataset dataset; /* first */

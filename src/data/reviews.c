@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "data/corpus.h"
-#include "data/text_spec.h"
-#include "data/words.h"
 
 struct reviews {
     struct dataset dataset; /* first */

@@ -4,7 +4,7 @@
  * The file's tokens are one row. The last SHARE of them (0.1) are the test part, those before the training part; a part is cut
  * into sequences of T tokens, T being what the network takes, one behind the other, and what is left over at the end is not
  * used. The labels of a sequence are each position's next token; for a network that fills in hidden tokens they are those
- * (masking.h), hidden anew in every epoch of training.
+ * (data/vocabulary.h), hidden anew in every epoch of training.
  *
  * A word is what blanks part, and a line's end is the token </s>. The vocabulary is that of the training part: all its
  * characters, its most frequent words, or every byte there is ("<0x41>").
@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/utf8.h"
-#include "data/masking.h"
-#include "data/text_spec.h"
+#include "base/text.h"
+#include "data/corpus.h"
+#include "data/vocabulary.h"
 
 #define FILE_LIMIT ((size_t)1 << 34)
 

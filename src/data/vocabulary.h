@@ -7,6 +7,7 @@
 #define PENSTOCK_DATA_VOCABULARY_H
 
 #include "base/error.h"
+#include "base/random.h"
 
 /* Numbers that every vocabulary has: "<pad>", "<unk>", "<s>" and "</s>". */
 enum { VOCABULARY_PADDING, VOCABULARY_UNKNOWN, VOCABULARY_START, VOCABULARY_END, VOCABULARY_SPECIALS };
@@ -40,5 +41,16 @@ const char *vocabulary_data(const struct vocabulary *vocabulary);
 enum ps_status vocabulary_write(const char *path, const struct vocabulary *const vocabularies[2], struct ps_error *error);
 /* The result is the caller's. */
 enum ps_status vocabulary_read(const char *path, struct vocabulary *vocabularies[2], struct ps_error *error);
+
+/* ------------------------------------------------------------------ masking */
+
+/* BERT's task: some tokens of a sequence are hidden, and the network says what they were. */
+
+/* What a hidden token reads as: running text has it for nothing else. */
+enum { MASKING_TOKEN = VOCABULARY_START };
+
+/* Chooses 15% of the tokens by `key` (Devlin et al., 2019): their labels are the tokens, all other labels -1. Of the chosen,
+ * 80% become MASKING_TOKEN, 10% a random token, 10% stay. */
+void masking_apply(struct random_key key, int64_t count, int vocabulary, int32_t *tokens, int32_t *labels);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/words.h"
+#include "data/corpus.h"
 
 struct words {
     char *text;

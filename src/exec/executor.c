@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cores.h"
+#include "base/processor.h"
 
 /* ------------------------------------------------------------------ creation */
 

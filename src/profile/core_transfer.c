@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cores.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/processor.h"
 #include "base/vector.h"
 
 enum { FLOATS = 128 * 1024, ROUNDS = 21 };

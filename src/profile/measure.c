@@ -17,9 +17,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cores.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/processor.h"
 #include "graph/model.h"
 #include "profile/background_load.h"
 #include "profile/core_transfer.h"

@@ -7,7 +7,7 @@
 
 #include "comm/transport.h"
 #include "compute/device.h"
-#include "data/lengths.h"
+#include "data/order.h"
 #include "graph/model.h"
 #include "plan/plan.h"
 

@@ -1,6 +1,6 @@
 /*
  * What a job's network costs, measured where no profile was given. Of a network whose mini-batches have several lengths
- * (data/lengths.h) the times are means: each length is measured, and counts as often as mini-batches have it. Memory is that of
+ * (data/order.h) the times are means: each length is measured, and counts as often as mini-batches have it. Memory is that of
  * the whole length, in whose blocks all are computed.
  */
 #ifndef PENSTOCK_TRAIN_JOB_COSTS_H

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/cores.h"
+#include "base/processor.h"
 
 /* Longer segments are simulated this far and continued with the period; where mini-batches have several lengths, in which each
  * comes behind each other often, so far. */

@@ -1,16 +1,188 @@
-/* A connection at work; see connection.h. */
+/* Connecting the processes, and moving frames over a connection; see the header. */
 #include "comm/processes/connection.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+
+/* --------------------------------------------------------------- connecting */
+
+/*
+ * How the star comes about: rank 0 listens at a free port and all of its addresses are made known; the others try one after the
+ * other. Both ends show the run's secret, so that a stranger at a port, or on another network with the same address, is not
+ * taken for one of the run.
+ */
+
+#define CONNECT_S 3.0
+#define GREET_S 20.0 /* who is connected has been let in; it may still have to wait for a processor */
+#define MEET_S 60.0
+
+/* What both ends say first. */
+struct greeting {
+    uint64_t secret;
+    int32_t rank, padding;
+    struct process_info info;
+};
+
+static bool until_ready(int fd, short events, double until) {
+    for (;;) {
+        double left = until - clock_now();
+        struct pollfd one = {.fd = fd, .events = events};
+        if (left <= 0) return false;
+        int ready = poll(&one, 1, (int)(1000 * left) + 1);
+        if (ready > 0) return true;
+        if (ready < 0 && errno != EINTR) return false;
+    }
+}
+
+static bool read_all(int fd, void *data, size_t size, double until) {
+    for (char *place = data; size > 0;) {
+        if (!until_ready(fd, POLLIN, until)) return false;
+        ssize_t got = recv(fd, place, size, MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
+        if (got < 0) continue;
+        place += got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
+static bool write_all(int fd, const void *data, size_t size, double until) {
+    for (const char *place = data; size > 0;) {
+        if (!until_ready(fd, POLLOUT, until)) return false;
+        ssize_t put = send(fd, place, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (put < 0 && errno != EAGAIN && errno != EINTR) return false;
+        if (put < 0) continue;
+        place += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+/* This host's addresses, the loopback's last. */
+static void list_addresses(struct meeting_place *place) {
+    struct ifaddrs *all = NULL;
+    if (getifaddrs(&all) != 0) all = NULL;
+    for (int loopback = 0; loopback < 2; loopback++)
+        for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+            if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET || !(one->ifa_flags & IFF_UP)) continue;
+            if (!(one->ifa_flags & IFF_LOOPBACK) != !loopback || place->count == SOCKET_ADDRESSES) continue;
+            struct sockaddr_in address;
+            memcpy(&address, one->ifa_addr, sizeof address);
+            place->address[place->count++] = address.sin_addr.s_addr;
+        }
+    if (all) freeifaddrs(all);
+}
+
+enum ps_status socket_listen(struct meeting_place *place, int *out, struct ps_error *error) {
+    *place = (struct meeting_place){0};
+    if (getrandom(&place->secret, sizeof place->secret, 0) != (ssize_t)sizeof place->secret)
+        return error_set(error, PS_FAILED, "no random number for the run's connections: %s", strerror(errno));
+    list_addresses(place);
+    struct sockaddr_in any = {.sin_family = AF_INET};
+    socklen_t size = sizeof any;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&any, sizeof any) != 0 || listen(listener, SOMAXCONN) != 0 ||
+        getsockname(listener, (struct sockaddr *)&any, &size) != 0) {
+        error_set(error, PS_FAILED, "rank 0 cannot listen for the others: %s", strerror(errno));
+        if (listener >= 0) close(listener);
+        return PS_FAILED;
+    }
+    place->port = ntohs(any.sin_port);
+    *out = listener;
+    return PS_OK;
+}
+
+static void no_delay(int fd) {
+    int yes = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+/* A stranger is sent away: false. */
+static bool welcome(const struct meeting_place *place, int fd, int count, int *sockets, struct process_info *info) {
+    struct greeting greeting;
+    double until = clock_now() + GREET_S;
+    if (!read_all(fd, &greeting, sizeof greeting, until) || greeting.secret != place->secret) return false;
+    if (greeting.rank < 1 || greeting.rank >= count || sockets[greeting.rank] >= 0) return false;
+    if (!write_all(fd, &place->secret, sizeof place->secret, until)) return false;
+    no_delay(fd);
+    greeting.info.host[sizeof greeting.info.host - 1] = greeting.info.cpu[sizeof greeting.info.cpu - 1] = '\0';
+    info[greeting.rank] = greeting.info;
+    sockets[greeting.rank] = fd;
+    return true;
+}
+
+enum ps_status socket_accept_all(const struct meeting_place *place, int listener, int count, int *sockets,
+                                 struct process_info *info, struct ps_error *error) {
+    double until = clock_now() + MEET_S;
+    for (int rank = 0; rank < count; rank++) sockets[rank] = -1;
+    for (int met = 1; met < count;) {
+        if (!until_ready(listener, POLLIN, until))
+            return error_set(error, PS_WORKER_LOST, "only %d of %d processes came to meet rank 0 within %.0f s", met, count,
+                             MEET_S);
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0) continue;
+        if (welcome(place, fd, count, sockets, info))
+            met++;
+        else
+            close(fd);
+    }
+    return PS_OK;
+}
+
+/* A connected socket, or -1. */
+static int connect_to(uint32_t address, int port) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = address};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), failure = 0;
+    socklen_t size = sizeof failure;
+    if (fd < 0) return -1;
+    int flags = fcntl(fd, F_GETFL);
+    fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0 &&
+        (errno != EINPROGRESS || !until_ready(fd, POLLOUT, clock_now() + CONNECT_S) ||
+         getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0 || failure != 0)) {
+        close(fd);
+        return -1;
+    }
+    fcntl(fd, F_SETFL, flags);
+    return fd;
+}
+
+enum ps_status socket_meet(const struct meeting_place *place, int rank, const struct process_info *info, int *made,
+                           struct ps_error *error) {
+    struct greeting greeting = {.secret = place->secret, .rank = rank, .info = *info};
+    char tried[INET_ADDRSTRLEN] = "no address";
+    for (int a = 0; a < place->count; a++) {
+        int fd = connect_to(place->address[a], place->port);
+        uint64_t answer = 0;
+        double until = clock_now() + GREET_S;
+        if (fd >= 0 && write_all(fd, &greeting, sizeof greeting, until) && read_all(fd, &answer, sizeof answer, until) &&
+            answer == place->secret) {
+            no_delay(fd);
+            *made = fd;
+            return PS_OK;
+        }
+        if (fd >= 0) close(fd);
+        inet_ntop(AF_INET, &place->address[a], tried, sizeof tried);
+    }
+    return error_set(error, PS_FAILED, "rank %d on %s cannot connect to rank 0 at any of its %d addresses, the last %s port %d",
+                     rank, info->host, place->count, tried, place->port);
+}
+
+/* ------------------------------------------------------------------- frames */
 
 void connection_init(struct connection *connection, const atomic_bool *over) {
     *connection = (struct connection){.fd = -1, .over = over};

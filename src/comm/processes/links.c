@@ -17,8 +17,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "comm/processes/sockets.h"
-#include "comm/processes/this_machine.h"
 
 #define BEAT_S 0.2   /* from one beat to the next */
 #define SILENT_S 3.6 /* without any, a process counts as lost */
@@ -205,6 +203,18 @@ static void beat(struct links *links, double wait_s) {
     for (int rank = 0; rank < links->count; rank++)
         if (links->peers[rank].connection.fd >= 0)
             connection_send_soon(&links->peers[rank].connection, FRAME_BEAT, &state, sizeof state, wait_s);
+}
+
+/* Is it there, and neither stopped nor ended? By its number on this host; false where that is not known. */
+static bool process_runs(int32_t process) {
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "re");
+    if (file && !fgets(line, sizeof line, file)) line[0] = '\0';
+    if (file) fclose(file);
+    /* PID (NAME) STATE ..., and a name may hold anything. */
+    const char *state = strrchr(line, ')');
+    return state && state[1] == ' ' && state[2] != '\0' && !strchr("TtZX", state[2]);
 }
 
 static void look_for_silence(struct links *links, double now) {

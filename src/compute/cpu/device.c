@@ -6,7 +6,7 @@
 
 #include <dnnl_debug.h>
 
-#include "base/denormals.h"
+#include "base/processor.h"
 
 /* --------------------------------------------------------- kernels without oneDNN */
 

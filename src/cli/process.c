@@ -1,13 +1,12 @@
-/*
- * Launchers kill all processes of a run as soon as one of them dies, each with a status of its own choice, and MPICH's so fast
- * that nobody gets to say who it was. So what the launcher sees is a small process that does not die: the guard; see guard.h.
- */
-#include "cli/guard.h"
+/* The guard of a rank, signals that end a command, and the state of other processes; see the header. */
+#include "cli/process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,79 @@
 #include <unistd.h>
 
 #include "cli/message.h"
-#include "cli/process_state.h"
+
+/* -------------------------------------------------------------------- state */
+
+/* A chain of ancestors is no longer; a process may go while one climbs. */
+enum { DEPTH_MAX = 64 };
+
+char process_state(pid_t process, pid_t *parent) {
+    char path[64], line[512] = "", state = '\0';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "re");
+    if (file != NULL && fgets(line, sizeof line, file) == NULL) line[0] = '\0';
+    if (file != NULL) fclose(file);
+    /* Behind the name, in which anything may stand. */
+    const char *rest = strrchr(line, ')');
+    int above = 0;
+    if (rest == NULL || sscanf(rest, ") %c %d", &state, &above) != 2) return '\0';
+    if (parent != NULL) *parent = (pid_t)above;
+    return state;
+}
+
+static bool is_below(pid_t process, pid_t top) {
+    for (int depth = 0; depth < DEPTH_MAX && process > 1; depth++) {
+        pid_t parent;
+        if (process_state(process, &parent) == '\0') return false;
+        if (parent == top) return true;
+        process = parent;
+    }
+    return false;
+}
+
+bool process_stopped_below(pid_t process) {
+    bool found = false;
+    DIR *entries = opendir("/proc");
+    for (struct dirent *entry; !found && entries != NULL && (entry = readdir(entries)) != NULL;) {
+        pid_t other = (pid_t)strtol(entry->d_name, NULL, 10);
+        found = other > 0 && process_state(other, NULL) == 'T' && is_below(other, process);
+    }
+    if (entries != NULL) closedir(entries);
+    return found;
+}
+
+/* ------------------------------------------------------------------ signals */
+
+_Static_assert(sizeof(sig_atomic_t) == sizeof(int), "a handler may set an int");
+static volatile int stop;
+
+static void handle(int number) {
+    if (stop) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    stop = 1;
+}
+
+const volatile int *stop_on_signals(void) {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction old;
+        /* Who started us may have asked for a signal to be ignored (nohup). */
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
+    }
+    signal(SIGXFSZ, SIG_IGN);
+    return &stop;
+}
+
+/* -------------------------------------------------------------------- guard */
+
+/*
+ * Launchers kill all processes of a run as soon as one of them dies, each with a status of its own choice, and MPICH's so fast
+ * that nobody gets to say who it was. So what the launcher sees is a small process that does not die: the guard; see guard.h.
+ */
 
 /* The others notice a death at once and one of them ends the run; if they do not, they are no more. */
 enum { STAY_S = 15, LOOK_EVERY_MS = 200 };

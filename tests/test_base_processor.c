@@ -1,7 +1,7 @@
 /* Denormal numbers count as zero between flush and restore, and only there. */
 #include <float.h>
 
-#include "base/denormals.h"
+#include "base/processor.h"
 #include "support.h"
 
 static float halve(volatile float x) { return x * 0.5f; }

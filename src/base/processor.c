@@ -1,8 +1,22 @@
-/* The control words of x86-64 and 64-bit Arm; elsewhere nothing changes. */
-#include "base/denormals.h"
+/*
+ * Cores: what the process is bound to counts, not what the machine has. Denormal numbers: the control words of x86-64 and
+ * 64-bit Arm; on other processors nothing changes.
+ */
+#include "base/processor.h"
+
+#include <sched.h>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
+#endif
+
+int cores_usable(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+#if defined(__x86_64__)
 
 enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 };
 

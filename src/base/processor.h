@@ -1,0 +1,18 @@
+/* The processor: the cores that this process may use, and how its threads treat denormal numbers. */
+#ifndef PENSTOCK_BASE_PROCESSOR_H
+#define PENSTOCK_BASE_PROCESSOR_H
+
+#include <stdint.h>
+
+/* At least 1. */
+int cores_usable(void);
+
+/*
+ * Numbers too small for a normal float (below 1.2e-38) count as zero between flush and restore: a processor takes a hundred
+ * times longer for them, and moments of weights that do not change any more decay into them. The mode is the calling thread's.
+ * denormals_flush returns the previous mode, for denormals_restore.
+ */
+uint64_t denormals_flush(void);
+void denormals_restore(uint64_t mode);
+
+#endif
