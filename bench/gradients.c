@@ -22,7 +22,7 @@
 #include "worker.h"
 
 /* Of run/job.h, which cannot stand beside stage_plan.h: each has an `action` of its own. */
-struct dataset_shape dataset_shape_of(const struct ps_model *model);
+struct dataset_shape dataset_shape_of(const struct ps_network *model);
 
 /* Tensors to be written, with memory of their own. */
 struct tensors {
@@ -58,7 +58,7 @@ static void free_tensors(struct tensors *tensors) {
 }
 
 /* The first mini-batch of the specification, into the worker's input and labels. */
-static void read_batch(struct worker *w, const struct ps_model *model, const char *spec) {
+static void read_batch(struct worker *w, const struct ps_network *model, const char *spec) {
     struct ps_error error = {0};
     struct dataset_shape wanted = dataset_shape_of(model);
     struct samples samples;
@@ -135,9 +135,9 @@ int main(int argc, char **argv) {
         return PS_USAGE;
     }
     struct ps_error error = {0};
-    struct ps_model *model;
+    struct ps_network *model;
     struct device *device;
-    check(ps_model_create(argv[1], &model, &error), &error);
+    check(ps_network_open(argv[1], &model, &error), &error);
     check(device_open("cpu", &(struct device_options){.threads = threads}, &device, &error), &error);
     device->type->attach(device);
     struct worker w = start(device, model, 0, model->graph->layer_count - 1, samples);
@@ -154,6 +154,6 @@ int main(int argc, char **argv) {
     free_tensors(&tensors);
     end(&w);
     device_close(device);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     return 0;
 }

@@ -68,7 +68,7 @@ static double measure(struct worker *w, int steps, double medians[PARTS + 1]) {
     return loss;
 }
 
-static void measure_layers(struct device *device, const struct ps_model *model, int samples, int steps) {
+static void measure_layers(struct device *device, const struct ps_network *model, int samples, int steps) {
     const struct graph *graph = model->graph;
     printf("%-24s %-16s %10s %10s %10s\n", "layer", "kind", "forward", "backward", "update");
     for (int l = 0; l < graph->layer_count; l++) {
@@ -94,9 +94,9 @@ int main(int argc, char **argv) {
     int samples = argument(argc, argv, 2, 64, 1 << 16), threads = argument(argc, argv, 3, 1, 256);
     int steps = argument(argc, argv, 4, 9, STEPS_MAX);
     struct ps_error error = {0};
-    struct ps_model *model;
+    struct ps_network *model;
     struct device *device;
-    check(ps_model_create(spec, &model, &error), &error);
+    check(ps_network_open(spec, &model, &error), &error);
     check(device_open("cpu", &(struct device_options){.threads = threads}, &device, &error), &error);
     device->type->attach(device);
     if (argc > 5 && strcmp(argv[5], "layers") == 0) measure_layers(device, model, samples, steps);
@@ -108,6 +108,6 @@ int main(int argc, char **argv) {
            spec, samples, threads, medians[PARTS], medians[0], medians[1], medians[2], 1e3 * samples / medians[PARTS], loss);
     end(&w);
     device_close(device);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     return 0;
 }

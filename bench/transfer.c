@@ -188,7 +188,7 @@ int main(int argc, char **argv) {
     static struct bench bench;
     bench.rounds = argc > 3 ? atoi(argv[3]) : 100;
     struct ps_plan *plan;
-    struct ps_model *model;
+    struct ps_network *model;
     struct processes *processes;
     const struct device_class *device;
     if (argc < 3 || bench.rounds < 1 || bench.rounds > ROUNDS_MAX) {
@@ -196,7 +196,7 @@ int main(int argc, char **argv) {
         return PS_USAGE;
     }
     check(ps_plan_read(argv[1], &plan, &error), &error);
-    check(ps_model_create(plan->model, &model, &error), &error);
+    check(ps_network_open(plan->model, &model, &error), &error);
     check(transport_find(argv[2], &bench.class, &error), &error);
     check(device_find("cpu", &device, &error), &error);
     check(processes_join(bench.class->processes, &processes, &error), &error);
@@ -223,7 +223,7 @@ int main(int argc, char **argv) {
     check(processes_leave(processes, PS_OK, &error), &error);
     for (int w = first; w < end; w++) worker_destroy(&bench.workers[w]);
     ps_programs_destroy(programs);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     ps_plan_destroy(plan);
     return 0;
 }

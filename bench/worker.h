@@ -41,7 +41,7 @@ static inline void fill(float *values, int64_t bytes) {
 }
 
 /* The values of the stage's first cut; what are tokens gets such, none of them padding. */
-static inline void fill_input(struct worker *w, const struct ps_model *model, int cut) {
+static inline void fill_input(struct worker *w, const struct ps_network *model, int cut) {
     const struct graph *graph = model->graph;
     char *place = (char *)w->blocks.input;
     for (int i = 0; i < graph_cut_count(graph, cut); i++) {
@@ -89,7 +89,7 @@ static inline void take_memory(struct worker *w, struct ps_error *error) {
     if (w->output_gradient != NULL) fill(w->output_gradient, s.output_bytes);
 }
 
-static inline struct worker start(struct device *device, const struct ps_model *model, int first, int last, int samples) {
+static inline struct worker start(struct device *device, const struct ps_network *model, int first, int last, int samples) {
     struct ps_error error = {0};
     struct worker w = {.device = device, .samples = samples, .label_count = samples * graph_labels(model->graph)};
     check(stage_create(device, model->graph, first, last, samples, &w.stage, &error), &error);

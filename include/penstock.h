@@ -116,17 +116,24 @@ struct ps_entry {
 size_t ps_table_count(enum ps_table table);
 struct ps_entry ps_table_entry(enum ps_table table, size_t index);
 
-/* ------------------------------------------------------------------ models */
+/* ---------------------------------------------------------------- networks */
 
-struct ps_model;
+struct ps_network;
 
-/* A built-in network: "vgg16" or "vgg16,input=32,classes=100,dropout=0". Options every network takes: input (image side in
- * pixels), channels, classes; or, those that read sequences of tokens, seq (their length) and vocab. */
-enum ps_status ps_model_create(const char *spec, struct ps_model **model, struct ps_error *error);
-void ps_model_destroy(struct ps_model *model);
+/* A network as people name it: a built-in one, "vgg16" or "vgg16,input=32,classes=100,dropout=0", or the path of a network
+ * file, which ends in ".json" or is there. Options every built-in one takes: input (image side in pixels), channels, classes;
+ * or, those that read sequences of tokens, seq (their length) and vocab. "split=LAYER:CHANNELS[+...]" splits layers of either.
+ */
+enum ps_status ps_network_open(const char *text, struct ps_network **network, struct ps_error *error);
+/* A network file (docs/formats.md), and its text. PS_BAD_INPUT names the place in it. */
+enum ps_status ps_network_read(const char *path, struct ps_network **network, struct ps_error *error);
+enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error);
+char *ps_network_json(const struct ps_network *network);
+void ps_network_destroy(struct ps_network *network);
 
-struct ps_model_info {
-    const char *name; /* as given to ps_model_create, options included */
+struct ps_network_info {
+    const char *name; /* of a built-in one as given to ps_network_open, options included */
+    char hash[17];    /* of the structure, name apart: equal for networks that begin and compute alike */
     int layers;
     int64_t parameters;
     int64_t input_shape[3]; /* C, H, W; of a sequence of tokens 1, its length, 1 */
@@ -144,8 +151,37 @@ struct ps_layer_info {
     double forward_flops;
 };
 
-struct ps_model_info ps_model_info(const struct ps_model *model);
-struct ps_layer_info ps_model_layer(const struct ps_model *model, int layer); /* layer from 0 */
+struct ps_network_info ps_network_info(const struct ps_network *network);
+struct ps_layer_info ps_network_layer(const struct ps_network *network, int layer); /* layer from 0 */
+
+/* Writes a network node by node; the last node is the loss. Calls that add something return its number, for `inputs` of later
+ * ones. What fails first sticks: later calls do nothing and return -1, and finish tells it with the node's name. */
+struct ps_network_builder;
+
+/* NULL: memory ran out. */
+struct ps_network_builder *ps_network_builder_create(const char *name);
+/* The data, before any node; type "f32": features (rank 1) or C, H, W; "i32": a sequence of so many tokens (rank 1). */
+int ps_network_builder_input(struct ps_network_builder *builder, const char *name, const char *type, const int64_t *shape,
+                             int rank);
+/* "convolution,channels=6,kernel=5,pad=2x2": an operator and its attributes as ps_network_operators lists them. Without inputs
+ * it reads what was added last. */
+int ps_network_builder_node(struct ps_network_builder *builder, const char *name, const char *operator_text, const int *inputs,
+                            int input_count);
+/* Initial values of a node's parameter ("weight"): `kind` is "constant" (the value), "uniform" (within plus and minus it) or
+ * "normal" (with it as deviation). Otherwise they are PyTorch's. */
+void ps_network_builder_initial(struct ps_network_builder *builder, int node, const char *parameter, const char *kind,
+                                double value);
+/* The first parameters of `node`, in the last layer, and of `owner`, in the first, become one. */
+void ps_network_builder_tie(struct ps_network_builder *builder, int node, int owner);
+/* What the classes are: "classes" where nothing is said, "tokens" (the next ones) or "masked_tokens". */
+void ps_network_builder_predicts(struct ps_network_builder *builder, const char *what);
+/* Frees the builder in any case. PS_USAGE: what was wrong. */
+enum ps_status ps_network_builder_finish(struct ps_network_builder *builder, struct ps_network **network,
+                                         struct ps_error *error);
+void ps_network_builder_destroy(struct ps_network_builder *builder); /* without finishing */
+
+/* A table of all operators with their attributes and usual values; NULL when memory ran out. */
+char *ps_network_operators(void);
 
 /* ---------------------------------------------------------------- profiles */
 
@@ -163,11 +199,11 @@ struct ps_profile_options {
 
 /* Measures every layer's forward, backward by input and by weights, and update on a device of this machine, or works them out
  * for a board that is not at hand. */
-enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
+enum ps_status ps_profile_measure(const struct ps_network *network, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error);
 /* The same of the network split inside its layers where that evens out the work of so many workers (the rule of BaPipe): the
  * profile's name says the splits, and plans for it train the split network. PS_USAGE where the name says splits already. */
-enum ps_status ps_profile_measure_split(const struct ps_model *model, const struct ps_profile_options *options, int workers,
+enum ps_status ps_profile_measure_split(const struct ps_network *network, const struct ps_profile_options *options, int workers,
                                         struct ps_profile **profile, struct ps_error *error);
 /* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content.
  * Several paths with commas between them: the same network on several types of devices, of which a cluster's devices take
@@ -327,7 +363,7 @@ struct ps_dataset_options {
     size_t struct_size; /* sizeof(struct ps_dataset_options) */
     /* Opens the data now, as this network takes them: what is wrong is said here, and ps_dataset_samples is known. NULL: each
      * training or evaluation opens them itself, for its own network, and over MPI in those processes alone that read. */
-    const struct ps_model *network;
+    const struct ps_network *network;
     enum ps_part part; /* of a format that has two, where the spec does not say it. Usual: to train on `data` of a training */
     /* Words are numbered as in these data, which were opened for a network. NULL: those of the training data of the same
      * training, or of the run that is evaluated, else their own. */
@@ -346,7 +382,7 @@ struct ps_dataset_source {
     void *context;      /* the first argument of the functions below */
     const char *name;   /* what messages call the data, and what a run directory keeps of them; copied */
     int64_t samples;    /* 1 to 2^32 - 1 */
-    /* What a sample is, as ps_model_info says it of the network that is to take it: */
+    /* What a sample is, as ps_network_info says it of the network that is to take it: */
     int64_t input_shape[3]; /* C, H, W; of a sequence of tokens 1, its length, 1 */
     int vocabulary;         /* 0: the input is numbers; else tokens from 0 to vocabulary - 1 */
     int classes;            /* labels are from 0 to classes - 1, or -1: does not count */
@@ -460,7 +496,7 @@ struct ps_train_options {
     const struct ps_plan *plan;
     const struct ps_profile *profile;       /* its costs. NULL: with a plan there is no prediction; without they are measured */
     const struct ps_cluster *cluster;       /* what the plan is for, or is to be for. NULL: `machines` says it */
-    const struct ps_model *network;         /* NULL: the built-in one that plan or profile names */
+    const struct ps_network *network;         /* NULL: the built-in one that plan or profile names */
     const struct ps_plan_options *planning; /* without a plan: which; of a given one the optimizer alone. NULL: the usual */
     const struct ps_cluster_options *machines; /* alike workers; with a plan their limit of memory alone. NULL: no limits */
     /* data */
@@ -581,7 +617,7 @@ struct ps_evaluate_options {
     size_t struct_size;             /* ps_evaluate_options_init sets it */
     const char *run;                /* a run directory, or */
     const char *weights;            /* a safetensors file and */
-    const struct ps_model *network; /* the network that it belongs to; of a run: NULL */
+    const struct ps_network *network; /* the network that it belongs to; of a run: NULL */
     const struct ps_dataset *data;  /* text is numbered by the run's words */
     const char *device;             /* NULL: "cpu" */
     int batch, threads;             /* 0: 64, 1 */

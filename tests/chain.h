@@ -135,11 +135,11 @@ static inline int64_t chain_export(struct chain *chain, const char *name, const 
 
 /* The graph of a built-in network; the caller's. */
 static inline struct graph *take_model(const char *spec) {
-    struct ps_model *model = NULL;
-    assert_ok(ps_model_create(spec, &model, &test_error));
+    struct ps_network *model = NULL;
+    assert_ok(ps_network_open(spec, &model, &test_error));
     struct graph *graph = model->graph;
     model->graph = NULL;
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     return graph;
 }
 

@@ -15,17 +15,17 @@
 static inline const char *text_of(json_t *object, const char *name) { return json_string_value(json_object_get(object, name)); }
 static inline double number_of(json_t *object, const char *name) { return json_number_value(json_object_get(object, name)); }
 
-static inline struct ps_model *create_model(const char *spec) {
-    struct ps_model *model = NULL;
-    assert_ok(ps_model_create(spec, &model, &test_error));
+static inline struct ps_network *create_model(const char *spec) {
+    struct ps_network *model = NULL;
+    assert_ok(ps_network_open(spec, &model, &test_error));
     return model;
 }
 
 static inline void check_shapes(json_t *golden) {
-    struct ps_model *model = create_model(text_of(golden, "full"));
+    struct ps_network *model = create_model(text_of(golden, "full"));
     const struct graph *graph = model->graph;
     json_t *shapes = json_object_get(golden, "shapes");
-    assert_int_equal(ps_model_info(model).parameters, json_integer_value(json_object_get(golden, "parameters")));
+    assert_int_equal(ps_network_info(model).parameters, json_integer_value(json_object_get(golden, "parameters")));
     size_t seen = 0;
     for (int i = 0; i < graph->node_count; i++) {
         const struct node *node = &graph->nodes[i];
@@ -37,7 +37,7 @@ static inline void check_shapes(json_t *golden) {
             assert_int_equal(json_integer_value(json_array_get(shape, (size_t)d)), node->shape.dim[d]);
     }
     assert_int_equal(seen, json_object_size(shapes));
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 /* The parameter's values (gradients, statistics or movement) against their norm and their product with hashed numbers. */
@@ -126,7 +126,7 @@ static inline void check_probabilities(const struct chain *chain, json_t *wanted
 }
 
 /* A chain of one stage with the weights and data of the formula. */
-static inline struct chain *prepare(struct device *device, const struct ps_model *model, json_t *golden) {
+static inline struct chain *prepare(struct device *device, const struct ps_network *model, json_t *golden) {
     int samples = (int)json_integer_value(json_object_get(golden, "samples"));
     struct chain *chain = chain_create(device, model->graph, samples, 1, NULL, 0);
     fill_parameters(chain, NORMS_CALM);
@@ -144,7 +144,7 @@ static inline double run_step(struct chain *chain) {
     return result.loss / chain->samples;
 }
 
-static inline void check_step(struct device *device, const struct ps_model *model, json_t *golden) {
+static inline void check_step(struct device *device, const struct ps_network *model, json_t *golden) {
     struct chain *chain = prepare(device, model, golden);
     double loss = run_step(chain), wanted = number_of(golden, "loss");
     assert_near("loss", text_of(golden, "model"), wanted, loss, wanted);
@@ -196,7 +196,7 @@ static inline void check_movement(struct chain *chain, const float *start, json_
 
 #define LOSS_TOLERANCE 1e-4
 
-static inline void check_run(struct device *device, const struct ps_model *model, json_t *golden, json_t *run) {
+static inline void check_run(struct device *device, const struct ps_network *model, json_t *golden, json_t *run) {
     const struct optimizer *rule = NULL;
     assert_ok(optimizer_find(text_of(run, "optimizer"), &rule, &test_error));
     struct optimizer_settings settings = settings_of(run, rule);
@@ -240,7 +240,7 @@ static inline void for_each_network(const char *path, void (*check)(json_t *gold
 
 /* All that concerns a network on one device: a step, and the runs if asked. */
 static inline void check_network(json_t *golden, bool runs) {
-    struct ps_model *model = create_model(text_of(golden, "model"));
+    struct ps_network *model = create_model(text_of(golden, "model"));
     struct device *device = chain_device("cpu");
     check_step(device, model, golden);
     json_t *run;
@@ -249,7 +249,7 @@ static inline void check_network(json_t *golden, bool runs) {
         if (runs) check_run(device, model, golden, run);
     }
     device_close(device);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 #endif

@@ -50,10 +50,10 @@ static inline struct run_case run_case_complete(struct run_case wanted) {
 
 /* How many layers the case's network has, and how many stages its schedule makes of them. */
 static inline int run_case_layers(const struct run_case *wanted) {
-    struct ps_model *model;
-    assert_ok(ps_model_create(wanted->model, &model, &test_error));
-    int layers = ps_model_info(model).layers;
-    ps_model_destroy(model);
+    struct ps_network *model;
+    assert_ok(ps_network_open(wanted->model, &model, &test_error));
+    int layers = ps_network_info(model).layers;
+    ps_network_destroy(model);
     return layers;
 }
 
@@ -167,9 +167,9 @@ static inline float *trained_place(const struct trained *trained, const struct g
 
 /* What a run left in its newest checkpoint. */
 static inline struct trained trained_read(const char *model_name, const char *run_dir) {
-    struct ps_model *model;
+    struct ps_network *model;
     struct weight_files weights;
-    assert_ok(ps_model_create(model_name, &model, &test_error));
+    assert_ok(ps_network_open(model_name, &model, &test_error));
     assert_ok(weight_files_open_run(run_dir, &weights, &test_error));
     struct trained trained = trained_make(model->graph);
     int found = 0;
@@ -182,7 +182,7 @@ static inline struct trained trained_read(const char *model_name, const char *ru
         }
     assert_int_equal(found, model->graph->parameter_count - (graph_tied(model->graph) != NULL));
     weight_files_close(&weights);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     return trained;
 }
 

@@ -2,8 +2,8 @@
  * What tests share. A test passes &test_error where a call wants a struct ps_error, so that assert_ok and assert_status can
  * show the message:
  *
- *     assert_ok(ps_model_create("lenet5", &model, &test_error));
- *     assert_status(ps_model_create("lenet", &model, &test_error), PS_USAGE, "did you mean 'lenet5'");
+ *     assert_ok(ps_network_open("lenet5", &model, &test_error));
+ *     assert_status(ps_network_open("lenet", &model, &test_error), PS_USAGE, "did you mean 'lenet5'");
  */
 #ifndef PENSTOCK_TESTS_SUPPORT_H
 #define PENSTOCK_TESTS_SUPPORT_H

@@ -48,12 +48,12 @@ static struct graph *responses(void) {
 
 /* Of a built-in network, or of what is called by its operator's name. */
 static struct graph *take_graph(const char *spec) {
-    struct ps_model *model = NULL;
+    struct ps_network *model = NULL;
     if (strcmp(spec, "local_response_norm") == 0) return responses();
-    assert_ok(ps_model_create(spec, &model, &test_error));
+    assert_ok(ps_network_open(spec, &model, &test_error));
     struct graph *graph = model->graph;
     model->graph = NULL;
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     return graph;
 }
 

@@ -19,7 +19,7 @@ static int32_t token(const char *name, int64_t n, int64_t t, int64_t length, int
 }
 
 struct problem {
-    struct ps_model *model;
+    struct ps_network *model;
     struct chain *chain;
     int32_t labels[LABELS_MAX];
     struct stage_step step;
@@ -51,7 +51,7 @@ static void fill_tokens(struct problem *p, int samples) {
 static void make_problem(struct device *device, json_t *golden, struct problem *p) {
     memset(p, 0, sizeof *p);
     int samples = (int)json_integer_value(json_object_get(golden, "samples"));
-    assert_ok(ps_model_create(json_string_value(json_object_get(golden, "model")), &p->model, &test_error));
+    assert_ok(ps_network_open(json_string_value(json_object_get(golden, "model")), &p->model, &test_error));
     p->chain = chain_create(device, p->model->graph, samples, 1, NULL, 0);
     fill_parameters(p->chain, NORMS_PLAIN);
     fill_tokens(p, samples);
@@ -59,7 +59,7 @@ static void make_problem(struct device *device, json_t *golden, struct problem *
 
 static void free_problem(struct problem *p) {
     chain_destroy(p->chain);
-    ps_model_destroy(p->model);
+    ps_network_destroy(p->model);
 }
 
 /* Element by element against the root mean square, as a whole against the norm, which counts as at least `least`; `factor`

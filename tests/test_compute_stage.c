@@ -260,8 +260,8 @@ static void lap(void *context, int layer) {
 /* Every operator says of which layer of the network it was, in the order in which layers run. */
 static void test_between(void **state) {
     (void)state;
-    struct ps_model *model;
-    assert_ok(ps_model_create("resnet,input=16,blocks=1", &model, &test_error));
+    struct ps_network *model;
+    assert_ok(ps_network_open("resnet,input=16,blocks=1", &model, &test_error));
     struct device *device = chain_device("reference");
     int last = model->graph->layer_count - 1;
     struct chain *chain = chain_create(device, model->graph, 2, 1, NULL, 0);
@@ -279,7 +279,7 @@ static void test_between(void **state) {
     assert_true(down.count > last);
     chain_destroy(chain);
     device_close(device);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 /* -------------------------------------------------------------------- clock */

@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "graph/network.h"
 #include "search_support.h"
 
 enum { MUTATIONS = 1500, SIZE_MAX_TEXT = 1 << 16 };
 
-enum form { PROFILE, PLAN, CLUSTER };
+enum form { PROFILE, PLAN, CLUSTER, NETWORK };
 struct source {
     const char *name, *text; /* text NULL: written by the library */
     enum form form;
@@ -23,6 +24,7 @@ static const struct source sources[] = {
     {"profile.json", NULL, PROFILE, false},
     {"plan.json", NULL, PLAN, false},
     {"cluster.json", NULL, CLUSTER, false},
+    {"network.json", NULL, NETWORK, false},
     {"costs.csv",
      "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
      "conv,1e-3,0.002,100,40,72\nrelu,2e-4,1e-4,0,40,40\n fc , 3e-3, 4e-3 ,5000,600,7\nloss,1e-5,1e-5,0,0,64\n",
@@ -108,18 +110,32 @@ static size_t mutate(char *text, size_t size, struct random_key key, uint64_t *n
     }
 }
 
+/* What was read is written, and read back as the same. */
+static void check_network(const struct ps_network *network) {
+    struct ps_network *again;
+    char *text = ps_network_json(network);
+    assert_non_null(text);
+    assert_ok(network_parse(text, strlen(text), "again", &again, &test_error));
+    assert_string_equal(ps_network_info(again).hash, ps_network_info(network).hash);
+    ps_network_destroy(again);
+    free(text);
+}
+
 /* Reads the file; what can be read is used. */
 static enum ps_status read_file(const struct source *source, const char *path, const struct ps_profile *even) {
     struct ps_profile *profile = NULL;
     struct ps_cluster *cluster = NULL;
+    struct ps_network *network = NULL;
     struct ps_plan *plan = NULL, *made = NULL;
     struct ps_simulation *simulation = NULL;
     struct ps_error said = {0};
     struct ps_plan_options options = {.method = "pipedream"};
     struct ps_cluster *two = make_cluster(2, 0, 1e9);
-    enum ps_status status = source->form == PROFILE ? ps_profile_read(path, &profile, &test_error)
-                            : source->form == PLAN  ? ps_plan_read(path, &plan, &test_error)
-                                                    : ps_cluster_read(path, &cluster, &test_error);
+    enum ps_status status = source->form == PROFILE   ? ps_profile_read(path, &profile, &test_error)
+                            : source->form == PLAN    ? ps_plan_read(path, &plan, &test_error)
+                            : source->form == NETWORK ? ps_network_read(path, &network, &test_error)
+                                                      : ps_cluster_read(path, &cluster, &test_error);
+    if (status == PS_OK && network) check_network(network);
     if (status == PS_OK && profile && ps_plan_find(profile, two, &options, &made, &said) != PS_OK)
         assert_true(said.status == PS_NO_PLAN || said.status == PS_USAGE);
     if (status == PS_OK && cluster && ps_cluster_workers(cluster) <= 8 &&
@@ -133,6 +149,7 @@ static enum ps_status read_file(const struct source *source, const char *path, c
     ps_plan_destroy(plan);
     ps_cluster_destroy(two);
     ps_cluster_destroy(cluster);
+    ps_network_destroy(network);
     ps_profile_destroy(profile);
     return status;
 }
@@ -140,6 +157,11 @@ static enum ps_status read_file(const struct source *source, const char *path, c
 static void write_source(const struct source *source, const char *path, const struct ps_profile *even) {
     if (source->text) {
         test_file_write(path, source->text, strlen(source->text));
+    } else if (source->form == NETWORK) {
+        struct ps_network *network;
+        assert_ok(ps_network_open("gnmt8,seq=4,hidden=4,vocab=9,split=decoder.classifier.classifier:3", &network, &test_error));
+        assert_ok(ps_network_write(network, path, &test_error));
+        ps_network_destroy(network);
     } else if (source->form == PROFILE) {
         assert_ok(ps_profile_write(even, path, &test_error));
     } else {

@@ -6,9 +6,9 @@
 #include "graph/model.h"
 #include "support.h"
 
-static struct ps_model *create(const char *spec) {
-    struct ps_model *model = NULL;
-    assert_ok(ps_model_create(spec, &model, &test_error));
+static struct ps_network *create(const char *spec) {
+    struct ps_network *model = NULL;
+    assert_ok(ps_network_open(spec, &model, &test_error));
     return model;
 }
 
@@ -61,34 +61,34 @@ static void test_parameter_counts(void **state) {
         {"gpt2,tied=1", 124439808, 111},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct ps_model *model = create(cases[i].spec);
-        struct ps_model_info info = ps_model_info(model);
+        struct ps_network *model = create(cases[i].spec);
+        struct ps_network_info info = ps_network_info(model);
         assert_string_equal(info.name, cases[i].spec);
         assert_int_equal(info.parameters, cases[i].parameters);
         assert_int_equal(info.layers, cases[i].layers);
         int64_t parameters = 0;
         double flops = 0;
         for (int l = 0; l < info.layers; l++) {
-            struct ps_layer_info layer = ps_model_layer(model, l);
+            struct ps_layer_info layer = ps_network_layer(model, l);
             assert_non_null(layer.name);
             parameters += layer.parameters;
             flops += layer.forward_flops;
         }
         assert_int_equal(parameters, info.parameters);
         assert_true(flops > 0.999999 * info.forward_flops && flops < 1.000001 * info.forward_flops);
-        ps_model_destroy(model);
+        ps_network_destroy(model);
     }
 }
 
 static void test_info(void **state) {
     (void)state;
-    struct ps_model *model = create("lenet5,classes=7,channels=3");
-    struct ps_model_info info = ps_model_info(model);
+    struct ps_network *model = create("lenet5,classes=7,channels=3");
+    struct ps_network_info info = ps_network_info(model);
     assert_int_equal(info.input_shape[0], 3);
     assert_int_equal(info.input_shape[1], 28);
     assert_int_equal(info.input_shape[2], 28);
     assert_int_equal(info.classes, 7);
-    struct ps_layer_info first = ps_model_layer(model, 0), pool = ps_model_layer(model, 3), last = ps_model_layer(model, 6);
+    struct ps_layer_info first = ps_network_layer(model, 0), pool = ps_network_layer(model, 3), last = ps_network_layer(model, 6);
     assert_string_equal(first.name, "conv1");
     assert_string_equal(first.kind, "convolution");
     assert_int_equal(first.output_rank, 3);
@@ -100,17 +100,17 @@ static void test_info(void **state) {
     assert_int_equal(pool.parameters, 0);
     assert_string_equal(last.kind, "linear");
     assert_int_equal(last.output_shape[0], 7);
-    ps_model_destroy(model);
-    ps_model_destroy(NULL);
+    ps_network_destroy(model);
+    ps_network_destroy(NULL);
 }
 
 /* VGG-16 at 224 pixels: 15.47 billion multiply-adds, as everybody counts them. */
 static void test_flops(void **state) {
     (void)state;
-    struct ps_model *model = create("vgg16,input=224,classes=1000");
-    double flops = ps_model_info(model).forward_flops;
+    struct ps_network *model = create("vgg16,input=224,classes=1000");
+    double flops = ps_network_info(model).forward_flops;
     assert_true(flops > 2 * 15.47e9 && flops < 2 * 15.5e9 + 1e8);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 /* Names of the nodes whose values cross, separated by spaces. */
@@ -126,7 +126,7 @@ static const char *crossing(const struct graph *graph, int cut, char text[256]) 
 /* Source tokens, encoder output and the attention's answer go along with what the layers hand on; the target's tokens wait. */
 static void test_translation_crossing(void **state) {
     (void)state;
-    struct ps_model *model = create("gnmt8,seq=7,target=5,hidden=16,vocab=30");
+    struct ps_network *model = create("gnmt8,seq=7,target=5,hidden=16,vocab=30");
     const struct graph *graph = model->graph;
     static const char *const cuts[][2] = {
         {"encoder.rnn_layers.2", "source target encoder.rnn_layers.1 encoder.dropout.2"},
@@ -145,14 +145,14 @@ static void test_translation_crossing(void **state) {
         }
     }
     assert_int_equal(found, sizeof cuts / sizeof *cuts);
-    ps_model_destroy(model);
-    assert_status(ps_model_create("gnmt-l,layers=7", &model, &test_error), PS_USAGE, "even");
-    assert_status(ps_model_create("gnmt8,input=7", &model, &test_error), PS_USAGE, "input");
+    ps_network_destroy(model);
+    assert_status(ps_network_open("gnmt-l,layers=7", &model, &test_error), PS_USAGE, "even");
+    assert_status(ps_network_open("gnmt8,input=7", &model, &test_error), PS_USAGE, "input");
 }
 
 static void test_residual_crossing(void **state) {
     (void)state;
-    struct ps_model *model = create("resnet");
+    struct ps_network *model = create("resnet");
     static const struct {
         const char *layer, *values;
         int64_t bytes;
@@ -179,7 +179,7 @@ static void test_residual_crossing(void **state) {
         assert_string_equal(crossing(model->graph, c, text), cuts[c].values);
         assert_int_equal(graph_cut_bytes(model->graph, c), cuts[c].bytes);
     }
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 static const struct parameter *find_parameter(const struct graph *graph, const char *name) {
@@ -192,17 +192,17 @@ static const struct parameter *find_parameter(const struct graph *graph, const c
 
 static void test_initial_values(void **state) {
     (void)state;
-    struct ps_model *model = create("vgg16,batch_norm=1");
+    struct ps_network *model = create("vgg16,batch_norm=1");
     const struct parameter *weight = find_parameter(model->graph, "features.0.weight");
     assert_int_equal(weight->initial.kind, INITIAL_NORMAL);
     assert_float_equal(weight->initial.value, 0.058925565, 1e-7); /* sqrt(2 / (9 * 64)) */
     assert_float_equal(find_parameter(model->graph, "features.0.bias")->initial.value, 0, 0);
     assert_float_equal(find_parameter(model->graph, "features.1.weight")->initial.value, 1, 0);
     assert_float_equal(find_parameter(model->graph, "classifier.6.weight")->initial.value, 0.01, 1e-9);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     model = create("lenet5");
     assert_float_equal(find_parameter(model->graph, "conv1.bias")->initial.value, 0.2, 1e-7); /* 1 / sqrt(25) */
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 /* Images of other sizes than the usual ones, where they fit, have the usual number of parameters. */
@@ -222,11 +222,11 @@ static void test_sizes(void **state) {
                                       "inception_v3,input=75",
                                       "alexnet,input=63,form=imagenet",
                                       "googlenet,input=15"};
-    for (size_t i = 0; i < sizeof fit / sizeof *fit; i++) ps_model_destroy(create(fit[i]));
-    struct ps_model *model = create("alexnet,input=256,classes=1000");
-    assert_int_equal(ps_model_info(model).parameters, 61100840);
-    assert_string_equal(ps_model_layer(model, 8).kind, "average_pool"); /* 7x7 becomes 6x6 */
-    ps_model_destroy(model);
+    for (size_t i = 0; i < sizeof fit / sizeof *fit; i++) ps_network_destroy(create(fit[i]));
+    struct ps_network *model = create("alexnet,input=256,classes=1000");
+    assert_int_equal(ps_network_info(model).parameters, 61100840);
+    assert_string_equal(ps_network_layer(model, 8).kind, "average_pool"); /* 7x7 becomes 6x6 */
+    ps_network_destroy(model);
 }
 
 static void test_wrong_specs(void **state) {
@@ -271,10 +271,10 @@ static void test_wrong_specs(void **state) {
         {"gpt2,positions=9", "9 vectors for 1024 positions"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct ps_model *model = NULL;
-        assert_status(ps_model_create(cases[i].spec, &model, &test_error), PS_USAGE, cases[i].message);
+        struct ps_network *model = NULL;
+        assert_status(ps_network_open(cases[i].spec, &model, &test_error), PS_USAGE, cases[i].message);
         assert_null(model);
-        assert_int_equal(ps_model_create(cases[i].spec, &model, NULL), PS_USAGE);
+        assert_int_equal(ps_network_open(cases[i].spec, &model, NULL), PS_USAGE);
     }
 }
 
@@ -313,7 +313,7 @@ static void test_every_model(void **state) {
                             : defaults->classes > 0   ? "vocab=19,seq=9,classes=13"
                                                       : "vocab=13,seq=9"; /* the classes are tokens */
         snprintf(spec, sizeof spec, "%s,%s", model_table[i]->name, sizes);
-        struct ps_model *model = create(spec);
+        struct ps_network *model = create(spec);
         const struct graph *graph = model->graph;
         const struct node *end = &graph->nodes[graph->node_count - 1];
         assert_true(operator_get(end->id)->flags & OPERATOR_LOSS);
@@ -321,7 +321,7 @@ static void test_every_model(void **state) {
         assert_int_equal(graph_cut_count(graph, 0), 1);
         assert_int_equal(graph_cut_count(graph, graph->layer_count), 0);
         assert_cuts(graph);
-        ps_model_destroy(model);
+        ps_network_destroy(model);
     }
 }
 

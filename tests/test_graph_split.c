@@ -187,8 +187,8 @@ static void test_refusals(void **state) {
         {"lenet5,split=conv1:2+conv1:1", "'conv1'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct ps_model *model = NULL;
-        assert_status(ps_model_create(cases[i].spec, &model, &test_error), PS_USAGE, cases[i].said);
+        struct ps_network *model = NULL;
+        assert_status(ps_network_open(cases[i].spec, &model, &test_error), PS_USAGE, cases[i].said);
         assert_null(model);
     }
     struct builder b = {graph_create(), &test_error};

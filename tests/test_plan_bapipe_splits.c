@@ -9,7 +9,7 @@
 #include "plan/bapipe.h"
 
 struct setting {
-    struct ps_model *model;
+    struct ps_network *model;
     struct ps_profile *profile;
     struct ps_cluster *cluster;
     struct partition_problem problem;
@@ -19,7 +19,7 @@ struct setting {
 static void start(struct setting *setting, const char *model, const double *seconds, int given, int workers,
                   double bandwidth_bytes_per_s) {
     struct ps_cluster_options options = {.workers = workers, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
-    assert_ok(ps_model_create(model, &setting->model, &test_error));
+    assert_ok(ps_network_open(model, &setting->model, &test_error));
     assert_ok(ps_cluster_uniform(&options, &setting->cluster, &test_error));
     int layers = setting->model->graph->layer_count;
     assert_ok(profile_create(1, layers, &setting->profile, &test_error));
@@ -33,7 +33,7 @@ static void start(struct setting *setting, const char *model, const double *seco
 }
 
 static void end(struct setting *setting) {
-    ps_model_destroy(setting->model);
+    ps_network_destroy(setting->model);
     ps_profile_destroy(setting->profile);
     ps_cluster_destroy(setting->cluster);
 }
@@ -44,10 +44,10 @@ static void assert_splits(struct setting *setting, const char *expected) {
     char *made = text_take(&splits), spec[256];
     assert_string_equal(made, expected);
     if (*made != '\0') {
-        struct ps_model *split;
+        struct ps_network *split;
         snprintf(spec, sizeof spec, "%s,split=%s", setting->model->name, made);
-        assert_ok(ps_model_create(spec, &split, &test_error)); /* the network takes it */
-        ps_model_destroy(split);
+        assert_ok(ps_network_open(spec, &split, &test_error)); /* the network takes it */
+        ps_network_destroy(split);
     }
     free(made);
 }
@@ -100,8 +100,8 @@ static void another_network(void **state) {
     struct setting setting;
     struct text splits = {0};
     start(&setting, "lenet5", (double[]){1}, 1, 2, 0);
-    ps_model_destroy(setting.model);
-    assert_ok(ps_model_create("alexnet", &setting.model, &test_error));
+    ps_network_destroy(setting.model);
+    assert_ok(ps_network_open("alexnet", &setting.model, &test_error));
     assert_status(bapipe_splits(&setting.problem, setting.model->graph, &splits, &test_error), PS_USAGE, "layers");
     end(&setting);
 }

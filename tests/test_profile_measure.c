@@ -12,7 +12,7 @@
 #include "profile/profile.h"
 
 /* `memory_bytes` 0: no limit */
-static struct ps_profile *measure(const struct ps_model *model, int64_t memory_bytes) {
+static struct ps_profile *measure(const struct ps_network *model, int64_t memory_bytes) {
     struct ps_profile *profile;
     static const int sizes[] = {4, 2};
     struct ps_profile_options options = {.device = "reference",
@@ -27,10 +27,10 @@ static struct ps_profile *measure(const struct ps_model *model, int64_t memory_b
 
 static void lenet5(void **state) {
     (void)state;
-    struct ps_model *model;
-    assert_ok(ps_model_create("lenet5", &model, &test_error));
+    struct ps_network *model;
+    assert_ok(ps_network_open("lenet5", &model, &test_error));
     struct ps_profile *profile = measure(model, 0);
-    struct ps_model_info info = ps_model_info(model);
+    struct ps_network_info info = ps_network_info(model);
     assert_string_equal(profile->model, "lenet5");
     assert_string_equal(profile->device, "reference");
     assert_int_equal(profile->table_count, 2);
@@ -42,11 +42,11 @@ static void lenet5(void **state) {
         assert_true(table->input_bytes >= 28 * 28 * 4 * table->micro_batch);
         for (int l = 0; l < info.layers; l++) {
             const struct layer_cost *layer = &table->layers[l];
-            assert_string_equal(layer->name, ps_model_layer(model, l).name);
+            assert_string_equal(layer->name, ps_network_layer(model, l).name);
             assert_true(layer->time.forward_s > 0 && layer->time.forward_s < 1);
             assert_true(layer->time.backward_input_s + layer->time.backward_weight_s > 0);
             assert_true(layer->spread.forward_s >= 0);
-            assert_int_equal(layer->size.parameter_bytes > 0, ps_model_layer(model, l).parameters > 0);
+            assert_int_equal(layer->size.parameter_bytes > 0, ps_network_layer(model, l).parameters > 0);
             assert_int_equal(layer->time.update_s > 0, layer->size.parameter_bytes > 0);
             if (layer->size.parameter_bytes == 0) assert_true(layer->time.backward_weight_s == 0);
             parameters += layer->size.parameter_bytes / 4;
@@ -54,15 +54,15 @@ static void lenet5(void **state) {
         assert_true(parameters >= info.parameters && parameters < 2 * info.parameters); /* padded, not doubled */
     }
     ps_profile_destroy(profile);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 /* What the table says of a stage is what the stage says of itself. */
 static void sizes_agree(void **state) {
     (void)state;
-    struct ps_model *model;
+    struct ps_network *model;
     struct device *device;
-    assert_ok(ps_model_create("lenet5", &model, &test_error));
+    assert_ok(ps_network_open("lenet5", &model, &test_error));
     struct ps_profile *profile = measure(model, 0);
     assert_ok(device_open("reference", &(struct device_options){.threads = 1}, &device, &test_error));
     const struct cost_table *table = &profile->tables[1];
@@ -76,14 +76,14 @@ static void sizes_agree(void **state) {
         }
     device_close(device);
     ps_profile_destroy(profile);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 /* Layer by layer or a few at once, across cuts with several values: the same sizes, and a time for every layer. */
 static void in_pieces(void **state) {
     (void)state;
-    struct ps_model *model;
-    assert_ok(ps_model_create("resnet,input=16", &model, &test_error));
+    struct ps_network *model;
+    assert_ok(ps_network_open("resnet,input=16", &model, &test_error));
     struct ps_profile *whole = measure(model, 0);
     static const int64_t limits[] = {1, 400 * 1000};
     for (int i = 0; i < 2; i++) {
@@ -97,7 +97,7 @@ static void in_pieces(void **state) {
         ps_profile_destroy(pieces);
     }
     ps_profile_destroy(whole);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 static void clock_graph(void **state) {
@@ -138,8 +138,8 @@ static void clock_graph(void **state) {
 /* What a stage copies into its output block, and that workers beside each other lose more by a cut than one alone. */
 static void cuts(void **state) {
     (void)state;
-    struct ps_model *model;
-    assert_ok(ps_model_create("resnet,input=16", &model, &test_error));
+    struct ps_network *model;
+    assert_ok(ps_network_open("resnet,input=16", &model, &test_error));
     const struct graph *graph = model->graph;
     bool some = false;
     for (int l = 0; l + 1 < graph->layer_count; l++) {
@@ -162,15 +162,15 @@ static void cuts(void **state) {
         assert_true(table->layers[table->layer_count - 1].core_transfer_s == 0);
         ps_profile_destroy(profile);
     }
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 /* Where nobody says how many workers compute side by side: a pipeline has two at least. */
 static void usual_background_load(void **state) {
     (void)state;
     const int size = 1;
-    struct ps_model *model;
-    assert_ok(ps_model_create("lenet5", &model, &test_error));
+    struct ps_network *model;
+    assert_ok(ps_network_open("lenet5", &model, &test_error));
     for (int threads = 1; threads <= 2; threads++) {
         struct ps_profile_options options = {.threads = threads, .micro_batches = &size, .micro_batch_count = 1, .repeats = 1};
         struct ps_profile *profile;
@@ -178,12 +178,12 @@ static void usual_background_load(void **state) {
         assert_int_equal(profile->busy, cores_usable() >= 2 * threads ? 2 : 1);
         ps_profile_destroy(profile);
     }
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 static void wrong_options(void **state) {
     (void)state;
-    struct ps_model *model;
+    struct ps_network *model;
     struct ps_profile *profile;
     static const int good[] = {2}, zero[] = {0}, twice[] = {2, 2};
     static const struct {
@@ -198,10 +198,10 @@ static void wrong_options(void **state) {
         {{.device = "reference", .threads = -1, .micro_batches = good, .micro_batch_count = 1}, "threads: -1"},
         {{.device = "reference", .repeats = -1, .micro_batches = good, .micro_batch_count = 1}, "-1 repeats"},
     };
-    assert_ok(ps_model_create("lenet5", &model, &test_error));
+    assert_ok(ps_network_open("lenet5", &model, &test_error));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_status(ps_profile_measure(model, &cases[i].options, &profile, &test_error), PS_USAGE, cases[i].part);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 int main(void) {

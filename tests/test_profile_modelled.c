@@ -13,12 +13,12 @@ static void assert_near(double value, double expected, double tolerance) {
 }
 
 static struct ps_profile *profile_of(const char *model_name, const char *device, int micro_batch) {
-    struct ps_model *model;
+    struct ps_network *model;
     struct ps_profile *profile;
-    assert_ok(ps_model_create(model_name, &model, &test_error));
+    assert_ok(ps_network_open(model_name, &model, &test_error));
     struct ps_profile_options options = {.device = device, .micro_batches = &micro_batch, .micro_batch_count = 1};
     assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     return profile;
 }
 

@@ -224,15 +224,15 @@ static void test_profile(void **state) {
     char spec[4200], out[4096], profile[4096], mean[4096];
     struct training options;
     struct ps_profile *plain;
-    struct ps_model *model;
+    struct ps_network *model;
     struct ps_run *run;
     write_pairs("mixed", 9, 0);
-    assert_ok(ps_model_create(SMALL, &model, &test_error));
+    assert_ok(ps_network_open(SMALL, &model, &test_error));
     struct ps_profile_options requested = {.micro_batches = (const int[]){4}, .micro_batch_count = 1, .repeats = 1, .busy = 1};
     assert_ok(ps_profile_measure(model, &requested, &plain, &test_error));
     assert_ok(ps_profile_write(plain, file_join(profile, test_directory, "profile.json"), &test_error));
     ps_profile_destroy(plain);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 
     training_init(&options);
     options.profile_path = profile;

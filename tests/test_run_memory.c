@@ -39,10 +39,10 @@ static struct ps_profile *profile_network(const char *name) {
     const int samples = SAMPLES;
     struct ps_profile_options options = {.micro_batches = &samples, .micro_batch_count = 1, .warmup = 1, .repeats = 1};
     struct ps_profile *profile;
-    struct ps_model *model;
-    assert_ok(ps_model_create(name, &model, &test_error));
+    struct ps_network *model;
+    assert_ok(ps_network_open(name, &model, &test_error));
     assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     return profile;
 }
 

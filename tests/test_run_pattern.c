@@ -14,21 +14,21 @@ struct planned {
 };
 
 static struct ps_profile *make_profile(const struct planned *planned) {
-    struct ps_model *model;
+    struct ps_network *model;
     struct ps_profile *profile;
-    assert_ok(ps_model_create(MODEL, &model, &test_error));
-    assert_int_equal(ps_model_info(model).layers, LAYERS);
+    assert_ok(ps_network_open(MODEL, &model, &test_error));
+    assert_int_equal(ps_network_info(model).layers, LAYERS);
     assert_ok(profile_create(1, LAYERS, &profile, &test_error));
     snprintf(profile->model, sizeof profile->model, "%s", MODEL);
     profile->tables[0].micro_batch = 4;
     for (int l = 0; l < LAYERS; l++) {
         struct layer_cost *layer = &profile->tables[0].layers[l];
-        snprintf(layer->name, sizeof layer->name, "%s", ps_model_layer(model, l).name);
+        snprintf(layer->name, sizeof layer->name, "%s", ps_network_layer(model, l).name);
         layer->time = (struct layer_times){.forward_s = 1e-3 * planned->forward_ms[l],
                                            .backward_input_s = 1e-3 * planned->backward_ms[l]};
         layer->size = (struct layer_sizes){.parameter_bytes = 64, .output_bytes = 64, .value_bytes = 64, .stash_bytes = 64};
     }
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     return profile;
 }
 

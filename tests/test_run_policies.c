@@ -21,7 +21,7 @@ struct version {
 
 struct oracle {
     struct run_case work;
-    struct ps_model *model;
+    struct ps_network *model;
     struct device *device;
     struct stage *whole; /* names and places of all parameters */
     struct stage_sizes sizes;
@@ -72,7 +72,7 @@ static void oracle_cut(struct oracle *oracle, const struct run_case *work) {
 
 static void oracle_start(struct oracle *oracle, struct run_case work) {
     *oracle = (struct oracle){.work = work};
-    assert_ok(ps_model_create(work.model, &oracle->model, &test_error));
+    assert_ok(ps_network_open(work.model, &oracle->model, &test_error));
     const struct graph *graph = oracle->model->graph;
     struct device_options device = {.threads = 1};
     assert_ok(device_open(work.device, &device, &oracle->device, &test_error));
@@ -129,7 +129,7 @@ static void oracle_end(struct oracle *oracle) {
     samples_close(&oracle->samples);
     stage_destroy(oracle->whole);
     device_close(oracle->device);
-    ps_model_destroy(oracle->model);
+    ps_network_destroy(oracle->model);
 }
 
 /* "poly:1" over all steps. */

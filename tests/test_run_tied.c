@@ -89,7 +89,7 @@ static void test_split_stages(void **state) {
 /* What one worker holds of `model`, as its plan says and its run does. */
 static struct worker_memory memory_of(const char *model) {
     struct run_case wanted = usual;
-    struct ps_model *made;
+    struct ps_network *made;
     struct ps_profile *profile;
     struct ps_cluster *cluster;
     struct ps_plan *plan;
@@ -97,7 +97,7 @@ static struct worker_memory memory_of(const char *model) {
     char profile_path[4096], plan_path[4096];
     wanted.model = model;
     wanted = run_case_complete(wanted);
-    assert_ok(ps_model_create(model, &made, &test_error));
+    assert_ok(ps_network_open(model, &made, &test_error));
     struct ps_profile_options measuring = {
         .micro_batches = (const int[]){wanted.micro_batch}, .micro_batch_count = 1, .repeats = 1, .device = "reference"};
     assert_ok(ps_profile_measure(made, &measuring, &profile, &test_error));
@@ -117,7 +117,7 @@ static struct worker_memory memory_of(const char *model) {
     ps_plan_destroy(plan);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
-    ps_model_destroy(made);
+    ps_network_destroy(made);
     return memory;
 }
 
@@ -204,8 +204,8 @@ static void test_refused(void **state) {
     plan->tied = true;
     assert_status(lower_plan(plan, 4, &programs, &test_error), PS_USAGE, "schedule 1f1b-async does not flush");
     ps_plan_destroy(plan);
-    struct ps_model *model;
-    assert_status(ps_model_create(GPT2 ",split=lm_head:7", &model, &test_error), PS_USAGE, "shares its weights");
+    struct ps_network *model;
+    assert_status(ps_network_open(GPT2 ",split=lm_head:7", &model, &test_error), PS_USAGE, "shares its weights");
 }
 
 /* An update without the sum, or a sum where nothing is shared, is found. */

@@ -63,7 +63,7 @@ static struct ps_dataset *own_dataset(struct own_data *own, int64_t samples) {
 
 struct job_objects {
     struct own_data own;
-    struct ps_model *network;
+    struct ps_network *network;
     struct ps_dataset *data;
     struct ps_plan *plan;
     struct ps_train_options options;
@@ -73,7 +73,7 @@ static void make_job(const char *schedule, const char *weights, int workers, str
     struct run_case wanted = run_case_complete((struct run_case){
         .schedule = schedule, .weights = weights, .workers = workers, .micro_batch = 2, .micro_batches = 3, .steps = 12});
     *job = (struct job_objects){.own = {.broken = -1}};
-    assert_ok(ps_model_create(network_spec, &job->network, &test_error));
+    assert_ok(ps_network_open(network_spec, &job->network, &test_error));
     job->plan = run_case_plan(&wanted);
     job->data = own_dataset(&job->own, SAMPLES);
     ps_train_options_init(&job->options);
@@ -88,7 +88,7 @@ static void make_job(const char *schedule, const char *weights, int workers, str
 static void free_job(struct job_objects *job) {
     ps_dataset_destroy(job->data);
     ps_plan_destroy(job->plan);
-    ps_model_destroy(job->network);
+    ps_network_destroy(job->network);
 }
 
 /* All weights that a trainer has, one parameter after the other. */

@@ -16,7 +16,7 @@
 enum { SOURCE = 4, TARGET = 3, WORDS = 7, ROWS = 64 };
 
 struct network {
-    struct ps_model *model, *stepping;
+    struct ps_network *model, *stepping;
     struct device *device;
     struct chain *chain, *step; /* the whole network; for one position */
     struct samples samples;
@@ -42,10 +42,10 @@ static void fill_weights(struct network *n) {
 static void open_network(struct network *n, const char *device) {
     char path[4096], spec[4200];
     snprintf(spec, sizeof spec, "gnmt-l,layers=4,seq=%d,target=%d,vocab=%d,hidden=8", SOURCE, TARGET, WORDS);
-    assert_ok(ps_model_create(spec, &n->model, &test_error));
+    assert_ok(ps_network_open(spec, &n->model, &test_error));
     n->device = chain_device(device);
     n->chain = chain_create(n->device, n->model->graph, ROWS, 1, NULL, 0);
-    assert_ok(model_create_stepping(spec, &n->stepping, &test_error));
+    assert_ok(network_create_stepping(n->model, &n->stepping, &test_error));
     n->step = chain_create(n->device, n->stepping->graph, ROWS, 1, NULL, 0);
     fill_weights(n);
     static const char source[] = "a b c\nb\nc c a b a\na\nb b\n", target[] = "x y z\nz\ny x x x\ny\nx z\n";
@@ -67,8 +67,8 @@ static void close_network(struct network *n) {
     chain_destroy(n->chain);
     chain_destroy(n->step);
     device_close(n->device);
-    ps_model_destroy(n->model);
-    ps_model_destroy(n->stepping);
+    ps_network_destroy(n->model);
+    ps_network_destroy(n->stepping);
 }
 
 static char *translations(struct network *n, int beam, struct bleu *bleu) {

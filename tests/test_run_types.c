@@ -46,12 +46,12 @@ static void assert_transfers(const struct ps_profile *profile, int last, int64_t
 
 static void test_bytes(void **state) {
     (void)state;
-    struct ps_model *network;
+    struct ps_network *network;
     struct ps_profile *profile;
     const struct cost_table *table;
     struct device *device;
     struct stage *stages[2];
-    assert_ok(ps_model_create(model, &network, &test_error));
+    assert_ok(ps_network_open(model, &network, &test_error));
     const struct graph *graph = network->graph;
     assert_string_equal(graph->layers[HALF].kind, "cast");
     int64_t full = SAMPLES * graph_value_bytes(graph, graph_cut_values(graph, HALF)[0]);
@@ -74,7 +74,7 @@ static void test_bytes(void **state) {
     for (int s = 0; s < 2; s++) stage_destroy(stages[s]);
     device_close(device);
     ps_profile_destroy(profile);
-    ps_model_destroy(network);
+    ps_network_destroy(network);
 }
 
 /* ----------------------------------------------------------------- the bits */
@@ -121,12 +121,12 @@ static void test_cpu(void **state) {
 /* The numbers are others than without casts: they are there. */
 static void test_casts_count(void **state) {
     (void)state;
-    struct ps_model *network;
+    struct ps_network *network;
     int casts = 0;
-    assert_ok(ps_model_create(model, &network, &test_error));
+    assert_ok(ps_network_open(model, &network, &test_error));
     for (int l = 0; l < network->graph->layer_count; l++) casts += strcmp(network->graph->layers[l].kind, "cast") == 0;
     assert_int_equal(casts, 2 * 4);
-    ps_model_destroy(network);
+    ps_network_destroy(network);
 }
 
 int main(void) {

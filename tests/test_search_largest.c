@@ -80,12 +80,12 @@ static void next_value_does_not_fit(void **state) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         for (int more = 0; more <= 2; more += 2) {
             char spec[128];
-            struct ps_model *model;
+            struct ps_network *model;
             struct ps_profile *profile;
             struct ps_cluster *cluster;
             struct ps_plan *plan;
             snprintf(spec, sizeof spec, "gnmt-l,hidden=256,vocab=1000,layers=%d", row.largest + more);
-            assert_ok(ps_model_create(spec, &model, &test_error));
+            assert_ok(ps_network_open(spec, &model, &test_error));
             assert_ok(ps_profile_measure(
                 model, &(struct ps_profile_options){.device = "gpu:v100", .micro_batches = sizes, .micro_batch_count = 1},
                 &profile, &test_error));
@@ -102,7 +102,7 @@ static void next_value_does_not_fit(void **state) {
             if (status == PS_OK) ps_plan_destroy(plan);
             ps_cluster_destroy(cluster);
             ps_profile_destroy(profile);
-            ps_model_destroy(model);
+            ps_network_destroy(model);
         }
     }
     ps_comparison_destroy(comparison);

@@ -53,21 +53,21 @@ static struct ps_plan *find_plan(const struct ps_profile *profile, int workers) 
 
 static void test_split_plan_runs(void **state) {
     (void)state;
-    struct ps_model *model;
+    struct ps_network *model;
     struct ps_profile *whole, *split, *again;
     char directory[4096], path[4096];
-    assert_ok(ps_model_create("lenet5,input=32,classes=4", &model, &test_error));
+    assert_ok(ps_network_open("lenet5,input=32,classes=4", &model, &test_error));
     assert_ok(ps_profile_measure(model, &options, &whole, &test_error));
     assert_ok(ps_profile_measure_split(model, &options, 2, &split, &test_error));
-    ps_model_destroy(model);
+    ps_network_destroy(model);
     assert_non_null(strstr(split->model, "lenet5,input=32,classes=4,split="));
     assert_true(split->tables[0].layer_count > whole->tables[0].layer_count);
     struct ps_plan *before = find_plan(whole, 2), *plan = find_plan(split, 2);
     assert_true(largest_share(plan) < largest_share(before));
     assert_string_equal(plan->model, split->model);
-    assert_ok(ps_model_create(plan->model, &model, &test_error));
+    assert_ok(ps_network_open(plan->model, &model, &test_error));
     assert_status(ps_profile_measure_split(model, &options, 2, &again, &test_error), PS_USAGE, "says its splits already");
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 
     test_directory_make(directory);
     assert_ok(ps_plan_write(plan, file_join(path, directory, "plan.json"), &test_error));
@@ -91,9 +91,9 @@ static void test_split_plan_runs(void **state) {
 /* A layer that is most of the network: split, it lets the pipeline run faster. */
 static void test_split_is_faster(void **state) {
     (void)state;
-    struct ps_model *model;
+    struct ps_network *model;
     struct ps_profile *whole, *split;
-    assert_ok(ps_model_create("alexnet,classes=4", &model, &test_error));
+    assert_ok(ps_network_open("alexnet,classes=4", &model, &test_error));
     assert_ok(ps_profile_measure(model, &options, &whole, &test_error));
     assert_ok(ps_profile_measure_split(model, &options, 3, &split, &test_error));
     struct ps_plan *before = find_plan(whole, 3), *after = find_plan(split, 3);
@@ -102,7 +102,7 @@ static void test_split_is_faster(void **state) {
     ps_plan_destroy(after);
     ps_profile_destroy(whole);
     ps_profile_destroy(split);
-    ps_model_destroy(model);
+    ps_network_destroy(model);
 }
 
 int main(void) {

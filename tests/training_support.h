@@ -18,7 +18,7 @@ struct training_objects {
     struct ps_plan *plan;
     struct ps_profile *profile;
     struct ps_cluster *cluster;
-    struct ps_model *network;
+    struct ps_network *network;
     struct ps_dataset *data, *valid;
 };
 
@@ -31,7 +31,7 @@ static inline void training_close(struct training_objects *objects) {
     ps_plan_destroy(objects->plan);
     ps_profile_destroy(objects->profile);
     ps_cluster_destroy(objects->cluster);
-    ps_model_destroy(objects->network);
+    ps_network_destroy(objects->network);
     ps_dataset_destroy(objects->data);
     ps_dataset_destroy(objects->valid);
 }
@@ -44,7 +44,7 @@ static inline enum ps_status training_open(const struct training *training, stru
     if (training->profile_path) status = ps_profile_read(training->profile_path, &objects->profile, error);
     if (status == PS_OK && training->plan_path) status = ps_plan_read(training->plan_path, &objects->plan, error);
     if (status == PS_OK && training->cluster_path) status = ps_cluster_read(training->cluster_path, &objects->cluster, error);
-    if (status == PS_OK && training->model) status = ps_model_create(training->model, &objects->network, error);
+    if (status == PS_OK && training->model) status = ps_network_open(training->model, &objects->network, error);
     if (status == PS_OK && training->data) status = ps_dataset_open(training->data, NULL, &objects->data, error);
     if (status == PS_OK && training->valid) status = ps_dataset_open(training->valid, NULL, &objects->valid, error);
     struct ps_train_options *options = &objects->options;
@@ -86,11 +86,11 @@ struct evaluating {
 static inline enum ps_status evaluating_run(const struct evaluating *evaluating, struct ps_evaluation *evaluation,
                                             struct ps_error *error) {
     struct ps_evaluate_options options;
-    struct ps_model *network = NULL;
+    struct ps_network *network = NULL;
     struct ps_dataset *data = NULL;
     enum ps_status status = PS_OK;
     ps_evaluate_options_init(&options);
-    if (evaluating->model) status = ps_model_create(evaluating->model, &network, error);
+    if (evaluating->model) status = ps_network_open(evaluating->model, &network, error);
     if (status == PS_OK) status = ps_dataset_open(evaluating->data, NULL, &data, error);
     options.run = evaluating->run;
     options.weights = evaluating->weights;
@@ -102,7 +102,7 @@ static inline enum ps_status evaluating_run(const struct evaluating *evaluating,
     options.translations = evaluating->translations;
     if (status == PS_OK) status = ps_evaluate(&options, evaluation, error);
     ps_dataset_destroy(data);
-    ps_model_destroy(network);
+    ps_network_destroy(network);
     return status;
 }
 

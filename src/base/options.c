@@ -49,16 +49,6 @@ enum ps_status options_parse(const char *spec, const char *what, struct options 
     return PS_OK;
 }
 
-enum ps_status options_set(struct options *options, const char *key, const char *value, struct ps_error *error) {
-    int i = 0;
-    while (i < options->count && strcmp(options->pair[i].key, key) != 0) i++;
-    if (i == OPTIONS_MAX)
-        return error_set(error, PS_USAGE, "%s: no room for '%s' beside %d options", options->name, key, OPTIONS_MAX);
-    if (i == options->count) options->count++;
-    options->pair[i] = (struct option_pair){.key = key, .value = value};
-    return PS_OK;
-}
-
 /* The value of a key, marked as used, or NULL. */
 static const char *find(struct options *options, const char *key) {
     for (int i = 0; i < options->count; i++) {

@@ -24,8 +24,6 @@ enum ps_status options_int(struct options *options, const char *key, int low, in
 enum ps_status options_number(struct options *options, const char *key, double low, double high, double *out,
                               struct ps_error *error);
 enum ps_status options_string(struct options *options, const char *key, const char **out, struct ps_error *error);
-/* Makes the key's value `value` (borrowed), whatever the specification says. */
-enum ps_status options_set(struct options *options, const char *key, const char *value, struct ps_error *error);
 /* Fails on the first key that nothing has read, offering the nearest of `keys`. */
 enum ps_status options_finish(const struct options *options, const char *what, const char *const *keys, size_t count,
                               struct ps_error *error);

@@ -32,15 +32,15 @@ static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 static enum ps_status evaluate(const struct evaluate_arguments *arguments, struct ps_evaluation *evaluation,
                                struct ps_error *error) {
     struct ps_evaluate_options options = arguments->options;
-    struct ps_model *network = NULL;
+    struct ps_network *network = NULL;
     struct ps_dataset *data = NULL;
     enum ps_status status = ps_dataset_open(arguments->data, NULL, &data, error);
-    if (status == PS_OK && arguments->model != NULL) status = ps_model_create(arguments->model, &network, error);
+    if (status == PS_OK && arguments->model != NULL) status = ps_network_open(arguments->model, &network, error);
     options.network = network;
     options.data = data;
     if (status == PS_OK) status = ps_evaluate(&options, evaluation, error);
     ps_dataset_destroy(data);
-    ps_model_destroy(network);
+    ps_network_destroy(network);
     return status;
 }
 

@@ -4,13 +4,15 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/message.h"
 #include "cli/output.h"
 
 enum { NAME_WIDTH = 14 };
 
 struct models_arguments {
     struct common_arguments common;
-    const char *model;
+    const char *model, *output;
+    bool operators;
 };
 
 #define OF(member) offsetof(struct models_arguments, member)
@@ -18,7 +20,10 @@ struct models_arguments {
 static const struct argument rows[] = {
     OPTION("model", 'm', "NAME[,key=value...]", text, model,
            "the layers of this network; those of images take input= (pixels), channels=, classes=; those of texts seq= "
-           "(tokens), vocab="),
+           "(tokens), vocab=; or a network file"),
+    OPTION("output", 'o', "FILE", output, output, "write it as a network file, to be given wherever a model is named"),
+    FLAG("operators", 0, operators, "the operators of network files, with their attributes and usual values",
+         .excludes = "model"),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
@@ -31,28 +36,29 @@ static void format_shape(const int64_t *shape, int rank, char out[96]) {
 }
 
 /* The fields of a network, without the braces. */
-static void put_model_json(const struct ps_model *model, const char *summary) {
-    struct ps_model_info info = ps_model_info(model);
+static void put_model_json(const struct ps_network *network, const char *summary) {
+    struct ps_network_info info = ps_network_info(network);
     printf("\"name\": ");
     output_json_string(info.name);
     if (summary != NULL) {
         printf(", \"summary\": ");
         output_json_string(summary);
     }
-    printf(", \"layers\": %d, \"parameters\": %" PRId64 ", \"input_shape\": ", info.layers, info.parameters);
+    printf(", \"hash\": \"%s\", \"layers\": %d, \"parameters\": %" PRId64 ", \"input_shape\": ", info.hash, info.layers,
+           info.parameters);
     output_json_integers(info.input_shape, 3);
     printf(", \"classes\": %d, \"labels\": %d, \"vocabulary\": %d, \"forward_flops\": ", info.classes, info.labels,
            info.vocabulary);
     output_json_number(info.forward_flops);
 }
 
-static void put_layers_json(const struct ps_model *model) {
-    int layers = ps_model_info(model).layers;
+static void put_layers_json(const struct ps_network *network) {
+    int layers = ps_network_info(network).layers;
     printf("{");
-    put_model_json(model, NULL);
+    put_model_json(network, NULL);
     printf(", \"chain\": [\n");
     for (int i = 0; i < layers; i++) {
-        struct ps_layer_info layer = ps_model_layer(model, i);
+        struct ps_layer_info layer = ps_network_layer(network, i);
         printf("  {\"name\": ");
         output_json_string(layer.name);
         printf(", \"kind\": ");
@@ -66,15 +72,15 @@ static void put_layers_json(const struct ps_model *model) {
     printf("]}\n");
 }
 
-static void put_layers(const struct ps_model *model) {
-    struct ps_model_info info = ps_model_info(model);
+static void put_layers(const struct ps_network *network) {
+    struct ps_network_info info = ps_network_info(network);
     char shape[96];
     format_shape(info.input_shape, 3, shape);
     printf("%s: %d layers, %" PRId64 " parameters, input %s, %d classes, %.3f million operations a sample\n\n", info.name,
            info.layers, info.parameters, shape, info.classes, 1e-6 * info.forward_flops);
     printf("%5s  %-28s %-18s %12s  %-16s %9s\n", "layer", "name", "kind", "parameters", "output", "Mflop");
     for (int i = 0; i < info.layers; i++) {
-        struct ps_layer_info layer = ps_model_layer(model, i);
+        struct ps_layer_info layer = ps_network_layer(network, i);
         format_shape(layer.output_shape, layer.output_rank, shape);
         printf("%5d  %-28s %-18s %12" PRId64 "  %-16s %9.3f\n", i + 1, layer.name, layer.kind, layer.parameters, shape,
                1e-6 * layer.forward_flops);
@@ -84,34 +90,41 @@ static void put_layers(const struct ps_model *model) {
 /* Entry `index` of the table of networks, as a row or as a JSON object. */
 static enum ps_status put_entry(size_t index, bool json, struct ps_error *error) {
     struct ps_entry entry = ps_table_entry(PS_TABLE_MODELS, index);
-    struct ps_model *model;
-    CHECK(ps_model_create(entry.name, &model, error));
+    struct ps_network *network;
+    CHECK(ps_network_open(entry.name, &network, error));
     if (json) {
         printf("  {");
-        put_model_json(model, entry.summary);
+        put_model_json(network, entry.summary);
         printf("}%s\n", index + 1 < ps_table_count(PS_TABLE_MODELS) ? "," : "");
     } else {
-        struct ps_model_info info = ps_model_info(model);
+        struct ps_network_info info = ps_network_info(network);
         char shape[96];
         format_shape(info.input_shape, 3, shape);
         printf("%-*s %6d %12" PRId64 "  %-14s %7d  %s\n", NAME_WIDTH, entry.name, info.layers, info.parameters, shape,
                info.classes, entry.summary);
     }
-    ps_model_destroy(model);
+    ps_network_destroy(network);
     return PS_OK;
+}
+
+static enum ps_status put_network(const struct models_arguments *arguments, struct ps_error *error) {
+    struct ps_network *network;
+    CHECK(ps_network_open(arguments->model, &network, error));
+    enum ps_status status = arguments->output != NULL ? ps_network_write(network, arguments->output, error) : PS_OK;
+    if (status == PS_OK && !output_is_taken(arguments->output)) {
+        if (arguments->common.json) put_layers_json(network);
+        if (!arguments->common.json) put_layers(network);
+    }
+    ps_network_destroy(network);
+    return status;
 }
 
 static enum ps_status run(const void *values, struct ps_error *error) {
     const struct models_arguments *arguments = values;
     bool json = arguments->common.json;
-    if (arguments->model != NULL) {
-        struct ps_model *model;
-        CHECK(ps_model_create(arguments->model, &model, error));
-        if (json) put_layers_json(model);
-        if (!json) put_layers(model);
-        ps_model_destroy(model);
-        return PS_OK;
-    }
+    if (arguments->operators) return output_text(ps_network_operators(), error);
+    if (arguments->model != NULL) return put_network(arguments, error);
+    if (arguments->output != NULL) return message_set(error, PS_USAGE, "--model is missing; -o writes one network");
     if (json) printf("{\"models\": [\n");
     if (!json) printf("%-*s %6s %12s  %-14s %7s\n", NAME_WIDTH, "name", "layers", "parameters", "input", "classes");
     for (size_t i = 0; i < ps_table_count(PS_TABLE_MODELS); i++) CHECK(put_entry(i, json, error));
@@ -122,9 +135,10 @@ static enum ps_status run(const void *values, struct ps_error *error) {
 const struct command command_models = {
     .name = "models",
     .summary = "lists the built-in networks",
-    .usage = "[--model NAME]",
+    .usage = "[--model NAME [-o FILE] | --operators]",
     .description = {"Lists the built-in networks with their layers, parameters and input shape; with --model, the "
-                    "layers of one. A pipeline is cut between layers."},
+                    "layers of one. A pipeline is cut between layers. With -o the network becomes a file that can be "
+                    "changed and given wherever a model is named (docs/formats.md)."},
     .example = "  penstock models --model vgg16,input=32,classes=100",
     .size = sizeof(struct models_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},

@@ -52,13 +52,13 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     struct ps_profile_options options = arguments->options;
     options.micro_batches = arguments->micro_batches.values;
     options.micro_batch_count = arguments->micro_batches.count;
-    struct ps_model *model;
-    CHECK(ps_model_create(arguments->model, &model, error));
+    struct ps_network *network;
+    CHECK(ps_network_open(arguments->model, &network, error));
     struct ps_profile *profile;
     enum ps_status status = arguments->split_for > 0
-                                ? ps_profile_measure_split(model, &options, arguments->split_for, &profile, error)
-                                : ps_profile_measure(model, &options, &profile, error);
-    ps_model_destroy(model);
+                                ? ps_profile_measure_split(network, &options, arguments->split_for, &profile, error)
+                                : ps_profile_measure(network, &options, &profile, error);
+    ps_network_destroy(network);
     if (status != PS_OK) return status;
     status = put_profile(arguments, profile, error);
     ps_profile_destroy(profile);

@@ -102,7 +102,7 @@ void training_close(struct training *training) {
     ps_plan_destroy(training->plan);
     ps_profile_destroy(training->profile);
     ps_cluster_destroy(training->cluster);
-    ps_model_destroy(training->network);
+    ps_network_destroy(training->network);
     ps_dataset_destroy(training->data);
     ps_dataset_destroy(training->valid);
 }
@@ -114,7 +114,7 @@ static enum ps_status open_objects(const struct train_arguments *arguments, stru
         if (arguments->profile_path) CHECK(ps_profile_read(arguments->profile_path, &training->profile, error));
         if (arguments->plan_path) CHECK(ps_plan_read(arguments->plan_path, &training->plan, error));
         if (arguments->cluster.path) CHECK(ps_cluster_read(arguments->cluster.path, &training->cluster, error));
-        if (arguments->model) CHECK(ps_model_create(arguments->model, &training->network, error));
+        if (arguments->model) CHECK(ps_network_open(arguments->model, &training->network, error));
     }
     if (arguments->data) CHECK(ps_dataset_open(arguments->data, NULL, &training->data, error));
     if (arguments->valid) CHECK(ps_dataset_open(arguments->valid, NULL, &training->valid, error));

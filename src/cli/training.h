@@ -26,7 +26,7 @@ struct training {
     struct ps_plan *plan;
     struct ps_profile *profile;
     struct ps_cluster *cluster;
-    struct ps_model *network;
+    struct ps_network *network;
     struct ps_dataset *data, *valid;
 };
 enum ps_status training_open(const struct train_arguments *arguments, struct training *training, struct ps_error *error);

@@ -12,7 +12,7 @@
 
 #include "base/table.h"
 #include "base/text.h"
-#include "graph/model.h"
+#include "graph/network.h"
 
 struct range {
     bool given;
@@ -217,13 +217,13 @@ void samples_close(struct samples *samples) {
     *samples = (struct samples){0};
 }
 
-struct dataset_shape dataset_shape_of(const struct ps_model *model) {
-    return (struct dataset_shape){.channels = model->input_shape[0],
-                                  .height = model->input_shape[1],
-                                  .width = model->input_shape[2],
-                                  .classes = model->classes,
-                                  .labels = model->labels,
-                                  .vocabulary = model->vocabulary,
-                                  .gives_tokens = model->gives_tokens,
-                                  .masked = model->masked};
+struct dataset_shape dataset_shape_of(const struct ps_network *network) {
+    return (struct dataset_shape){.channels = network->input_shape[0],
+                                  .height = network->input_shape[1],
+                                  .width = network->input_shape[2],
+                                  .classes = network->classes,
+                                  .labels = network->labels,
+                                  .vocabulary = network->vocabulary,
+                                  .gives_tokens = network->predicts != PREDICTS_CLASSES,
+                                  .masked = network->predicts == PREDICTS_MASKED_TOKENS};
 }

@@ -38,9 +38,9 @@ struct dataset_shape {
     bool words_needed; /* of what is wanted: no text may make its own, which could be others than those that were learnt */
 };
 
-struct ps_model;
+struct ps_network;
 /* The data that a network takes. */
-struct dataset_shape dataset_shape_of(const struct ps_model *model);
+struct dataset_shape dataset_shape_of(const struct ps_network *model);
 
 static inline enum number_type dataset_input_type(const struct dataset_shape *shape) {
     return shape->vocabulary > 0 ? TYPE_I32 : TYPE_F32;

@@ -13,13 +13,13 @@
 #include "data/vocabulary.h"
 #include "eval/translate.h"
 #include "exec/executor.h"
-#include "graph/model.h"
+#include "graph/network.h"
 #include "store/checkpoint.h"
 
 enum { BATCH_DEFAULT = 64, BATCHES_AHEAD = 2 };
 
-/* A network on the device, with its weights. */
-struct network {
+/* The network on the device, with its weights. */
+struct loaded_network {
     struct stage *stage;
     struct memory_block memory;
     struct stage_blocks blocks;
@@ -28,13 +28,13 @@ struct network {
 struct evaluator {
     const struct ps_evaluate_options *options;
     int batch;
-    const struct ps_model *model;
-    struct ps_model *own_model; /* made here; NULL: it is the caller's */
+    const struct ps_network *network;
+    struct ps_network *own_network; /* made here; NULL: it is the caller's */
     struct weight_files weights;
     struct vocabulary *words[2]; /* the run's, where it has some */
     struct samples samples;
     struct device *device;
-    struct network network;
+    struct loaded_network loaded;
     struct loader *loader;
 };
 
@@ -56,7 +56,7 @@ static enum ps_status read_words(struct evaluator *evaluator, struct ps_error *e
     const char *data = dataset_spec(evaluator->options->data);
     file_join(path, evaluator->options->run, "vocabulary.json");
     if (file_exists(path)) return vocabulary_read(path, evaluator->words, error);
-    if (evaluator->model->vocabulary == 0 || !data || strncmp(data, "synthetic:", 10) == 0 || strstr(data, ",vocab="))
+    if (evaluator->network->vocabulary == 0 || !data || strncmp(data, "synthetic:", 10) == 0 || strstr(data, ",vocab="))
         return PS_OK;
     error_set(error, PS_BAD_INPUT, "%s: there is no such file, and by its words the run's text is numbered", path);
     error_hint(error, "where it was moved, add ,vocab=FILE to the data");
@@ -68,8 +68,8 @@ static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *err
     char path[4096];
     struct ps_plan *plan;
     TRY(ps_plan_read(file_join(path, evaluator->options->run, "plan.json"), &plan, error));
-    enum ps_status status = ps_model_create(plan->model, &evaluator->own_model, error);
-    evaluator->model = evaluator->own_model;
+    enum ps_status status = ps_network_open(plan->model, &evaluator->own_network, error);
+    evaluator->network = evaluator->own_network;
     ps_plan_destroy(plan);
     TRY(status);
     TRY(read_words(evaluator, error));
@@ -81,10 +81,10 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
     if (options->run) {
         TRY(open_run(evaluator, error));
     } else {
-        evaluator->model = options->network;
+        evaluator->network = options->network;
         TRY(weight_files_open(options->weights, &evaluator->weights, error));
     }
-    struct dataset_shape wanted = dataset_shape_of(evaluator->model);
+    struct dataset_shape wanted = dataset_shape_of(evaluator->network);
     memcpy(wanted.words, evaluator->words, sizeof wanted.words);
     wanted.words_needed = true;
     TRY(dataset_use(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
@@ -105,36 +105,36 @@ static enum ps_status open_device(struct evaluator *evaluator, struct ps_error *
 
 /* All layers of `graph`, whose parameters are the model's, as one stage. */
 static enum ps_status make_network(struct evaluator *evaluator, const struct graph *graph, struct ps_error *error) {
-    struct network *network = &evaluator->network;
-    TRY(stage_create(evaluator->device, graph, 0, graph->layer_count - 1, evaluator->batch, &network->stage, error));
-    struct stage_sizes sizes = stage_sizes(network->stage);
+    struct loaded_network *loaded = &evaluator->loaded;
+    TRY(stage_create(evaluator->device, graph, 0, graph->layer_count - 1, evaluator->batch, &loaded->stage, error));
+    struct stage_sizes sizes = stage_sizes(loaded->stage);
     const int64_t pieces[] = {sizes.parameter_bytes, sizes.statistics_bytes, sizes.input_bytes, sizes.stash_bytes,
                               sizes.workspace_bytes};
     enum { PIECES = sizeof pieces / sizeof *pieces };
     size_t total = 0;
     for (int i = 0; i < PIECES; i++) total += memory_align((size_t)pieces[i]);
-    TRY(memory_block_take(&network->memory, total, "evaluation", error));
+    TRY(memory_block_take(&loaded->memory, total, "evaluation", error));
     void *place[PIECES];
-    for (int i = 0; i < PIECES; i++) place[i] = memory_block_carve(&network->memory, (size_t)pieces[i]);
-    network->blocks = (struct stage_blocks){
+    for (int i = 0; i < PIECES; i++) place[i] = memory_block_carve(&loaded->memory, (size_t)pieces[i]);
+    loaded->blocks = (struct stage_blocks){
         .weights = place[0], .statistics = place[1], .input = place[2], .stash = place[3], .workspace = place[4]};
-    return weight_files_load(&evaluator->weights, graph, network->stage, place[0], place[1], error);
+    return weight_files_load(&evaluator->weights, graph, loaded->stage, place[0], place[1], error);
 }
 
 static void free_network(struct evaluator *evaluator) {
-    stage_destroy(evaluator->network.stage);
-    memory_block_release(&evaluator->network.memory);
-    evaluator->network = (struct network){0};
+    stage_destroy(evaluator->loaded.stage);
+    memory_block_release(&evaluator->loaded.memory);
+    evaluator->loaded = (struct loaded_network){0};
 }
 
 static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, struct stage_result *sum, struct ps_error *error) {
     size_t bytes = dataset_input_bytes(&evaluator->samples.dataset->shape) * (size_t)evaluator->batch;
     struct loaded_batch batch;
     TRY(loader_get(evaluator->loader, number, &batch, error));
-    memcpy(evaluator->network.blocks.input, batch.inputs, bytes);
+    memcpy(evaluator->loaded.blocks.input, batch.inputs, bytes);
     struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
     struct stage_result result = {0};
-    TRY(stage_forward(evaluator->network.stage, &evaluator->network.blocks, &step, &result, error));
+    TRY(stage_forward(evaluator->loaded.stage, &evaluator->loaded.blocks, &step, &result, error));
     device_finish(evaluator->device);
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
@@ -150,9 +150,9 @@ static enum ps_status translate_samples(struct evaluator *evaluator, const struc
     struct bleu counts = {0};
     struct text sentences = {0};
     TRY(make_network(evaluator, graph, error));
-    struct translation_options translation = {.stage = evaluator->network.stage,
+    struct translation_options translation = {.stage = evaluator->loaded.stage,
                                               .graph = graph,
-                                              .blocks = evaluator->network.blocks,
+                                              .blocks = evaluator->loaded.blocks,
                                               .rows = evaluator->batch,
                                               .beam = options->beam > 0 ? options->beam : 1,
                                               .samples = &evaluator->samples};
@@ -169,13 +169,13 @@ static enum ps_status translate_samples(struct evaluator *evaluator, const struc
 /* Translates what is a translation, with a network that takes the place of the one that was evaluated; `bleu` stays NaN for
  * other data. */
 static enum ps_status run_translation(struct evaluator *evaluator, double *bleu, struct ps_error *error) {
-    struct ps_model *stepping;
+    struct ps_network *stepping;
     if (!dataset_has_pairs(evaluator->samples.dataset)) return PS_OK;
     free_network(evaluator);
-    TRY(model_create_stepping(evaluator->model->name, &stepping, error));
+    TRY(network_create_stepping(evaluator->network, &stepping, error));
     enum ps_status status = translate_samples(evaluator, stepping->graph, bleu, error);
     free_network(evaluator);
-    ps_model_destroy(stepping);
+    ps_network_destroy(stepping);
     return status;
 }
 
@@ -194,7 +194,7 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     TRY(open_inputs(evaluator, error));
     TRY(check_translation(evaluator, error));
     TRY(open_device(evaluator, error));
-    TRY(make_network(evaluator, evaluator->model->graph, error));
+    TRY(make_network(evaluator, evaluator->network->graph, error));
     int64_t batches = loader_batches(evaluator->loader);
     struct stage_result sum = {0};
     for (int64_t number = 0; number < batches; number++) {
@@ -209,10 +209,10 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     TRY(run_translation(evaluator, &bleu, error));
     *evaluation = (struct ps_evaluation){.loss = sum.loss / labels,
                                          .accuracy = (double)sum.correct / labels,
-                                         .perplexity = model_perplexity(evaluator->model, sum.loss / labels),
+                                         .perplexity = network_perplexity(evaluator->network, sum.loss / labels),
                                          .bleu = bleu,
                                          .samples = evaluator->samples.count,
-                                         .top5 = evaluator->model->classes > 5 ? (double)sum.correct5 / labels : NAN};
+                                         .top5 = evaluator->network->classes > 5 ? (double)sum.correct5 / labels : NAN};
     return PS_OK;
 }
 
@@ -232,6 +232,6 @@ enum ps_status ps_evaluate(const struct ps_evaluate_options *given, struct ps_ev
     samples_close(&evaluator.samples);
     for (int v = 0; v < 2; v++) vocabulary_destroy(evaluator.words[v]);
     weight_files_close(&evaluator.weights);
-    ps_model_destroy(evaluator.own_model);
+    ps_network_destroy(evaluator.own_network);
     return status;
 }

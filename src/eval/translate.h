@@ -3,7 +3,7 @@
  *
  * The decoder's next token follows from what it has read, so translating is the network's own forward, over and over, each
  * giving the probabilities at one more position. The network is built for a single position of the target
- * (model_create_stepping) and run on one token after the other: what does not follow from the words that were written (the
+ * (network_create_stepping) and run on one token after the other: what does not follow from the words that were written (the
  * encoder) is computed once for a sentence, and its recurrent layers go on from the state that they left (stage_blocks.state).
  * So a sentence takes one pass of the decoder over it, where the network as it is trained would take one for each of its words.
  *

@@ -10,6 +10,8 @@
 
 /* Of one sample's value or one parameter: beyond it nothing could run, and products of sizes could overflow. */
 #define ELEMENTS_MAX ((int64_t)1 << 36)
+/* Of all values at all cuts: a deep network that reads each of its values at its end would fill the memory with them. */
+enum { CROSSINGS_MAX = 1 << 26 };
 
 struct graph *graph_create(void) {
     return calloc(1, sizeof(struct graph));
@@ -190,6 +192,8 @@ static bool layer_has(const struct graph *graph, int layer, const struct paramet
 static enum ps_status check_tie(const struct graph *graph, struct ps_error *error) {
     const struct parameter *tied = graph_tied(graph), *own = graph->parameters;
     if (tied == NULL) return PS_OK;
+    for (const struct parameter *other = own; other < tied; other++)
+        if (other->tied) return error_set(error, PS_USAGE, "parameter '%s': only one can be shared", other->name);
     while (strcmp(own->name, tied->name) != 0) own++;
     bool fits = layer_has(graph, 0, own) && layer_has(graph, graph->layer_count - 1, tied);
     if (!fits || memcmp(&own->shape, &tied->shape, sizeof own->shape) != 0)
@@ -198,21 +202,30 @@ static enum ps_status check_tie(const struct graph *graph, struct ps_error *erro
     return PS_OK;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp((*(const struct node *const *)a)->name, (*(const struct node *const *)b)->name);
+static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static enum ps_status check_unique(const char **names, size_t count, const char *what, struct ps_error *error) {
+    qsort(names, count, sizeof *names, compare_names);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return error_set(error, PS_USAGE, "%s '%s': two have this name", what, names[i]);
+    return PS_OK;
 }
 
+/* Of nodes, and of parameters but for the second place of one that is shared. */
 static enum ps_status check_names(const struct graph *graph, struct ps_error *error) {
-    const size_t count = (size_t)graph->node_count;
-    const struct node **sorted = malloc(count * sizeof *sorted);
-    if (sorted == NULL) return error_memory(error, "a network's names", count * sizeof *sorted);
-    for (size_t i = 0; i < count; i++) sorted[i] = &graph->nodes[i];
-    qsort(sorted, count, sizeof *sorted, compare_names);
-    const struct node *twice = NULL;
-    for (size_t i = 1; i < count && twice == NULL; i++)
-        if (compare_names(&sorted[i - 1], &sorted[i]) == 0) twice = sorted[i];
-    free(sorted);
-    return twice == NULL ? PS_OK : error_set(error, PS_USAGE, "node '%s': two have this name", twice->name);
+    const size_t room = (size_t)graph->node_count + (size_t)graph->parameter_count;
+    const char **names = malloc(room * sizeof *names);
+    size_t count = 0;
+    if (names == NULL) return error_memory(error, "a network's names", room * sizeof *names);
+    for (int i = 0; i < graph->node_count; i++) names[count++] = graph->nodes[i].name;
+    enum ps_status status = check_unique(names, count, "node", error);
+    count = 0;
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (!graph->parameters[p].tied) names[count++] = graph->parameters[p].name;
+    if (status == PS_OK) status = check_unique(names, count, "parameter", error);
+    free(names);
+    return status;
 }
 
 static enum ps_status check_uses(const struct graph *graph, const int *consumers, struct ps_error *error) {
@@ -290,6 +303,12 @@ static enum ps_status find_cuts(struct graph *graph, const int *last_use, struct
     graph->cut_first = calloc((size_t)graph->layer_count + 3, sizeof *graph->cut_first);
     if (graph->cut_first == NULL) return error_memory(error, "a network's cuts", (size_t)graph->layer_count * sizeof(int));
     int *next = graph->cut_first + 1;
+    int64_t all = 0;
+    for (int r = 0; r < graph->node_count; r++)
+        if (last_use[r] > graph->nodes[r].layer) all += last_use[r] - graph->nodes[r].layer;
+    if (all > CROSSINGS_MAX)
+        return error_set(error, PS_USAGE, "its values cross the cuts between layers %lld times; at most %d are accepted",
+                         (long long)all, CROSSINGS_MAX);
     for (int r = 0; r < graph->node_count; r++)
         for (int cut = graph->nodes[r].layer + 1; cut <= last_use[r]; cut++) next[cut + 1]++;
     for (int cut = 0; cut <= graph->layer_count; cut++) next[cut + 1] += next[cut];

@@ -38,8 +38,8 @@ struct graph {
     int node_count, node_capacity;
     struct parameter *parameters;
     int parameter_count, parameter_capacity;
-    /* The same network for longer sequences (model_create_shorter), node by node: weights lie in kernels of both as they do in
-     * those of the longer one. NULL: there is none; borrowed. */
+    /* The same network for longer sequences (network_create_shorter), node by node: weights lie in kernels of both as they do
+     * in those of the longer one. NULL: there is none; borrowed. */
     const struct graph *longest;
     /* after graph_finish */
     struct layer *layers;

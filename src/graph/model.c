@@ -1,15 +1,7 @@
-/* Networks by name, and what the public interface tells about them. */
+/* Built-in networks from their specifications. */
 #include "graph/model.h"
 
-#include <math.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/number.h"
 #include "base/table.h"
-#include "graph/operators.h"
 #include "graph/split.h"
 
 /* What every network takes: of images, of sequences. */
@@ -17,11 +9,9 @@ static const char *const image_keys[] = {"input", "channels", "split", "classes"
 static const char *const sequence_keys[] = {"seq", "vocab", "split", "classes", NULL};
 enum { COMMON_KEYS = 4 };
 
-static TABLE_FIND(find_entry, model, model_table, "model")
+TABLE_FIND(model_find, model, model_table, "model")
 
-    static bool reads_tokens(const struct model *entry) {
-    return entry->defaults.vocabulary > 0;
-}
+static bool reads_tokens(const struct model *entry) { return entry->defaults.vocabulary > 0; }
 
 static enum ps_status read_sizes(const struct model *entry, struct options *options, struct model_options *sizes,
                                  struct ps_error *error) {
@@ -44,15 +34,6 @@ static enum ps_status check_options(const struct model *entry, const struct opti
     for (; count < COMMON_KEYS - (entry->defaults.classes == 0); count++) keys[count] = common[count];
     for (int i = 0; entry->keys[i] != NULL; i++) keys[count++] = entry->keys[i];
     return options_finish(options, "model", keys, count, error);
-}
-
-/* What the finished network takes and gives, as its first and last node say. */
-static void note_interface(struct ps_model *model) {
-    const struct graph *graph = model->graph;
-    memcpy(model->input_shape, graph->nodes[0].shape.dim, sizeof model->input_shape);
-    model->classes = (int)graph->nodes[graph->node_count - 1].shape.dim[0];
-    model->labels = (int)graph_labels(graph);
-    model->vocabulary = graph_vocabulary(graph);
 }
 
 enum { INPUT_SEARCHED = 512 };
@@ -78,159 +59,36 @@ static void name_least_input(const struct model *entry, const char *spec, const 
     if (least > 0) error_set(error, error->status, "%s; images from %d pixels a side on are taken", error->message, least);
 }
 
-/* Lengths that a specification is given in place of its own; 0: as it says. */
-struct other_lengths {
-    int seq, target;
-};
-
-static enum ps_status set_length(struct options *options, const char *key, int length, char text[16], struct ps_error *error) {
-    snprintf(text, 16, "%d", length);
-    return length > 0 ? options_set(options, key, text, error) : PS_OK;
-}
-
-static enum ps_status build_model(struct ps_model *model, const char *spec, struct other_lengths lengths,
-                                  struct ps_error *error) {
-    struct options options;
-    char seq[16], target[16];
-    TRY(options_parse(spec, "model", &options, error));
-    TRY(set_length(&options, "seq", lengths.seq, seq, error));
-    TRY(set_length(&options, "target", lengths.target, target, error));
-    if (strlen(spec) >= sizeof model->name) {
-        return error_set(error, PS_USAGE, "model: '%.40s...' is longer than %zu characters", spec, sizeof model->name - 1);
-    }
-    memcpy(model->name, spec, strlen(spec) + 1);
-    const struct model *entry;
-    TRY(find_entry(options.name, &entry, error));
+static enum ps_status build(struct graph *graph, const char *spec, struct options *options, const struct model *entry,
+                            struct ps_error *error) {
     struct model_options sizes;
-    TRY(read_sizes(entry, &options, &sizes, error));
-    const char *splits = NULL;
-    TRY(options_string(&options, "split", &splits, error));
-    enum ps_status status = entry->build(model->graph, &sizes, &options, error);
-    if (status == PS_OK) status = check_options(entry, &options, error);
-    if (status == PS_OK) status = graph_finish(model->graph, error);
-    if (model->graph->status != PS_OK) name_least_input(entry, spec, &sizes, &options, error);
-    if (status != PS_OK) return status;
-    note_interface(model);
-    model->gives_tokens = reads_tokens(entry) && entry->defaults.classes == 0;
-    model->masked = entry->masked;
-    if (splits == NULL) return PS_OK;
-    status = graph_split_all(&model->graph, splits, error);
-    if (status != PS_OK) error_prefix(error, "%s", spec);
+    const char *splits;
+    TRY(read_sizes(entry, options, &sizes, error));
+    TRY(options_string(options, "split", &splits, error)); /* which is for the finished graph */
+    enum ps_status status = entry->build(graph, &sizes, options, error);
+    if (status == PS_OK) status = check_options(entry, options, error);
+    if (status == PS_OK) status = graph_finish(graph, error);
+    if (graph->status != PS_OK) name_least_input(entry, spec, &sizes, options, error);
     return status;
 }
 
-static enum ps_status create(const char *spec, struct other_lengths lengths, struct ps_model **model, struct ps_error *error) {
-    struct ps_model *made = calloc(1, sizeof *made);
-    if (made != NULL) made->graph = graph_create();
-    if (made == NULL || made->graph == NULL) {
-        ps_model_destroy(made);
-        return error_memory(error, "a network", sizeof *made);
+enum ps_status model_generate(const char *spec, struct ps_network **network, struct ps_error *error) {
+    struct options options;
+    const struct model *entry;
+    const char *splits = NULL;
+    TRY(options_parse(spec, "model", &options, error));
+    TRY(model_find(options.name, &entry, error));
+    enum network_predicts tokens = entry->masked ? PREDICTS_MASKED_TOKENS : PREDICTS_TOKENS;
+    bool gives_tokens = reads_tokens(entry) && entry->defaults.classes == 0;
+    struct graph *graph = graph_create();
+    if (graph == NULL) return error_memory(error, "a network", sizeof *graph);
+    enum ps_status status = build(graph, spec, &options, entry, error);
+    if (status == PS_OK) status = options_string(&options, "split", &splits, error);
+    struct graph *whole = graph;
+    if (status == PS_OK && splits != NULL) {
+        status = graph_split_all(whole, splits, &graph, error);
+        if (status != PS_OK) error_prefix(error, "%s", spec);
     }
-    enum ps_status status = build_model(made, spec, lengths, error);
-    if (status != PS_OK) {
-        ps_model_destroy(made);
-        return status;
-    }
-    *model = made;
-    return PS_OK;
+    if (status != PS_OK || graph != whole) graph_destroy(whole);
+    return status == PS_OK ? network_create(spec, graph, gives_tokens ? tokens : PREDICTS_CLASSES, network, error) : status;
 }
-
-enum ps_status ps_model_create(const char *spec, struct ps_model **model, struct ps_error *error) {
-    return create(spec, (struct other_lengths){0, 0}, model, error);
-}
-
-enum ps_status model_create_stepping(const char *spec, struct ps_model **model, struct ps_error *error) {
-    return create(spec, (struct other_lengths){.target = 1}, model, error);
-}
-
-/* ------------------------------------------------------------------ shorter sequences */
-
-int model_source(const struct ps_model *model) {
-    const int positions = model->vocabulary > 0 ? (int)model->input_shape[1] : 0;
-    return model->labels > 1 && model->labels < positions ? positions - model->labels : 0;
-}
-
-/* Are two networks the same, node by node, but for the lengths of values? Else `node` is where they differ. */
-static bool alike(const struct graph *a, const struct graph *b, int *node) {
-    for (*node = 0; *node < a->node_count && *node < b->node_count; ++*node) {
-        const struct node *x = &a->nodes[*node], *y = &b->nodes[*node];
-        if (x->id != y->id || strcmp(x->name, y->name) != 0 || x->layer != y->layer) return false;
-        if (x->parameter_count != y->parameter_count || x->random_number != y->random_number) return false;
-        for (int p = 0; p < x->parameter_count; p++) {
-            const struct shape *own = &a->parameters[x->parameter_first + p].shape;
-            if (!shape_equal(own, &b->parameters[y->parameter_first + p].shape)) return false;
-        }
-    }
-    return a->node_count == b->node_count;
-}
-
-enum ps_status model_create_shorter(const struct ps_model *whole, int seq, struct ps_model **model, struct ps_error *error) {
-    const int source = model_source(whole);
-    if (source == 0) return error_set(error, PS_USAGE, "%s has no source and target", whole->name);
-    struct ps_model *made;
-    int node;
-    TRY(create(whole->name, (struct other_lengths){seq, number_share_up(whole->labels, seq, source)}, &made, error));
-    if (!alike(whole->graph, made->graph, &node)) {
-        error_set(error, PS_USAGE, "%s: with seq=%d node '%s' is not what it is", whole->name, seq,
-                  node < made->graph->node_count ? made->graph->nodes[node].name : "");
-        ps_model_destroy(made);
-        return PS_USAGE;
-    }
-    made->graph->longest = whole->graph;
-    *model = made;
-    return PS_OK;
-}
-
-void ps_model_destroy(struct ps_model *model) {
-    if (model == NULL) return;
-    graph_destroy(model->graph);
-    free(model);
-}
-
-static int64_t trained_elements(const struct graph *graph, const struct node *node) {
-    int64_t elements = 0;
-    for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
-        if (!graph->parameters[p].statistic && !graph->parameters[p].tied)
-            elements += shape_elements(&graph->parameters[p].shape);
-    }
-    return elements;
-}
-
-static double node_flops(const struct graph *graph, const struct node *node) {
-    struct shape inputs[GRAPH_INPUTS_MAX];
-    for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
-    double (*flops)(const struct attributes *, const struct shape *, const struct shape *) = operator_get(node->id)->flops;
-    return flops != NULL ? flops(&node->attributes, inputs, &node->shape) : (double)shape_elements(&node->shape);
-}
-
-struct ps_model_info ps_model_info(const struct ps_model *model) {
-    const struct graph *graph = model->graph;
-    struct ps_model_info info = {.name = model->name,
-                                 .layers = graph->layer_count,
-                                 .classes = model->classes,
-                                 .labels = model->labels,
-                                 .vocabulary = model->vocabulary};
-    memcpy(info.input_shape, model->input_shape, sizeof info.input_shape);
-    for (int i = 0; i < graph->node_count; i++) {
-        info.parameters += trained_elements(graph, &graph->nodes[i]);
-        info.forward_flops += node_flops(graph, &graph->nodes[i]);
-    }
-    return info;
-}
-
-struct ps_layer_info ps_model_layer(const struct ps_model *model, int number) {
-    const struct graph *graph = model->graph;
-    if (number < 0 || number >= graph->layer_count) return (struct ps_layer_info){0};
-    const struct layer *layer = &graph->layers[number];
-    struct ps_layer_info info = {.name = layer->name, .kind = layer->kind};
-    const struct node *node = &graph->nodes[layer->node_first];
-    for (int i = 0; i < layer->node_count; i++, node++) {
-        info.parameters += trained_elements(graph, node);
-        info.forward_flops += node_flops(graph, node);
-        info.output_rank = node->shape.rank;
-        memcpy(info.output_shape, node->shape.dim, sizeof info.output_shape);
-    }
-    return info;
-}
-
-double model_perplexity(const struct ps_model *model, double loss) { return model && model->gives_tokens ? exp(loss) : NAN; }

@@ -1,20 +1,9 @@
-/* The model zoo: one file per network in models/, one line each in models/table.c. */
+/* The built-in networks: generators of graphs, one file each in models/ and one line in models/table.c. */
 #ifndef PENSTOCK_GRAPH_MODEL_H
 #define PENSTOCK_GRAPH_MODEL_H
 
 #include "base/options.h"
-#include "graph/graph.h"
-
-struct ps_model {
-    char name[128]; /* the spec */
-    struct graph *graph;
-    int64_t input_shape[3]; /* C, H, W; of tokens 1, T, 1 */
-    int classes;
-    int labels;        /* of a sample */
-    int vocabulary;    /* of tokens; 0: it reads images */
-    bool gives_tokens; /* its classes are tokens */
-    bool masked;       /* its task is to fill in those that are hidden */
-};
+#include "graph/network.h"
 
 /* From the spec, or the entry's defaults. A network whose default has a vocabulary reads sequences: it takes `seq` and `vocab`
  * instead of `input` and `channels`, and `classes` only where the default has some. */
@@ -35,16 +24,10 @@ struct model {
 
 extern const struct model *const model_table[]; /* NULL-terminated */
 
-/* The network of a spec for a single position of the target: the same parameters, for decoding one word at a time. PS_USAGE for
- * a network that has no `target`. */
-enum ps_status model_create_stepping(const char *spec, struct ps_model **model, struct ps_error *error);
-
-/* The translating network of `whole` (which stays as long as the model) for `seq` tokens of the source, fewer than it has, and
- * a share of its target's that is rounded up: it has the same parameters, which lie in the kernels as those of `whole` do.
- * PS_USAGE for a network that has no `target`, and where it could not be the same but for the length. */
-enum ps_status model_create_shorter(const struct ps_model *whole, int seq, struct ps_model **model, struct ps_error *error);
-/* Tokens of the source where a network translates; else 0. */
-int model_source(const struct ps_model *model);
+/* The table's entry of that name; PS_USAGE offers the nearest. */
+enum ps_status model_find(const char *name, const struct model **entry, struct ps_error *error);
+/* The network of a specification, "vgg16,input=32". */
+enum ps_status model_generate(const char *spec, struct ps_network **network, struct ps_error *error);
 
 /* The key `form` of networks that have one for small images and one for large ones: "cifar" or "imagenet"; where it is missing,
  * small for images of up to 64 pixels. */
@@ -102,8 +85,5 @@ int build_lstm(struct builder *builder, int input, const char *name, int hidden)
 /* Of sequences with padding, where `tokens` has token 0. */
 int build_lstm_padded(struct builder *builder, int input, int tokens, const char *name, int hidden, bool reverse);
 int build_additive_attention(struct builder *builder, int query, int key, int value, int tokens, const char *name);
-
-/* e to the loss of a network whose labels are tokens of a sequence; NaN for others, and for NULL. */
-double model_perplexity(const struct ps_model *model, double loss);
 
 #endif

@@ -106,8 +106,25 @@ enum operator_flags {
     OPERATOR_MOVES = 256,      /* output elements are input elements: made of data alone, they are data, without gradient */
 };
 
+/* What a node of some kind can be told, once for files, the builder, the hash and the documentation. */
+enum attribute_kind {
+    ATTRIBUTE_INTEGER,
+    ATTRIBUTE_SIDES, /* two integers, height and width; one number means both */
+    ATTRIBUTE_NUMBER,
+    ATTRIBUTE_BOOLEAN,
+};
+struct attribute {
+    const char *name;
+    enum attribute_kind kind;
+    size_t offset;    /* in struct attributes */
+    double low, high; /* accepted */
+    double usual;     /* where nothing is said; NaN: it must be said */
+};
+enum { ATTRIBUTES_MAX = 8 };
+
 struct operator_type {
     const char *name;
+    struct attribute attributes[ATTRIBUTES_MAX]; /* up to the first without a name */
     unsigned flags;
     int inputs_min, inputs_max;
     /* The types that an input may have, of so many, as bits 1 << TYPE. NULL: f32 alone. */
@@ -124,6 +141,17 @@ struct operator_type {
 };
 
 const struct operator_type *operator_get(enum operator_id id);
+/* Of the operators that nodes of a file can be, all but data and opaque layers: PS_USAGE offers the nearest name. */
+enum ps_status operator_find(const char *name, enum operator_id *id, struct ps_error *error);
+
+/* All attributes of the kind as they are where nothing is said; those that must be said are 0. */
+struct attributes attributes_usual(const struct operator_type *op);
+/* One of an operator's attributes as a number (of two sides 0: the height, 1: the width). */
+double attribute_get(const struct attributes *attributes, const struct attribute *attribute, int side);
+void attribute_set(struct attributes *attributes, const struct attribute *attribute, int side, double value);
+static inline int attribute_sides(const struct attribute *attribute) { return attribute->kind == ATTRIBUTE_SIDES ? 2 : 1; }
+/* Is the value accepted? Else PS_USAGE names what would be. */
+enum ps_status attribute_check(const struct attribute *attribute, double value, struct ps_error *error);
 
 /* What window `index` of a pooling covers along one side (of `size` elements) of its image: elements [first, end), of which a
  * mean divides by `counted` (the product of both sides'). */

@@ -18,6 +18,67 @@ const struct operator_type *operator_get(enum operator_id id) {
     return operators[id];
 }
 
+enum ps_status operator_find(const char *name, enum operator_id *id, struct ps_error *error) {
+    const char *names[OPERATOR_COUNT];
+    size_t count = 0;
+    for (int i = 0; i < OPERATOR_COUNT; i++) {
+        if (operators[i]->inputs_min == 0) continue;
+        names[count++] = operators[i]->name;
+        if (strcmp(operators[i]->name, name) != 0) continue;
+        *id = (enum operator_id)i;
+        return PS_OK;
+    }
+    return error_unknown(error, PS_USAGE, "operator", name, names, count);
+}
+
+/* -------------------------------------------------------------- attributes */
+
+double attribute_get(const struct attributes *attributes, const struct attribute *attribute, int side) {
+    const char *place = (const char *)attributes + attribute->offset;
+    switch (attribute->kind) {
+    case ATTRIBUTE_INTEGER:
+    case ATTRIBUTE_SIDES:
+        return ((const int *)(const void *)place)[side];
+    case ATTRIBUTE_NUMBER:
+        return (double)*(const float *)(const void *)place;
+    case ATTRIBUTE_BOOLEAN:
+        return *(const bool *)place;
+    }
+    return 0;
+}
+
+void attribute_set(struct attributes *attributes, const struct attribute *attribute, int side, double value) {
+    char *place = (char *)attributes + attribute->offset;
+    switch (attribute->kind) {
+    case ATTRIBUTE_INTEGER:
+    case ATTRIBUTE_SIDES:
+        ((int *)(void *)place)[side] = (int)value;
+        break;
+    case ATTRIBUTE_NUMBER:
+        *(float *)(void *)place = (float)value;
+        break;
+    case ATTRIBUTE_BOOLEAN:
+        *(bool *)place = value != 0;
+        break;
+    }
+}
+
+enum ps_status attribute_check(const struct attribute *attribute, double value, struct ps_error *error) {
+    bool whole = attribute->kind == ATTRIBUTE_NUMBER || value == floor(value);
+    if (value >= attribute->low && value <= attribute->high && whole) return PS_OK;
+    return error_set(error, PS_USAGE, "%s: %.9g is not %s from %.9g to %.9g", attribute->name, value,
+                     attribute->kind == ATTRIBUTE_NUMBER ? "a number" : "an integer", attribute->low, attribute->high);
+}
+
+struct attributes attributes_usual(const struct operator_type *op) {
+    struct attributes attributes = {0};
+    for (const struct attribute *a = op->attributes; a < op->attributes + ATTRIBUTES_MAX && a->name != NULL; a++)
+        for (int side = 0; side < attribute_sides(a) && !isnan(a->usual); side++) attribute_set(&attributes, a, side, a->usual);
+    return attributes;
+}
+
+/* ------------------------------------------------------------------ shapes */
+
 int64_t shape_elements(const struct shape *shape) {
     int64_t elements = 1;
     for (int d = 0; d < shape->rank; d++) elements *= shape->dim[d];

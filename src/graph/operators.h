@@ -3,10 +3,22 @@
 #define PENSTOCK_GRAPH_OPERATORS_H
 
 #include <assert.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/operator.h"
+
+/* The attributes of an entry. Bounds keep products of sizes within 64 bits. */
+enum { SIDE_MAX = 1 << 20, WINDOW_MAX = 1 << 14, FEATURES_MAX = 1 << 24 };
+#define REQUIRED NAN
+#define ATTRIBUTE(name, kind, member, low, high, usual)                                                                        \
+    { name, ATTRIBUTE_##kind, offsetof(struct attributes, member), low, high, usual }
+#define INTEGER(member, low, high, usual) ATTRIBUTE(#member, INTEGER, member, low, high, usual)
+#define SIDES(name, member, low, high, usual) ATTRIBUTE(name, SIDES, member, low, high, usual)
+#define NUMBER(member, low, high, usual) ATTRIBUTE(#member, NUMBER, member, low, high, usual)
+#define BOOLEAN(member, usual) ATTRIBUTE(#member, BOOLEAN, member, 0, 1, usual)
 
 bool shape_equal(const struct shape *a, const struct shape *b);
 /* Whether memory holds the features of a vector in another order (H, W, C) than PyTorch's (C, H, W). */

@@ -175,7 +175,8 @@ static enum ps_status find_layer(const struct graph *graph, const char *name, in
 }
 
 /* One "LAYER:CHANNELS" of `length` characters. A part's own name has a colon too: the last one counts. */
-static enum ps_status split_one(struct graph **graph, const char *text, size_t length, struct ps_error *error) {
+static enum ps_status split_one(const struct graph *graph, const char *text, size_t length, struct graph **split,
+                                struct ps_error *error) {
     char copy[128], *end = copy, *colon;
     snprintf(copy, sizeof copy, "%.*s", (int)length, text);
     colon = strrchr(copy, ':');
@@ -184,19 +185,22 @@ static enum ps_status split_one(struct graph **graph, const char *text, size_t l
         return error_set(error, PS_USAGE, "split: '%s' must be LAYER:CHANNELS", copy);
     *colon = '\0';
     int layer;
-    struct graph *split;
-    TRY(find_layer(*graph, copy, &layer, error));
-    TRY(graph_split(*graph, layer, (int)channels, &split, error));
-    graph_destroy(*graph);
-    *graph = split;
-    return PS_OK;
+    TRY(find_layer(graph, copy, &layer, error));
+    return graph_split(graph, layer, (int)channels, split, error);
 }
 
-enum ps_status graph_split_all(struct graph **graph, const char *splits, struct ps_error *error) {
+enum ps_status graph_split_all(const struct graph *graph, const char *splits, struct graph **split, struct ps_error *error) {
+    struct graph *last = NULL;
     for (const char *text = splits;; text++) {
         size_t length = strcspn(text, "+");
-        TRY(split_one(graph, text, length, error));
+        struct graph *next;
+        enum ps_status status = split_one(last != NULL ? last : graph, text, length, &next, error);
+        graph_destroy(last);
+        TRY(status);
+        last = next;
         text += length;
-        if (*text == '\0') return PS_OK;
+        if (*text == '\0') break;
     }
+    *split = last;
+    return PS_OK;
 }

@@ -25,8 +25,8 @@
  * second the others. A part may be split again. PS_USAGE: a layer of another kind, with groups, or with no so many channels. */
 enum ps_status graph_split(const struct graph *graph, int layer, int channels, struct graph **split, struct ps_error *error);
 
-/* Splits as "LAYER:CHANNELS" says, several of them joined by '+'; takes `*graph`, which is replaced on success. */
-enum ps_status graph_split_all(struct graph **graph, const char *splits, struct ps_error *error);
+/* The same as "LAYER:CHANNELS" says, several of them joined by '+'. */
+enum ps_status graph_split_all(const struct graph *graph, const char *splits, struct graph **split, struct ps_error *error);
 
 /* Of the parameter that a slice belongs to: its name and shape, and at which element of it the slice begins. A parameter that
  * is no slice is itself the whole, from 0. */

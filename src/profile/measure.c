@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/processor.h"
-#include "graph/model.h"
+#include "graph/network.h"
 #include "profile/background_load.h"
 #include "profile/core_transfer.h"
 #include "profile/modelled.h"
@@ -274,7 +274,7 @@ static enum ps_status open_device(const char *name, int threads, struct device *
     return PS_OK;
 }
 
-static enum ps_status measure(const struct ps_model *model, const struct ps_profile_options *options,
+static enum ps_status measure(const struct ps_network *network, const struct ps_profile_options *options,
                               struct ps_profile *profile, struct ps_error *error) {
     struct device *device;
     const struct optimizer *rule;
@@ -283,11 +283,11 @@ static enum ps_status measure(const struct ps_model *model, const struct ps_prof
     TRY(open_device(profile->device, profile->threads, &device, error));
     enum ps_status status = PS_OK;
     for (int i = 0; status == PS_OK && i < profile->table_count; i++) {
-        struct bench bench = {.graph = model->graph,
+        struct bench bench = {.graph = network->graph,
                               .device = device,
                               .rule = rule,
                               .samples = profile->tables[i].micro_batch,
-                              .classes = model->classes,
+                              .classes = network->classes,
                               .memory_bytes = options->memory_bytes,
                               .repeats = options->repeats ? options->repeats : MOST_REPEATS,
                               .least_repeats = options->repeats ? 0 : LEAST_REPEATS};
@@ -301,24 +301,24 @@ static enum ps_status measure(const struct ps_model *model, const struct ps_prof
 static int usual_busy(int threads) { return cores_usable() >= 2 * threads ? 2 : 1; }
 
 /* Measures the costs or works them out. */
-static enum ps_status fill(const struct ps_model *model, const struct ps_profile_options *options, const int *sizes,
+static enum ps_status fill(const struct ps_network *network, const struct ps_profile_options *options, const int *sizes,
                            struct ps_profile *profile, struct ps_error *error) {
-    snprintf(profile->model, sizeof profile->model, "%s", model->name);
+    snprintf(profile->model, sizeof profile->model, "%s", network->name);
     snprintf(profile->device, sizeof profile->device, "%s", options->device ? options->device : "cpu");
     profile->threads = options->threads ? options->threads : 1;
     for (int i = 0; i < profile->table_count; i++) {
         profile->tables[i].micro_batch = sizes[i];
-        name_layers(model->graph, &profile->tables[i]);
+        name_layers(network->graph, &profile->tables[i]);
     }
     const struct modelled_device *modelled = modelled_find(profile->device);
     profile->busy = modelled ? 1 : options->busy > 0 ? options->busy : usual_busy(profile->threads);
-    if (!modelled) TRY(measure(model, options, profile, error));
+    if (!modelled) TRY(measure(network, options, profile, error));
     for (int i = 0; modelled && i < profile->table_count; i++)
-        TRY(modelled_fill(modelled, model->graph, &profile->tables[i], error));
+        TRY(modelled_fill(modelled, network->graph, &profile->tables[i], error));
     return profile_check(profile, error);
 }
 
-enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_profile_options *options,
+enum ps_status ps_profile_measure(const struct ps_network *network, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error) {
     struct ps_profile *made = NULL;
     if (options->micro_batch_count < 1 || options->micro_batch_count > 1000)
@@ -326,8 +326,8 @@ enum ps_status ps_profile_measure(const struct ps_model *model, const struct ps_
     int *sizes = malloc((size_t)options->micro_batch_count * sizeof *sizes);
     if (!sizes) return error_memory(error, "profiling", (size_t)options->micro_batch_count * sizeof *sizes);
     enum ps_status status = check_options(options, sizes, error);
-    if (status == PS_OK) status = profile_create(options->micro_batch_count, model->graph->layer_count, &made, error);
-    if (status == PS_OK) status = fill(model, options, sizes, made, error);
+    if (status == PS_OK) status = profile_create(options->micro_batch_count, network->graph->layer_count, &made, error);
+    if (status == PS_OK) status = fill(network, options, sizes, made, error);
     free(sizes);
     if (status != PS_OK) {
         ps_profile_destroy(made);

@@ -35,12 +35,13 @@ struct largest {
     size_t room;
 };
 
-static enum ps_status make_model(const struct largest *largest, int value, struct ps_model **model, struct ps_error *error) {
+static enum ps_status make_network(const struct largest *largest, int value, struct ps_network **network,
+                                   struct ps_error *error) {
     struct text spec = {0};
     text_add(&spec, "%s,%s=%d", largest->model, largest->key, value);
     char *text = text_take(&spec);
     if (!text) return error_memory(error, "a network's name", 64);
-    enum ps_status status = ps_model_create(text, model, error);
+    enum ps_status status = ps_network_open(text, network, error);
     free(text);
     return status;
 }
@@ -49,12 +50,12 @@ static enum ps_status make_model(const struct largest *largest, int value, struc
 static enum ps_status find_values(struct largest *largest, struct ps_error *error) {
     struct ps_error refusal = {0};
     for (int value = 1; value <= FIRST_MAX && largest->step == 0; value++) {
-        struct ps_model *model;
+        struct ps_network *network;
         struct ps_error said = {0};
-        enum ps_status status = make_model(largest, value, &model, &said);
+        enum ps_status status = make_network(largest, value, &network, &said);
         if (refusal.status == PS_OK) refusal = said;
         if (status != PS_OK) continue;
-        ps_model_destroy(model);
+        ps_network_destroy(network);
         if (largest->first == 0)
             largest->first = value;
         else
@@ -78,13 +79,13 @@ static enum ps_status take_network(struct largest *largest, int value, const str
     }
     TRY(memory_grow(&largest->networks, &largest->room, largest->count + 1, "a comparison", error));
     struct network *made = &largest->networks[largest->count];
-    struct ps_model *model;
+    struct ps_network *opened;
     *made = (struct network){.value = value};
-    enum ps_status status = make_model(largest, value, &model, error);
+    enum ps_status status = make_network(largest, value, &opened, error);
     if (status == PS_OK) {
-        made->parameters = ps_model_info(model).parameters;
-        status = ps_profile_measure(model, &largest->profile, &made->profile, error);
-        ps_model_destroy(model);
+        made->parameters = ps_network_info(opened).parameters;
+        status = ps_profile_measure(opened, &largest->profile, &made->profile, error);
+        ps_network_destroy(opened);
     }
     if (status != PS_OK && status != PS_USAGE) return status;
     largest->count++;

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "graph/model.h"
+#include "graph/network.h"
 #include "plan/bapipe.h"
 
 extern const struct partitioner partitioner_pipedream;
@@ -39,47 +39,42 @@ static void compare_slowest(const struct cost_table *whole, const struct ps_prof
              split_s < whole_s ? "" : ": they are better left whole");
 }
 
-static enum ps_status find_splits(const struct ps_model *model, const struct cost_table *costs, int workers,
+static enum ps_status find_splits(const struct ps_network *network, const struct cost_table *costs, int workers,
                                   struct text *splits, struct ps_error *error) {
     struct ps_cluster *cluster;
     TRY(ps_cluster_uniform(&(struct ps_cluster_options){.workers = workers}, &cluster, error));
     struct partition_problem problem = {.costs = costs, .cluster = cluster, .stages = workers};
-    enum ps_status status = bapipe_splits(&problem, model->graph, splits, error);
+    enum ps_status status = bapipe_splits(&problem, network->graph, splits, error);
     ps_cluster_destroy(cluster);
     return status;
 }
 
-static enum ps_status measure_split(const char *name, const char *splits, const struct ps_profile_options *options,
-                                    struct ps_profile **profile, struct ps_error *error) {
-    struct text spec = {0};
-    struct ps_model *split;
-    text_add(&spec, "%s,split=%s", name, splits);
-    char *text = text_take(&spec);
-    if (!text) return error_memory(error, "a network's name", strlen(name) + strlen(splits));
-    log_info("splitting layers: %s", text);
-    enum ps_status status = ps_model_create(text, &split, error);
-    if (status == PS_OK) {
-        status = ps_profile_measure(split, options, profile, error);
-        ps_model_destroy(split);
-    }
-    free(text);
+static enum ps_status measure_split(const struct ps_network *whole, const char *splits,
+                                    const struct ps_profile_options *options, struct ps_profile **profile,
+                                    struct ps_error *error) {
+    struct ps_network *split;
+    TRY(network_create_split(whole, splits, &split, error));
+    log_info("splitting layers: %s", split->name);
+    enum ps_status status = ps_profile_measure(split, options, profile, error);
+    ps_network_destroy(split);
     return status;
 }
 
-enum ps_status ps_profile_measure_split(const struct ps_model *model, const struct ps_profile_options *options, int workers,
+enum ps_status ps_profile_measure_split(const struct ps_network *network, const struct ps_profile_options *options, int workers,
                                         struct ps_profile **profile, struct ps_error *error) {
     struct ps_profile_options first = *options;
     struct ps_profile *whole;
     struct text splits = {0};
-    const char *name = ps_model_info(model).name;
+    const char *name = ps_network_info(network).name;
     if (strstr(name, "split=")) return error_set(error, PS_USAGE, "--split-for: %s says its splits already", name);
     if (first.micro_batch_count > 1) first.micro_batch_count = 1;
-    TRY(ps_profile_measure(model, &first, &whole, error));
-    enum ps_status status = find_splits(model, &whole->tables[0], workers, &splits, error);
+    TRY(ps_profile_measure(network, &first, &whole, error));
+    enum ps_status status = find_splits(network, &whole->tables[0], workers, &splits, error);
     char *list = status == PS_OK && splits.length > 0 ? text_take(&splits) : NULL;
     if (status == PS_OK && !list) log_info("no boundary between %d workers falls into a layer that can be split", workers);
     if (status == PS_OK)
-        status = list ? measure_split(name, list, options, profile, error) : ps_profile_measure(model, options, profile, error);
+        status =
+            list ? measure_split(network, list, options, profile, error) : ps_profile_measure(network, options, profile, error);
     if (status == PS_OK && list) compare_slowest(&whole->tables[0], *profile, workers);
     ps_profile_destroy(whole);
     free(list);

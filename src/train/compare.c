@@ -29,7 +29,7 @@ static bool reaches(enum ps_metric metric, double value, double target) {
 static enum ps_metric find_metric(const struct ps_train_options *train) {
     const char *spec = train->data ? dataset_spec(train->data) : NULL;
     if (spec && strncmp(spec, "pairs:", 6) == 0) return PS_METRIC_BLEU;
-    return train->network && isfinite(model_perplexity(train->network, 0)) ? PS_METRIC_PERPLEXITY : PS_METRIC_ACCURACY;
+    return train->network && isfinite(network_perplexity(train->network, 0)) ? PS_METRIC_PERPLEXITY : PS_METRIC_ACCURACY;
 }
 
 static enum ps_status check_target(enum ps_metric metric, double target, struct ps_error *error) {

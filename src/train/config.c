@@ -348,7 +348,7 @@ static enum ps_status read_cluster(const struct ps_train_options *requested, str
 static enum ps_status make_network(struct resumption *resumption, struct ps_error *error) {
     const char *name = json_string_value(json_object_get(resumption->document, "model"));
     if (resumption->request.options.network) return PS_OK;
-    TRY(ps_model_create(name ? name : "", &resumption->network, error));
+    TRY(ps_network_open(name ? name : "", &resumption->network, error));
     resumption->request.options.network = resumption->network;
     return PS_OK;
 }
@@ -442,7 +442,7 @@ void resumption_free(struct resumption *resumption) {
     ps_plan_destroy(resumption->plan);
     ps_profile_destroy(resumption->profile);
     ps_cluster_destroy(resumption->cluster);
-    ps_model_destroy(resumption->network);
+    ps_network_destroy(resumption->network);
     ps_dataset_destroy(resumption->data);
     ps_dataset_destroy(resumption->valid);
     json_decref(resumption->document);

@@ -20,7 +20,7 @@ struct resumption {
     struct ps_plan *plan;
     struct ps_profile *profile;
     struct ps_cluster *cluster;
-    struct ps_model *network;
+    struct ps_network *network;
     struct ps_dataset *data, *valid;
 };
 

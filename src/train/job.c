@@ -107,7 +107,7 @@ static enum ps_status take_network(struct job *job, struct ps_error *error) {
     } else {
         if (job->plan->micro_batch == 0)
             return error_set(error, PS_USAGE, "micro_batch: the plan does not say how many samples a micro-batch has");
-        job->graph = job->model->graph;
+        job->graph = job->network->graph;
     }
     TRY(plan_check(job->plan, job->graph->layer_count, error));
     job->plan->tied = job_tied(job); /* whatever a plan of other hands says */
@@ -166,11 +166,11 @@ enum ps_status job_begin(const struct ps_train_options *options, struct job *job
 /* Puts the label smoothing that is asked for on the network's loss. */
 static enum ps_status smooth_labels(struct job *job, struct ps_error *error) {
     double smoothing = job->options->label_smoothing;
-    if (!job->model || isnan(smoothing)) return PS_OK;
+    if (!job->network || isnan(smoothing)) return PS_OK;
     if (!(smoothing >= 0 && smoothing < 1))
         return error_set(error, PS_USAGE, "--label-smoothing: %g is not from 0 and below 1", smoothing);
     for (int l = 0; l < job->lengths.count || l == 0; l++) {
-        struct graph *graph = job_model(job, l)->graph;
+        struct graph *graph = job_network(job, l)->graph;
         graph->nodes[graph->node_count - 1].attributes.smoothing = (float)smoothing;
     }
     return PS_OK;
@@ -179,24 +179,24 @@ static enum ps_status smooth_labels(struct job *job, struct ps_error *error) {
 /* The network for each shorter length. */
 static enum ps_status open_shorter(struct job *job, struct ps_error *error) {
     const char *text = job->options->lengths;
-    const int source = model_source(job->model);
+    const int source = network_source(job->network);
     if (!text) return PS_OK;
     if (source == 0)
         return error_set(error, PS_USAGE, "--lengths: %s translates nothing: its samples have no source and target",
-                         job->model->name);
-    TRY(lengths_parse(text, (struct sequence_length){source, job->model->labels}, &job->lengths, error));
+                         job->network->name);
+    TRY(lengths_parse(text, (struct sequence_length){source, job->network->labels}, &job->lengths, error));
     for (int l = 0; l < job->lengths.count - 1; l++)
-        TRY(model_create_shorter(job->model, job->lengths.at[l].source, &job->shorter[l], error));
+        TRY(network_create_shorter(job->network, job->lengths.at[l].source, &job->shorter[l], error));
     return PS_OK;
 }
 
 static enum ps_status open_model(struct job *job, struct ps_error *error) {
-    const struct ps_model *given = job->options->network;
+    const struct ps_network *given = job->options->network;
     if (!job->device->real) return PS_OK;
     const char *model = job->plan ? job->plan->model : given ? given->name : job->profile->model;
     if (given && strcmp(given->name, model) != 0)
         return error_set(error, PS_USAGE, "network: is %s, and the plan is for %s", given->name, model);
-    TRY(ps_model_create(model, &job->model, error));
+    TRY(ps_network_open(model, &job->network, error));
     TRY(open_shorter(job, error));
     return smooth_labels(job, error);
 }
@@ -263,8 +263,8 @@ enum ps_status job_plan(struct job *job, struct ps_error *error) {
 void job_free(struct job *job) {
     free(job->sizes);
     if (job->clock_graph) graph_destroy(job->clock_graph);
-    for (int l = 0; l < LENGTHS_MAX; l++) ps_model_destroy(job->shorter[l]);
-    ps_model_destroy(job->model);
+    for (int l = 0; l < LENGTHS_MAX; l++) ps_network_destroy(job->shorter[l]);
+    ps_network_destroy(job->network);
     lengths_free(&job->lengths);
     ps_cluster_destroy(job->cluster);
     ps_profile_destroy(job->profile);

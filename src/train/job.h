@@ -8,7 +8,7 @@
 #include "comm/transport.h"
 #include "compute/device.h"
 #include "data/order.h"
-#include "graph/model.h"
+#include "graph/network.h"
 #include "plan/plan.h"
 
 struct job {
@@ -21,9 +21,9 @@ struct job {
     struct ps_profile *profile;            /* NULL: none is at hand (a plan was given without) */
     const struct cost_table *costs;        /* of the profile, at the plan's micro-batch size */
     struct ps_cluster *cluster;            /* what the plan is for: limits of memory */
-    struct ps_model *model;                /* NULL on a device that computes no numbers */
+    struct ps_network *network;                /* NULL on a device that computes no numbers */
     struct lengths lengths;                /* of its sequences, where there are shorter ones; count 0: there are not */
-    struct ps_model *shorter[LENGTHS_MAX]; /* the network for each, without the last, which is `model` */
+    struct ps_network *shorter[LENGTHS_MAX]; /* the network for each, without the last, which is `network` */
     struct graph *clock_graph;             /* made from the costs for such a device */
     const struct graph *graph;             /* the one of the two that is trained */
     int samples;               /* of a micro-batch, as `graph` counts them (a clock graph's sample is a micro-batch) */
@@ -42,8 +42,8 @@ enum ps_status job_complete(struct job *job, struct ps_error *error);
 /* Do several processes run it, each as a worker? */
 static inline bool job_is_several(const struct job *job) { return job->processes && job->processes->count > 1; }
 /* The network for the length of that number. */
-static inline struct ps_model *job_model(const struct job *job, int length) {
-    return length < job->lengths.count - 1 ? job->shorter[length] : job->model;
+static inline struct ps_network *job_network(const struct job *job, int length) {
+    return length < job->lengths.count - 1 ? job->shorter[length] : job->network;
 }
 /* A zeroed job is fine. */
 void job_free(struct job *job);

@@ -16,19 +16,19 @@ static int busy_workers(const struct job *job) {
 }
 
 /* How many tokens a shorter network takes, for messages. */
-static const char *tokens_text(const struct ps_model *model, char text[32]) {
+static const char *tokens_text(const struct ps_network *network, char text[32]) {
     text[0] = '\0';
-    if (model->graph->longest) snprintf(text, 32, " with %d tokens", model_source(model));
+    if (network->graph->longest) snprintf(text, 32, " with %d tokens", network_source(network));
     return text;
 }
 
 static enum ps_status measure_alone(const struct job *job, int length, const struct ps_profile_options *options,
                                     struct ps_profile **profile, struct ps_error *error) {
-    const struct ps_model *model = job_model(job, length);
+    const struct ps_network *network = job_network(job, length);
     char tokens[32];
-    log_info("profiling %s%s: micro-batch of %d%s on %s", ps_model_info(model).name, tokens_text(model, tokens),
+    log_info("profiling %s%s: micro-batch of %d%s on %s", ps_network_info(network).name, tokens_text(network, tokens),
              options->micro_batches[0], options->micro_batch_count > 1 ? " and more" : "", options->device);
-    return ps_profile_measure(model, options, profile, error);
+    return ps_profile_measure(network, options, profile, error);
 }
 
 /* At one length; on one device of each type, where there are processes for that: *typed is the cluster that says of which type
@@ -38,8 +38,8 @@ static enum ps_status measure(const struct job *job, int length, const struct ps
     *typed = NULL;
     if (!job_is_several(job) || job->cluster->workers != job->processes->count)
         return measure_alone(job, length, options, profile, error);
-    return joint_profile_measure(job->processes, job_model(job, length), options, job->cluster, job->options->emulate, profile,
-                                 typed, error);
+    return joint_profile_measure(job->processes, job_network(job, length), options, job->cluster, job->options->emulate,
+                                 profile, typed, error);
 }
 
 _Static_assert((int)LENGTHS_MAX <= (int)PROFILE_LENGTHS_MAX, "a profile has room for all lengths");

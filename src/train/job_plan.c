@@ -103,7 +103,7 @@ static bool any_divides(const struct ps_profile *profile, int batch) {
 }
 
 bool job_tied(const struct job *job) {
-    return job->model ? graph_tied(job->model->graph) != NULL : cost_table_tied(&job->profile->tables[0]);
+    return job->network ? graph_tied(job->network->graph) != NULL : cost_table_tied(&job->profile->tables[0]);
 }
 
 enum ps_status job_make_plan(struct job *job, struct ps_error *error) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "graph/model.h"
+#include "graph/network.h"
 
 enum { MICRO_BATCHES_MAX = 64 };
 
@@ -44,16 +44,16 @@ static struct task task_of(const struct processes *processes, const struct ps_cl
 
 /* ------------------------------------------------------------------- measuring */
 
-static enum ps_status measure(const struct processes *processes, const struct ps_model *model,
+static enum ps_status measure(const struct processes *processes, const struct ps_network *network,
                               const struct ps_profile_options *options, const struct task *task, struct ps_profile **out,
                               struct ps_error *error) {
     const struct process_info *info = &processes->info[processes->rank];
     struct ps_profile_options own = *options;
     struct ps_profile *profile;
     own.memory_bytes = task->memory_bytes;
-    log_info("profiling %s: micro-batch of %d%s on %s (%s, %s)", ps_model_info(model).name, options->micro_batches[0],
+    log_info("profiling %s: micro-batch of %d%s on %s (%s, %s)", ps_network_info(network).name, options->micro_batches[0],
              options->micro_batch_count > 1 ? " and more" : "", task->type, info->host, info->cpu);
-    TRY(ps_profile_measure(model, &own, &profile, error));
+    TRY(ps_profile_measure(network, &own, &profile, error));
     snprintf(profile->device, sizeof profile->device, "%s", task->type);
     *out = profile;
     return PS_OK;
@@ -61,7 +61,7 @@ static enum ps_status measure(const struct processes *processes, const struct ps
 
 /* --------------------------------------------------------------------- request */
 
-static char *write_request(const struct processes *processes, const struct ps_model *model,
+static char *write_request(const struct processes *processes, const struct ps_network *network,
                            const struct ps_profile_options *options, const struct ps_cluster *cluster) {
     json_t *sizes = json_array(), *tasks = json_array();
     for (int i = 0; i < options->micro_batch_count; i++) json_array_append_new(sizes, json_integer(options->micro_batches[i]));
@@ -71,8 +71,8 @@ static char *write_request(const struct processes *processes, const struct ps_mo
         json_array_append_new(tasks, json_pack("{s:i, s:s, s:I}", "rank", rank, "type", task.type, "memory_bytes",
                                                (json_int_t)task.memory_bytes));
     }
-    return json_text(json_pack("{s:s, s:i, s:s, s:i, s:o, s:o}", "measure", ps_model_info(model).name, "shorter",
-                               model->graph->longest ? model_source(model) : 0, "device", options->device, "threads",
+    return json_text(json_pack("{s:s, s:i, s:s, s:i, s:o, s:o}", "measure", ps_network_info(network).name, "shorter",
+                               network->graph->longest ? network_source(network) : 0, "device", options->device, "threads",
                                options->threads, "micro_batches", sizes, "tasks", tasks));
 }
 
@@ -118,12 +118,12 @@ static enum ps_status read_sizes(const struct json_place *request, int sizes[MIC
 static enum ps_status measure_named(const struct processes *processes, const char *name, int shorter,
                                     const struct ps_profile_options *options, const struct task *task,
                                     struct ps_profile **profile, struct ps_error *error) {
-    struct ps_model *whole, *model = NULL;
-    TRY(ps_model_create(name, &whole, error));
-    enum ps_status status = shorter > 0 ? model_create_shorter(whole, shorter, &model, error) : PS_OK;
-    if (status == PS_OK) status = measure(processes, model ? model : whole, options, task, profile, error);
-    ps_model_destroy(model);
-    ps_model_destroy(whole);
+    struct ps_network *whole, *network = NULL;
+    TRY(ps_network_open(name, &whole, error));
+    enum ps_status status = shorter > 0 ? network_create_shorter(whole, shorter, &network, error) : PS_OK;
+    if (status == PS_OK) status = measure(processes, network ? network : whole, options, task, profile, error);
+    ps_network_destroy(network);
+    ps_network_destroy(whole);
     return status;
 }
 
@@ -155,9 +155,9 @@ enum ps_status joint_profile_answer(struct processes *processes, const struct js
 
 /* ---------------------------------------------------------------------- rank 0 */
 
-static enum ps_status ask(struct processes *processes, const struct ps_model *model, const struct ps_profile_options *options,
-                          const struct ps_cluster *cluster, struct ps_error *error) {
-    void *text = write_request(processes, model, options, cluster);
+static enum ps_status ask(struct processes *processes, const struct ps_network *network,
+                          const struct ps_profile_options *options, const struct ps_cluster *cluster, struct ps_error *error) {
+    void *text = write_request(processes, network, options, cluster);
     if (!text) return error_memory(error, "a request for the others", 1 << 12);
     size_t size = strlen(text);
     enum ps_status status = processes_broadcast(processes, &text, &size, error);
@@ -194,7 +194,7 @@ static enum ps_status name_types(const struct processes *processes, const struct
     return PS_OK;
 }
 
-enum ps_status joint_profile_measure(struct processes *processes, const struct ps_model *model,
+enum ps_status joint_profile_measure(struct processes *processes, const struct ps_network *network,
                                      const struct ps_profile_options *options, const struct ps_cluster *cluster, bool emulated,
                                      struct ps_profile **out, struct ps_cluster **typed, struct ps_error *error) {
     int types = 0;
@@ -203,8 +203,8 @@ enum ps_status joint_profile_measure(struct processes *processes, const struct p
     for (int rank = 0; several_processes && rank < processes->count; rank++) types += measures(processes, cluster, rank);
     struct task own = task_of(processes, cluster, options->device, 0);
     *typed = NULL;
-    if (types > 1) TRY(ask(processes, model, options, cluster, error));
-    TRY(measure(processes, model, options, &own, &profile, error));
+    if (types > 1) TRY(ask(processes, network, options, cluster, error));
+    TRY(measure(processes, network, options, &own, &profile, error));
     enum ps_status status = PS_OK;
     for (int rank = 1; types > 1 && status == PS_OK && rank < processes->count; rank++)
         if (measures(processes, cluster, rank)) status = take_answer(processes, rank, profile, error);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/transport.h"
-#include "graph/model.h"
+#include "graph/network.h"
 #include "profile/profile.h"
 
 /* What devices are measured by. */
@@ -60,11 +60,11 @@ static enum ps_status measure_device(const char *device, int threads, double *se
                                          .micro_batches = &micro_batch,
                                          .micro_batch_count = 1,
                                          .repeats = SURVEY_REPEATS};
-    struct ps_model *model;
+    struct ps_network *network;
     struct ps_profile *profile;
-    TRY(ps_model_create(SURVEY_MODEL, &model, error));
-    enum ps_status status = ps_profile_measure(model, &options, &profile, error);
-    ps_model_destroy(model);
+    TRY(ps_network_open(SURVEY_MODEL, &network, error));
+    enum ps_status status = ps_profile_measure(network, &options, &profile, error);
+    ps_network_destroy(network);
     TRY(status);
     struct layer_times time = stage_cost(&profile->tables[0], 0, profile->tables[0].layer_count - 1).time;
     ps_profile_destroy(profile);

@@ -41,7 +41,7 @@ static enum ps_status evaluate(struct ps_trainer *trainer, struct log_entry *ent
     entry->valid_loss = sum.loss / (double)sum.counted;
     entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
     if (trainer_counts_top5(trainer)) entry->valid_top5 = (double)sum.correct5 / (double)sum.counted;
-    entry->valid_perplexity = model_perplexity(trainer->job.model, entry->valid_loss);
+    entry->valid_perplexity = network_perplexity(trainer->job.network, entry->valid_loss);
     if (isfinite(entry->valid_loss)) return PS_OK;
     return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
                      isnan(entry->valid_loss) ? "not a number" : "infinite");

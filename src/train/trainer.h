@@ -92,7 +92,7 @@ static inline const struct lengths *trainer_sample_lengths(const struct ps_train
 
 /* The five best of five classes say nothing. */
 static inline bool trainer_counts_top5(const struct ps_trainer *trainer) {
-    return trainer->job.model && trainer->job.model->classes > 5;
+    return trainer->job.network && trainer->job.network->classes > 5;
 }
 
 /* Sentences of the validation data that are translated at an evaluation. */

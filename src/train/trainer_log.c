@@ -31,7 +31,7 @@ static struct log_entry make_entry(const struct ps_trainer *trainer, const struc
         .loss = loss,
         .accuracy = known ? (double)sum->correct / labels : NAN,
         .top5 = known && trainer_counts_top5(trainer) ? (double)sum->correct5 / labels : NAN,
-        .perplexity = model_perplexity(trainer->job.model, loss),
+        .perplexity = network_perplexity(trainer->job.network, loss),
         .valid_loss = NAN,
         .valid_accuracy = NAN,
         .valid_top5 = NAN,

@@ -79,7 +79,7 @@ static enum ps_status lower_other(struct ps_trainer *trainer, int64_t samples, s
 /* Opens the data where they are read; *count is what rank 0 finds, everywhere. */
 static enum ps_status open_other(const struct ps_trainer *trainer, const struct ps_dataset *data, struct samples *samples,
                                  int64_t *count, struct ps_error *error) {
-    struct dataset_shape wanted = dataset_shape_of(trainer->job.model);
+    struct dataset_shape wanted = dataset_shape_of(trainer->job.network);
     if (trainer_coordinates(trainer) || trainer_reads_here(trainer)) {
         if (trainer->data.dataset) memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
         TRY(dataset_use(data, DATASET_TEST, &wanted, samples, error));
@@ -102,7 +102,7 @@ static struct ps_evaluation figures_of(const struct ps_trainer *trainer, const s
     double labels = (double)sum->counted, loss = known ? sum->loss / labels : NAN;
     return (struct ps_evaluation){.loss = loss,
                                   .accuracy = known ? (double)sum->correct / labels : NAN,
-                                  .perplexity = model_perplexity(trainer->job.model, loss),
+                                  .perplexity = network_perplexity(trainer->job.network, loss),
                                   .bleu = NAN,
                                   .samples = samples,
                                   .top5 = known && trainer_counts_top5(trainer) ? (double)sum->correct5 / labels : NAN};

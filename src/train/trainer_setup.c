@@ -26,7 +26,7 @@ static void trainer_close_data(struct ps_trainer *trainer) {
 static enum ps_status open_data(struct ps_trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = &trainer->options;
     if (!trainer->job.device->real || trainer->data.dataset) return PS_OK;
-    struct dataset_shape wanted = dataset_shape_of(trainer->job.model);
+    struct dataset_shape wanted = dataset_shape_of(trainer->job.network);
     TRY(dataset_use(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
     memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
     if (options->valid) TRY(dataset_use(options->valid, DATASET_TEST, &wanted, &trainer->valid, error));

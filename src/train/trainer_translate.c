@@ -57,7 +57,7 @@ enum ps_status trainer_translate(struct ps_trainer *trainer, double *bleu, struc
     struct decoding decoding = {.samples = trainer_written(trainer)};
     if (decoding.samples == 0) return PS_OK;
     decoding.positions = trainer->executor->labels;
-    decoding.classes = trainer->job.model->classes;
+    decoding.classes = trainer->job.network->classes;
     size_t tokens = (size_t)decoding.samples * (size_t)decoding.positions;
     decoding.tokens = calloc(tokens, sizeof *decoding.tokens);
     if (!decoding.tokens) return error_memory(error, "translations", tokens * sizeof *decoding.tokens);

@@ -60,6 +60,7 @@ static unsigned types(int input, int input_count) {
 
 const struct operator_type operator_attention = {
     .name = "attention",
+    .attributes = {INTEGER(heads, 1, 1 << 12, REQUIRED), BOOLEAN(causal, 0), NUMBER(rate, 0, 1, 0)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_RANDOM,
     .inputs_min = 1,
     .inputs_max = 4,

@@ -8,6 +8,9 @@
 
 const struct operator_type operator_average_pool = {
     .name = "average_pool",
+    .attributes = {SIDES("kernel", kernel_h, 0, SIDE_MAX, 0), SIDES("stride", stride_h, 0, SIDE_MAX, 0),
+                   SIDES("pad", pad_h, 0, SIDE_MAX, 0), BOOLEAN(ceiling, 0), BOOLEAN(count_padding, 1),
+                   SIDES("out", out_h, 0, SIDE_MAX, 0)},
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -40,6 +40,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
 
 const struct operator_type operator_batch_norm = {
     .name = "batch_norm",
+    .attributes = {NUMBER(epsilon, 0, 1, 1e-5), NUMBER(momentum, 0, 1, 0.1)},
     .flags = OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,

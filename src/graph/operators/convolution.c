@@ -42,6 +42,9 @@ static double flops(const struct attributes *attributes, const struct shape *inp
 
 const struct operator_type operator_convolution = {
     .name = "convolution",
+    .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), SIDES("kernel", kernel_h, 1, WINDOW_MAX, REQUIRED),
+                   SIDES("stride", stride_h, 1, WINDOW_MAX, 1), SIDES("pad", pad_h, 0, WINDOW_MAX, 0),
+                   INTEGER(groups, 1, FEATURES_MAX, 1), BOOLEAN(bias, 1)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -25,6 +25,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
 
 const struct operator_type operator_cross_entropy = {
     .name = "cross_entropy",
+    .attributes = {NUMBER(smoothing, 0, 1, 0)},
     .flags = OPERATOR_USES_OUTPUT | OPERATOR_LOSS,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -17,6 +17,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
 
 const struct operator_type operator_dropout = {
     .name = "dropout",
+    .attributes = {NUMBER(rate, 0, 1, REQUIRED)},
     .flags = OPERATOR_IN_PLACE | OPERATOR_KEEPS_ZEROS | OPERATOR_RANDOM,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -18,6 +18,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
 
 const struct operator_type operator_gelu = {
     .name = "gelu",
+    .attributes = {BOOLEAN(tanh_form, 0)},
     .flags = OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -35,6 +35,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
 
 const struct operator_type operator_layer_norm = {
     .name = "layer_norm",
+    .attributes = {NUMBER(epsilon, 0, 1, 1e-5)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -34,6 +34,7 @@ static double flops(const struct attributes *attributes, const struct shape *inp
 
 const struct operator_type operator_linear = {
     .name = "linear",
+    .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(bias, 1)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -46,6 +46,7 @@ static unsigned types(int input, int input_count) {
 
 const struct operator_type operator_lstm = {
     .name = "lstm",
+    .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(reverse, 0)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT,
     .inputs_min = 1,
     .inputs_max = 2,

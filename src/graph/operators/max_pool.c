@@ -7,6 +7,8 @@
 
 const struct operator_type operator_max_pool = {
     .name = "max_pool",
+    .attributes = {SIDES("kernel", kernel_h, 1, SIDE_MAX, REQUIRED), SIDES("stride", stride_h, 0, SIDE_MAX, 0),
+                   SIDES("pad", pad_h, 0, SIDE_MAX, 0), BOOLEAN(ceiling, 0)},
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = 1,

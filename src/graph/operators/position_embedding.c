@@ -25,6 +25,7 @@ static int parameters(const struct attributes *attributes, const struct shape *i
 
 const struct operator_type operator_position_embedding = {
     .name = "position_embedding",
+    .attributes = {INTEGER(count, 1, FEATURES_MAX, REQUIRED), BOOLEAN(everywhere, 0)},
     .flags = OPERATOR_IN_PLACE,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -19,6 +19,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
 
 const struct operator_type operator_slice = {
     .name = "slice",
+    .attributes = {INTEGER(first, 0, SIDE_MAX, 0), INTEGER(count, 1, SIDE_MAX, REQUIRED)},
     .flags = OPERATOR_MOVES,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -1,0 +1,325 @@
+/* Networks, whatever they were made from, and what the public interface tells about them. */
+#include "graph/network.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/number.h"
+#include "graph/model.h"
+#include "graph/operators.h"
+#include "graph/split.h"
+
+const char *const network_predicts_names[] = {"classes", "tokens", "masked_tokens"};
+
+/* -------------------------------------------------------------------- hash */
+
+/* FNV-1a, 64 bits, byte by byte in an order that is the same on all machines. */
+static void hash_integer(uint64_t *hash, int64_t number) {
+    for (int byte = 0; byte < 8; byte++) *hash = (*hash ^ ((uint64_t)number >> 8 * byte & 0xff)) * 0x100000001b3u;
+}
+
+static void hash_number(uint64_t *hash, double number) {
+    int64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    hash_integer(hash, bits);
+}
+
+static void hash_text(uint64_t *hash, const char *text) {
+    for (; *text != '\0'; text++) hash_integer(hash, (unsigned char)*text);
+    hash_integer(hash, -1);
+}
+
+static void hash_shape(uint64_t *hash, const struct shape *shape) {
+    hash_integer(hash, shape->rank);
+    for (int d = 0; d < shape->rank; d++) hash_integer(hash, shape->dim[d]);
+}
+
+/* What has its usual value is left out: an operator can get new attributes, and old networks keep their hashes. */
+static void hash_attributes(uint64_t *hash, const struct node *node) {
+    const struct operator_type *op = operator_get(node->id);
+    const struct attributes usual = attributes_usual(op);
+    for (const struct attribute *a = op->attributes; a < op->attributes + ATTRIBUTES_MAX && a->name != NULL; a++) {
+        for (int side = 0; side < attribute_sides(a); side++) {
+            double value = attribute_get(&node->attributes, a, side);
+            if (value == attribute_get(&usual, a, side)) continue;
+            hash_text(hash, a->name);
+            hash_integer(hash, side);
+            hash_number(hash, value);
+        }
+    }
+}
+
+static void hash_parameter(uint64_t *hash, const struct parameter *parameter) {
+    hash_text(hash, parameter->name);
+    hash_integer(hash, parameter->tied);
+    hash_integer(hash, parameter->initial.kind);
+    hash_number(hash, (double)parameter->initial.value);
+    if (parameter->slice.rows == 0) return;
+    hash_text(hash, parameter->slice.whole);
+    hash_integer(hash, parameter->slice.first);
+    hash_integer(hash, parameter->slice.rows);
+}
+
+bool network_keeps_random_number(const struct graph *graph, const struct node *node) {
+    return (operator_get(node->id)->flags & OPERATOR_RANDOM) && node->random_number != node - graph->nodes;
+}
+
+static uint64_t hash_network(const struct ps_network *network) {
+    const struct graph *graph = network->graph;
+    uint64_t hash = 0xcbf29ce484222325u;
+    hash_text(&hash, network_predicts_names[network->predicts]);
+    for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++) {
+        hash_text(&hash, operator_get(node->id)->name);
+        hash_text(&hash, node->name);
+        if (node->input_count == 0) {
+            hash_text(&hash, number_types[node->shape.type].name);
+            hash_shape(&hash, &node->shape);
+        }
+        hash_integer(&hash, node->input_count);
+        for (int i = 0; i < node->input_count; i++) hash_integer(&hash, node->inputs[i]);
+        hash_attributes(&hash, node);
+        if (network_keeps_random_number(graph, node)) hash_integer(&hash, node->random_number);
+        for (int p = 0; p < node->parameter_count; p++) hash_parameter(&hash, &graph->parameters[node->parameter_first + p]);
+    }
+    return hash;
+}
+
+const char *network_hash_text(uint64_t hash, char text[17]) {
+    snprintf(text, 17, "%016" PRIx64, hash);
+    return text;
+}
+
+/* ----------------------------------------------------------------- making */
+
+/* What the finished network takes and gives, as its first and last node say. */
+static void note_interface(struct ps_network *network) {
+    const struct graph *graph = network->graph;
+    memcpy(network->input_shape, graph->nodes[0].shape.dim, sizeof network->input_shape);
+    network->classes = (int)graph->nodes[graph->node_count - 1].shape.dim[0];
+    network->labels = (int)graph_labels(graph);
+    network->vocabulary = graph_vocabulary(graph);
+}
+
+static enum ps_status check(const struct ps_network *network, struct ps_error *error) {
+    const struct graph *graph = network->graph;
+    const struct node *end = &graph->nodes[graph->node_count - 1];
+    if (!(operator_get(end->id)->flags & OPERATOR_LOSS))
+        return error_set(error, PS_USAGE, "node '%s' (%s): the last node must be a loss, as cross_entropy", end->name,
+                         operator_get(end->id)->name);
+    if (end->shape.dim[0] < 2 || end->shape.dim[0] > FEATURES_MAX)
+        return error_set(error, PS_USAGE, "node '%s': %lld classes; from 2 to %d are accepted", end->name,
+                         (long long)end->shape.dim[0], FEATURES_MAX);
+    bool tokens = graph->nodes[0].shape.type == TYPE_I32 || network->predicts != PREDICTS_CLASSES;
+    if (tokens && graph_vocabulary(graph) == 0)
+        return error_set(error, PS_USAGE, "node '%s': a network of tokens needs an embedding that reads them",
+                         graph->nodes[0].name);
+    return PS_OK;
+}
+
+enum ps_status network_create(const char *name, struct graph *graph, enum network_predicts predicts,
+                              struct ps_network **network, struct ps_error *error) {
+    struct ps_network *made = calloc(1, sizeof *made);
+    enum ps_status status;
+    if (made == NULL) {
+        graph_destroy(graph);
+        return error_memory(error, "a network", sizeof *made);
+    }
+    made->graph = graph;
+    made->predicts = predicts;
+    if (strlen(name) >= sizeof made->name)
+        TRY_OUT(error_set(error, PS_USAGE, "model: '%.40s...' is longer than %zu characters", name, sizeof made->name - 1));
+    for (const char *c = name; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ') TRY_OUT(error_set(error, PS_USAGE, "model: a name has a control character"));
+    memcpy(made->name, name, strlen(name) + 1);
+    if (graph->layers == NULL) TRY_OUT(graph_finish(graph, error));
+    TRY_OUT(check(made, error));
+    note_interface(made);
+    made->hash = hash_network(made);
+    *network = made;
+    return PS_OK;
+out:
+    ps_network_destroy(made);
+    return status;
+}
+
+enum ps_status network_create_split(const struct ps_network *whole, const char *splits, struct ps_network **network,
+                                    struct ps_error *error) {
+    char name[2 * NETWORK_NAME_SIZE];
+    struct graph *graph;
+    snprintf(name, sizeof name, "%s,split=%s", whole->name, splits);
+    enum ps_status status = graph_split_all(whole->graph, splits, &graph, error);
+    if (status != PS_OK) {
+        error_prefix(error, "%s", name);
+        return status;
+    }
+    return network_create(name, graph, whole->predicts, network, error);
+}
+
+static bool ends_with(const char *text, size_t length, const char *end) {
+    return length > strlen(end) && memcmp(text + length - strlen(end), end, strlen(end)) == 0;
+}
+
+/* How much of the text is a file's path, which ",split=..." may follow; 0: it is no file. */
+static size_t path_length(const char *text) {
+    char name[4096];
+    const char *splits = strstr(text, ",split=");
+    size_t length = splits != NULL ? (size_t)(splits - text) : strlen(text);
+    const struct model *entry;
+    if (length >= sizeof name) return 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ","), text);
+    if (ends_with(text, length, ".json")) return length;
+    if (model_find(name, &entry, NULL) == PS_OK) return 0;
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    return file_exists(name) ? length : 0;
+}
+
+enum ps_status ps_network_open(const char *text, struct ps_network **network, struct ps_error *error) {
+    char path[4096];
+    size_t length = path_length(text);
+    struct ps_network *whole;
+    if (length == 0) return model_generate(text, network, error);
+    snprintf(path, sizeof path, "%.*s", (int)length, text);
+    if (text[length] == '\0') return ps_network_read(path, network, error);
+    TRY(ps_network_read(path, &whole, error));
+    enum ps_status status = network_create_split(whole, text + length + strlen(",split="), network, error);
+    ps_network_destroy(whole);
+    return status;
+}
+
+void ps_network_destroy(struct ps_network *network) {
+    if (network == NULL) return;
+    graph_destroy(network->graph);
+    free(network);
+}
+
+/* ------------------------------------------------------------ other lengths */
+
+int network_source(const struct ps_network *network) {
+    const int positions = network->vocabulary > 0 ? (int)network->input_shape[1] : 0;
+    return network->labels > 1 && network->labels < positions ? positions - network->labels : 0;
+}
+
+/* A node's attributes where the data are so many tokens of source and target. Slices of the data are one of the two. */
+static struct attributes attributes_at(const struct ps_network *whole, const struct node *node, int source, int target) {
+    const int before = network_source(whole);
+    struct attributes attributes = node->attributes;
+    if (node->input_count == 0) attributes.kernel_h = source + target;
+    if (node->id != OPERATOR_SLICE || node->inputs[0] != 0) return attributes;
+    if (attributes.first == 0 && attributes.count == before) attributes.count = source;
+    if (attributes.first == before && attributes.count == whole->labels) {
+        attributes.first = source;
+        attributes.count = target;
+    }
+    return attributes;
+}
+
+static enum ps_status add_at(const struct ps_network *whole, int number, int source, int target, struct graph *graph,
+                             struct ps_error *error) {
+    const struct node *node = &whole->graph->nodes[number];
+    struct attributes attributes = attributes_at(whole, node, source, target);
+    int made = graph_add(graph, node->id, node->name, &attributes, node->inputs, node->input_count, error);
+    if (made < 0) return graph->status;
+    graph->nodes[made].random_number = node->random_number;
+    for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
+        if (!shape_equal(&graph->parameters[p].shape, &whole->graph->parameters[p].shape))
+            return error_set(error, PS_USAGE, "node '%s': its parameters would be others", node->name);
+        graph->parameters[p] = whole->graph->parameters[p];
+    }
+    return PS_OK;
+}
+
+/* The same nodes and parameters for other lengths. */
+static enum ps_status create_at(const struct ps_network *whole, int source, int target, struct ps_network **network,
+                                struct ps_error *error) {
+    struct ps_network *made;
+    if (network_source(whole) == 0) return error_set(error, PS_USAGE, "%s has no source and target", whole->name);
+    struct graph *graph = graph_create();
+    enum ps_status status = graph != NULL ? PS_OK : error_memory(error, "a network", sizeof *graph);
+    for (int n = 0; status == PS_OK && n < whole->graph->node_count; n++)
+        status = add_at(whole, n, source, target, graph, error);
+    if (status == PS_OK)
+        status = network_create(whole->name, graph, whole->predicts, &made, error);
+    else
+        graph_destroy(graph);
+    bool fits = status != PS_OK || (made->labels == target && made->input_shape[1] == source + target);
+    if (!fits) {
+        ps_network_destroy(made);
+        status = error_set(error, PS_USAGE, "its labels are not those of the target");
+    }
+    if (status != PS_OK) {
+        error_prefix(error, "%s: with %d tokens of the source and %d of the target", whole->name, source, target);
+        return status;
+    }
+    *network = made;
+    return PS_OK;
+}
+
+enum ps_status network_create_stepping(const struct ps_network *whole, struct ps_network **network, struct ps_error *error) {
+    return create_at(whole, network_source(whole), 1, network, error);
+}
+
+enum ps_status network_create_shorter(const struct ps_network *whole, int seq, struct ps_network **network,
+                                      struct ps_error *error) {
+    const int source = network_source(whole);
+    int target = source > 0 ? number_share_up(whole->labels, seq, source) : 0;
+    TRY(create_at(whole, seq, target, network, error));
+    (*network)->graph->longest = whole->graph;
+    return PS_OK;
+}
+
+/* ------------------------------------------------------------------ facts */
+
+static int64_t trained_elements(const struct graph *graph, const struct node *node) {
+    int64_t elements = 0;
+    for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
+        if (!graph->parameters[p].statistic && !graph->parameters[p].tied)
+            elements += shape_elements(&graph->parameters[p].shape);
+    }
+    return elements;
+}
+
+static double node_flops(const struct graph *graph, const struct node *node) {
+    struct shape inputs[GRAPH_INPUTS_MAX];
+    for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
+    double (*flops)(const struct attributes *, const struct shape *, const struct shape *) = operator_get(node->id)->flops;
+    return flops != NULL ? flops(&node->attributes, inputs, &node->shape) : (double)shape_elements(&node->shape);
+}
+
+struct ps_network_info ps_network_info(const struct ps_network *network) {
+    const struct graph *graph = network->graph;
+    struct ps_network_info info = {.name = network->name,
+                                   .layers = graph->layer_count,
+                                   .classes = network->classes,
+                                   .labels = network->labels,
+                                   .vocabulary = network->vocabulary};
+    network_hash_text(network->hash, info.hash);
+    memcpy(info.input_shape, network->input_shape, sizeof info.input_shape);
+    for (int i = 0; i < graph->node_count; i++) {
+        info.parameters += trained_elements(graph, &graph->nodes[i]);
+        info.forward_flops += node_flops(graph, &graph->nodes[i]);
+    }
+    return info;
+}
+
+struct ps_layer_info ps_network_layer(const struct ps_network *network, int number) {
+    const struct graph *graph = network->graph;
+    if (number < 0 || number >= graph->layer_count) return (struct ps_layer_info){0};
+    const struct layer *layer = &graph->layers[number];
+    struct ps_layer_info info = {.name = layer->name, .kind = layer->kind};
+    const struct node *node = &graph->nodes[layer->node_first];
+    for (int i = 0; i < layer->node_count; i++, node++) {
+        info.parameters += trained_elements(graph, node);
+        info.forward_flops += node_flops(graph, node);
+        info.output_rank = node->shape.rank;
+        memcpy(info.output_shape, node->shape.dim, sizeof info.output_shape);
+    }
+    return info;
+}
+
+double network_perplexity(const struct ps_network *network, double loss) {
+    return network != NULL && network->predicts != PREDICTS_CLASSES ? exp(loss) : NAN;
+}

@@ -1,0 +1,61 @@
+/*
+ * A network: a graph with a name, and what its data mean. Where it comes from makes no difference: the generators of the
+ * built-in ones (model.h), a file (network_json.c) and the builder of the public interface make the same, and the hash tells
+ * whether two are the same.
+ */
+#ifndef PENSTOCK_GRAPH_NETWORK_H
+#define PENSTOCK_GRAPH_NETWORK_H
+
+#include "graph/graph.h"
+
+/* What a network's classes are, and so what its labels are. */
+enum network_predicts {
+    PREDICTS_CLASSES,
+    PREDICTS_TOKENS,        /* those that should follow the ones it reads */
+    PREDICTS_MASKED_TOKENS, /* those that are hidden from it */
+};
+extern const char *const network_predicts_names[3];
+
+enum { NETWORK_NAME_SIZE = 128 };
+
+struct ps_network {
+    char name[NETWORK_NAME_SIZE]; /* a built-in one's is its specification */
+    struct graph *graph;
+    uint64_t hash;          /* of the structure: equal for networks that compute the same from the same initial values */
+    int64_t input_shape[3]; /* C, H, W; of tokens 1, T, 1 */
+    int classes;
+    int labels;     /* of a sample */
+    int vocabulary; /* of tokens; 0: it reads images */
+    enum network_predicts predicts;
+};
+
+/* Takes the graph, finished or not, also on failure. PS_USAGE where it is no network that can be trained. */
+enum ps_status network_create(const char *name, struct graph *graph, enum network_predicts predicts,
+                              struct ps_network **network, struct ps_error *error);
+/* The same with layers split inside as `splits` says (graph_split_all), and a name that says so. */
+enum ps_status network_create_split(const struct ps_network *whole, const char *splits, struct ps_network **network,
+                                    struct ps_error *error);
+enum ps_status network_parse(const char *text, size_t size, const char *source, struct ps_network **network,
+                             struct ps_error *error);
+
+/* Whether a node's random numbers are not those that its place would give it: the network was split. */
+bool network_keeps_random_number(const struct graph *graph, const struct node *node);
+
+/* "1f0a...": 16 digits. */
+const char *network_hash_text(uint64_t hash, char text[17]);
+
+/* The translating network `whole` for a single position of the target: the same parameters, for decoding one word at a time.
+ * PS_USAGE for a network that has no target. */
+enum ps_status network_create_stepping(const struct ps_network *whole, struct ps_network **network, struct ps_error *error);
+/* The translating network `whole` (which stays as long as the other) for `seq` tokens of the source, fewer than it has, and
+ * a share of its target's that is rounded up: it has the same parameters, which lie in the kernels as those of `whole` do.
+ * PS_USAGE for a network that has no target, and where it could not be the same but for the length. */
+enum ps_status network_create_shorter(const struct ps_network *whole, int seq, struct ps_network **network,
+                                      struct ps_error *error);
+/* Tokens of the source where a network translates; else 0. */
+int network_source(const struct ps_network *network);
+
+/* e to the loss of a network whose labels are tokens of a sequence; NaN for others, and for NULL. */
+double network_perplexity(const struct ps_network *network, double loss);
+
+#endif

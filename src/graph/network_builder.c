@@ -1,0 +1,251 @@
+/* See network_builder.h. */
+#include "graph/network_builder.h"
+
+#include <stdlib.h>
+
+#include "base/number.h"
+#include "base/options.h"
+#include "base/text.h"
+#include "graph/operators.h"
+
+enum { NODES_MAX = 1 << 18 };
+
+const char *const initial_names[] = {"constant", "uniform", "normal"};
+
+#define FAIL(builder, ...) ((void)((builder)->status = error_set(&(builder)->error, PS_USAGE, __VA_ARGS__)))
+
+struct ps_network_builder *ps_network_builder_create(const char *name) {
+    struct ps_network_builder *builder = calloc(1, sizeof *builder);
+    if (builder != NULL) builder->graph = graph_create();
+    if (builder == NULL || builder->graph == NULL) {
+        free(builder);
+        return NULL;
+    }
+    snprintf(builder->name, sizeof builder->name, "%s", name);
+    return builder;
+}
+
+void ps_network_builder_destroy(struct ps_network_builder *builder) {
+    if (builder == NULL) return;
+    graph_destroy(builder->graph);
+    free(builder);
+}
+
+/* ------------------------------------------------------------------- nodes */
+
+static bool name_is_fine(const char *name) {
+    for (const char *c = name; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f) return false;
+    return name[0] != '\0' && name[0] != '/';
+}
+
+int network_builder_add(struct ps_network_builder *builder, const char *name, enum operator_id id,
+                        const struct attributes *attributes, const int *inputs, int input_count) {
+    struct graph *graph = builder->graph;
+    const int last = graph->node_count - 1;
+    if (builder->status != PS_OK) return -1;
+    if (!name_is_fine(name)) {
+        FAIL(builder, "node %d: a name must have letters, and may not begin with '/'", graph->node_count);
+    } else if (graph->node_count == NODES_MAX) {
+        FAIL(builder, "node '%s': a network may have %d nodes", name, NODES_MAX);
+    } else if (input_count > GRAPH_INPUTS_MAX) {
+        FAIL(builder, "node '%s': %d inputs; up to %d are accepted", name, input_count, GRAPH_INPUTS_MAX);
+    } else if (id == OPERATOR_INPUT ? last >= 0 : last < 0) {
+        FAIL(builder, "node '%s': %s", name, last < 0 ? "the data must be added before" : "a network has one input");
+    }
+    for (int i = 0; builder->status == PS_OK && i < input_count; i++)
+        if (inputs[i] < 0 || inputs[i] > last)
+            FAIL(builder, "node '%s': input %d: %d is not the number of a node before it", name, i, inputs[i]);
+    if (builder->status != PS_OK) return -1;
+    bool follows = input_count == 0 && id != OPERATOR_INPUT;
+    int added = graph_add(graph, id, name, attributes, follows ? &last : inputs, follows ? 1 : input_count, &builder->error);
+    builder->status = graph->status;
+    return added;
+}
+
+int ps_network_builder_input(struct ps_network_builder *builder, const char *name, const char *type, const int64_t *shape,
+                             int rank) {
+    enum number_type of = strcmp(type, number_types[TYPE_I32].name) == 0 ? TYPE_I32 : TYPE_F32;
+    bool tokens = of == TYPE_I32;
+    if (builder->status != PS_OK) return -1;
+    if (strcmp(type, number_types[of].name) != 0) {
+        FAIL(builder, "input '%s': type: '%s' is not known; f32 and i32 are", name, type);
+    } else if (rank != 1 && (tokens || rank != 3)) {
+        FAIL(builder, "input '%s': a shape of %d sides; %s", name, rank,
+             tokens ? "tokens have one, their number" : "one (features) or three (channels, height, width) are accepted");
+    }
+    for (int d = 0; builder->status == PS_OK && d < rank; d++)
+        if (shape[d] < 1 || shape[d] > (d == 0 && !tokens ? FEATURES_MAX : SIDE_MAX))
+            FAIL(builder, "input '%s': shape: %lld is not from 1 to %d", name, (long long)shape[d],
+                 d == 0 && !tokens ? FEATURES_MAX : SIDE_MAX);
+    if (builder->status != PS_OK) return -1;
+    struct attributes attributes = {.channels = tokens ? 1 : (int)shape[0], .type = of};
+    if (tokens || rank == 3) {
+        attributes.kernel_h = (int)shape[tokens ? 0 : 1];
+        attributes.kernel_w = tokens ? 1 : (int)shape[2];
+    }
+    return network_builder_add(builder, name, OPERATOR_INPUT, &attributes, NULL, 0);
+}
+
+/* One attribute as "5", "3x5" or "0.1" says. */
+static enum ps_status read_attribute(struct options *options, const struct attribute *attribute, struct attributes *out,
+                                     struct ps_error *error) {
+    const char *text = NULL;
+    TRY(options_string(options, attribute->name, &text, error));
+    if (text == NULL && isnan(attribute->usual)) return error_set(error, PS_USAGE, "%s is missing", attribute->name);
+    if (text == NULL) return PS_OK;
+    char *end;
+    double value[2];
+    value[0] = value[1] = number_read(text, &end);
+    if (attribute->kind == ATTRIBUTE_SIDES && *end == 'x') value[1] = number_read(end + 1, &end);
+    if (*end != '\0') return error_set(error, PS_USAGE, "%s=%s: is no number", attribute->name, text);
+    for (int side = 0; side < attribute_sides(attribute); side++) {
+        TRY(attribute_check(attribute, value[side], error));
+        attribute_set(out, attribute, side, value[side]);
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_operator(const char *text, enum operator_id *id, struct attributes *attributes,
+                                    struct ps_error *error) {
+    struct options options;
+    const char *names[ATTRIBUTES_MAX];
+    size_t count = 0;
+    TRY(options_parse(text, "operator", &options, error));
+    TRY(operator_find(options.name, id, error));
+    const struct operator_type *op = operator_get(*id);
+    *attributes = attributes_usual(op);
+    for (; count < ATTRIBUTES_MAX && op->attributes[count].name != NULL; count++) {
+        names[count] = op->attributes[count].name;
+        TRY(read_attribute(&options, &op->attributes[count], attributes, error));
+    }
+    return options_finish(&options, "operator", names, count, error);
+}
+
+int ps_network_builder_node(struct ps_network_builder *builder, const char *name, const char *operator_text, const int *inputs,
+                            int input_count) {
+    enum operator_id id;
+    struct attributes attributes;
+    if (builder->status != PS_OK) return -1;
+    builder->status = read_operator(operator_text, &id, &attributes, &builder->error);
+    if (builder->status == PS_OK) return network_builder_add(builder, name, id, &attributes, inputs, input_count);
+    error_prefix(&builder->error, "node '%s'", name);
+    return -1;
+}
+
+/* -------------------------------------------------------------- parameters */
+
+static const struct node *find_node(struct ps_network_builder *builder, int node) {
+    if (builder->status != PS_OK) return NULL;
+    if (node >= 0 && node < builder->graph->node_count) return &builder->graph->nodes[node];
+    FAIL(builder, "%d is not the number of a node", node);
+    return NULL;
+}
+
+/* "weight" of "conv1.weight". */
+static const char *own_name(const struct node *node, const struct parameter *parameter) {
+    return parameter->name + strcspn(node->name, "/") + 1;
+}
+
+void ps_network_builder_initial(struct ps_network_builder *builder, int number, const char *name, const char *kind,
+                                double value) {
+    const struct node *node = find_node(builder, number);
+    const char *names[GRAPH_PARAMETERS_MAX];
+    int found = -1, known = 0;
+    if (node == NULL) return;
+    for (int p = 0; p < node->parameter_count; p++) {
+        names[p] = own_name(node, &builder->graph->parameters[node->parameter_first + p]);
+        if (strcmp(names[p], name) == 0) found = p;
+    }
+    if (found < 0) {
+        builder->status = error_unknown(&builder->error, PS_USAGE, "parameter", name, names, (size_t)node->parameter_count);
+    } else {
+        while (known < 3 && strcmp(initial_names[known], kind) != 0) known++;
+        if (known == 3)
+            builder->status = error_unknown(&builder->error, PS_USAGE, "initial values", kind, initial_names, 3);
+        else if (!isfinite((float)value) || (known != INITIAL_CONSTANT && value < 0))
+            FAIL(builder, "%s: %g: a finite number, for uniform and normal not below 0, is accepted", name, value);
+    }
+    if (builder->status != PS_OK)
+        error_prefix(&builder->error, "node '%s'", node->name);
+    else
+        graph_set_initial(builder->graph, number, found, (struct initial){(enum initial_kind)known, (float)value});
+}
+
+void ps_network_builder_tie(struct ps_network_builder *builder, int number, int owner_number) {
+    const struct node *node = find_node(builder, number), *owner = find_node(builder, owner_number);
+    if (node == NULL || owner == NULL) return;
+    if (node->parameter_count == 0 || owner->parameter_count == 0 || owner >= node)
+        FAIL(builder, "node '%s': cannot share a parameter with '%s': both must have some, and that stand before", node->name,
+             owner->name);
+    else
+        graph_tie(builder->graph, number, owner_number);
+}
+
+void network_builder_slice(struct ps_network_builder *builder, int number, const char *of, int64_t first, int64_t rows) {
+    const struct node *node = find_node(builder, number);
+    if (node == NULL) return;
+    for (int p = 0; p < node->parameter_count; p++) {
+        struct parameter *parameter = &builder->graph->parameters[node->parameter_first + p];
+        struct parameter_slice *slice = &parameter->slice;
+        if (first < 0 || rows > FEATURES_MAX || first + parameter->shape.dim[0] > rows) {
+            FAIL(builder, "node '%s': rows from %lld of %lld do not hold its %lld", node->name, (long long)first,
+                 (long long)rows, (long long)parameter->shape.dim[0]);
+            return;
+        }
+        *slice = (struct parameter_slice){.first = first, .rows = rows};
+        snprintf(slice->whole, sizeof slice->whole, "%.*s.%s", (int)strcspn(of, "/"), of, own_name(node, parameter));
+    }
+}
+
+void ps_network_builder_predicts(struct ps_network_builder *builder, const char *what) {
+    if (builder->status != PS_OK) return;
+    for (int p = 0; p < 3; p++) {
+        if (strcmp(network_predicts_names[p], what) != 0) continue;
+        builder->predicts = (enum network_predicts)p;
+        return;
+    }
+    builder->status = error_unknown(&builder->error, PS_USAGE, "predicts", what, network_predicts_names, 3);
+}
+
+enum ps_status ps_network_builder_finish(struct ps_network_builder *builder, struct ps_network **network,
+                                         struct ps_error *error) {
+    enum ps_status status = builder->status;
+    if (status == PS_OK) {
+        status = network_create(builder->name, builder->graph, builder->predicts, network, error);
+        builder->graph = NULL;
+    } else if (error != NULL) {
+        *error = builder->error;
+    }
+    ps_network_builder_destroy(builder);
+    return status;
+}
+
+/* ------------------------------------------------------------------- table */
+
+static void add_attribute(struct text *rows, const struct attribute *attribute) {
+    text_add(rows, "%s", attribute->name);
+    if (isnan(attribute->usual)) return;
+    if (attribute->kind == ATTRIBUTE_BOOLEAN)
+        text_add(rows, "=%s", attribute->usual != 0 ? "true" : "false");
+    else
+        text_add(rows, "=%g", attribute->usual);
+}
+
+char *ps_network_operators(void) {
+    struct text rows = {0};
+    text_add(&rows, "operator\tinputs\tattributes\n");
+    for (int id = 0; id < OPERATOR_COUNT; id++) {
+        const struct operator_type *op = operator_get((enum operator_id)id);
+        if (op->inputs_min == 0) continue;
+        text_add(&rows, "%s\t%d", op->name, op->inputs_min);
+        if (op->inputs_max > op->inputs_min) text_add(&rows, "-%d", op->inputs_max);
+        text_add(&rows, "\t");
+        for (int a = 0; a < ATTRIBUTES_MAX && op->attributes[a].name != NULL; a++) {
+            text_add(&rows, a > 0 ? ", " : "");
+            add_attribute(&rows, &op->attributes[a]);
+        }
+        text_add(&rows, "\n");
+    }
+    return text_take_table(&rows);
+}

@@ -1,0 +1,426 @@
+/*
+ * The network file: strict reading, and writing so that reading back gives the same network, to the bit of its initial values.
+ * Nodes name those that they read; a node that does not reads the one before it. Attributes come from the operators' entries.
+ */
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "graph/network_builder.h"
+#include "graph/operators.h"
+
+#define FORMAT "penstock-network"
+
+/* ----------------------------------------------------------------- reading */
+
+struct reading {
+    struct ps_network_builder *builder;
+    json_t *numbers; /* of the nodes so far, by name */
+};
+
+/* What the builder has refused, at the place that it was told from. */
+static enum ps_status passed(const struct reading *reading, const struct json_place *place, struct ps_error *error) {
+    const struct ps_network_builder *builder = reading->builder;
+    if (builder->status != PS_USAGE) {
+        if (builder->status != PS_OK && error != NULL) *error = builder->error;
+        return builder->status;
+    }
+    json_error(place, error, "%s", builder->error.message);
+    if (builder->error.hint[0] != '\0') error_hint(error, "%s", builder->error.hint);
+    return PS_BAD_INPUT;
+}
+
+static enum ps_status note_name(struct reading *reading, const struct json_place *place, const char *name, int number,
+                                struct ps_error *error) {
+    TRY(passed(reading, place, error));
+    if (json_object_get(reading->numbers, name) != NULL)
+        return json_error(place, error, "name: two nodes are called '%s'", name);
+    if (json_object_set_new(reading->numbers, name, json_integer(number)) != 0)
+        return error_memory(error, "names", strlen(name));
+    return PS_OK;
+}
+
+/* The number of the node that `value` names; it must stand before. */
+static enum ps_status find_node(const struct reading *reading, const struct json_place *place, const json_t *value, int *number,
+                                struct ps_error *error) {
+    const char *name = json_string_value(value), *key;
+    const char *names[64];
+    size_t count = 0;
+    json_t *found;
+    if (name == NULL) return json_error(place, error, "must be the name of a node");
+    found = json_object_get(reading->numbers, name);
+    if (found != NULL) {
+        *number = (int)json_integer_value(found);
+        return PS_OK;
+    }
+    /* The nearest of the first few: where there are thousands nobody wants to read them. */
+    json_object_foreach(reading->numbers, key, found) if (count < 64) names[count++] = key;
+    const char *near = ps_nearest_name(name, names, count);
+    return json_error(place, error, "no node before this one is called '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                      near ? near : "", near ? "'?" : "");
+}
+
+static enum ps_status read_inputs(const struct reading *reading, const struct json_place *node, int inputs[GRAPH_INPUTS_MAX],
+                                  int *count, struct ps_error *error) {
+    struct json_place list, item;
+    size_t length;
+    *count = 0;
+    TRY(json_field(node, "inputs", false, &list, error));
+    if (list.value == NULL) return PS_OK;
+    TRY(json_array_length(&list, &length, error));
+    if (length < 1 || length > GRAPH_INPUTS_MAX)
+        return json_error(&list, error, "%zu names; 1 to %d are accepted", length, GRAPH_INPUTS_MAX);
+    for (size_t i = 0; i < length; i++) {
+        TRY(json_item(&list, i, &item, error));
+        TRY(find_node(reading, &item, item.value, &inputs[i], error));
+    }
+    *count = (int)length;
+    return PS_OK;
+}
+
+/* One number for both sides, or [height, width]. */
+static enum ps_status read_sides(const struct json_place *node, const struct attribute *attribute, double value[2],
+                                 struct ps_error *error) {
+    struct json_place place;
+    TRY(json_field(node, attribute->name, false, &place, error));
+    bool both = json_is_array(place.value) && json_array_size(place.value) == 2;
+    for (int side = 0; side < 2; side++) {
+        const json_t *number = both ? json_array_get(place.value, (size_t)side) : place.value;
+        if (!json_is_integer(number)) return json_error(&place, error, "must be an integer, or two: [height, width]");
+        value[side] = (double)json_integer_value(number);
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_attribute(const struct json_place *node, const struct attribute *attribute, struct attributes *out,
+                                     struct ps_error *error) {
+    const char *name = attribute->name;
+    struct json_place place;
+    struct ps_error refusal;
+    double value[2] = {0};
+    int number = 0;
+    bool truth = false;
+    TRY(json_field(node, name, isnan(attribute->usual), &place, error));
+    if (place.value == NULL) return PS_OK;
+    switch (attribute->kind) {
+    case ATTRIBUTE_INTEGER:
+        TRY(json_get_int(node, name, true, (int)attribute->low, (int)attribute->high, &number, error));
+        value[0] = number;
+        break;
+    case ATTRIBUTE_SIDES:
+        TRY(read_sides(node, attribute, value, error));
+        break;
+    case ATTRIBUTE_NUMBER:
+        TRY(json_get_number(node, name, true, attribute->low, attribute->high, &value[0], error));
+        break;
+    case ATTRIBUTE_BOOLEAN:
+        TRY(json_get_bool(node, name, true, &truth, error));
+        value[0] = truth;
+        break;
+    }
+    for (int side = 0; side < attribute_sides(attribute); side++) {
+        if (attribute_check(attribute, value[side], &refusal) != PS_OK) return json_error(node, error, "%s", refusal.message);
+        attribute_set(out, attribute, side, value[side]);
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_attributes(const struct json_place *node, const struct operator_type *op,
+                                      struct attributes *attributes, struct ps_error *error) {
+    const char *fields[7 + ATTRIBUTES_MAX] = {"name", "operator", "inputs", "initial", "tied_to", "part", "random"};
+    size_t count = 7;
+    for (int a = 0; a < ATTRIBUTES_MAX && op->attributes[a].name != NULL; a++) fields[count++] = op->attributes[a].name;
+    TRY(json_object_fields(node, fields, count, error));
+    *attributes = attributes_usual(op);
+    for (size_t a = 0; a < count - 7; a++) TRY(read_attribute(node, &op->attributes[a], attributes, error));
+    return PS_OK;
+}
+
+/* {"weight": {"normal": 0.01}} */
+static enum ps_status read_initial(const struct reading *reading, const struct json_place *node, int number,
+                                   struct ps_error *error) {
+    struct json_place initial, parameter;
+    const char *name, *kind;
+    json_t *kinds, *value;
+    TRY(json_field(node, "initial", false, &initial, error));
+    if (initial.value == NULL) return PS_OK;
+    if (!json_is_object(initial.value)) return json_error(&initial, error, "must be an object, parameters by name");
+    json_object_foreach(initial.value, name, kinds) {
+        TRY(json_field(&initial, name, true, &parameter, error));
+        if (!json_is_object(kinds) || json_object_size(kinds) != 1)
+            return json_error(&parameter, error, "must be an object with one field: constant, uniform or normal");
+        json_object_foreach(kinds, kind, value) {
+            if (!json_is_number(value)) return json_error(&parameter, error, "%s: must be a number", kind);
+            ps_network_builder_initial(reading->builder, number, name, kind, json_number_value(value));
+        }
+        TRY(passed(reading, &parameter, error));
+    }
+    return PS_OK;
+}
+
+/* What the rewrite of a split layer has left in its nodes: {"of": "conv1", "first": 32, "rows": 96}. */
+static enum ps_status read_part(const struct reading *reading, const struct json_place *node, int number,
+                                struct ps_error *error) {
+    static const char *const fields[] = {"of", "first", "rows"};
+    struct json_place part;
+    const char *of;
+    int first, rows;
+    TRY(json_field(node, "part", false, &part, error));
+    if (part.value == NULL) return PS_OK;
+    TRY(json_object_fields(&part, fields, 3, error));
+    TRY(json_get_string(&part, "of", true, &of, error));
+    TRY(json_get_int(&part, "first", true, 0, FEATURES_MAX, &first, error));
+    TRY(json_get_int(&part, "rows", true, 1, FEATURES_MAX, &rows, error));
+    network_builder_slice(reading->builder, number, of, first, rows);
+    return passed(reading, &part, error);
+}
+
+static enum ps_status read_node(struct reading *reading, const struct json_place *node, struct ps_error *error) {
+    const char *name, *kind;
+    enum operator_id id;
+    struct attributes attributes;
+    struct ps_error refusal = {0};
+    struct json_place tied;
+    int inputs[GRAPH_INPUTS_MAX], count, owner;
+    TRY(json_get_string(node, "name", true, &name, error));
+    TRY(json_get_string(node, "operator", true, &kind, error));
+    if (operator_find(kind, &id, &refusal) != PS_OK) {
+        json_error(node, error, "%s", refusal.message);
+        error_hint(error, "%s", refusal.hint);
+        return PS_BAD_INPUT;
+    }
+    TRY(read_attributes(node, operator_get(id), &attributes, error));
+    TRY(read_inputs(reading, node, inputs, &count, error));
+    int number = network_builder_add(reading->builder, name, id, &attributes, inputs, count);
+    TRY(note_name(reading, node, name, number, error));
+    struct node *added = &reading->builder->graph->nodes[number];
+    TRY(json_get_int(node, "random", false, 0, INT32_MAX, &added->random_number, error));
+    TRY(read_initial(reading, node, number, error));
+    TRY(read_part(reading, node, number, error));
+    TRY(json_field(node, "tied_to", false, &tied, error));
+    if (tied.value == NULL) return PS_OK;
+    TRY(find_node(reading, &tied, tied.value, &owner, error));
+    ps_network_builder_tie(reading->builder, number, owner);
+    return passed(reading, &tied, error);
+}
+
+static enum ps_status read_input(struct reading *reading, const struct json_place *input, struct ps_error *error) {
+    static const char *const fields[] = {"name", "type", "shape"};
+    const char *name, *type = "f32";
+    struct json_place shape, side;
+    int64_t sides[SHAPE_RANK_MAX];
+    size_t rank;
+    TRY(json_object_fields(input, fields, 3, error));
+    TRY(json_get_string(input, "name", true, &name, error));
+    TRY(json_get_string(input, "type", false, &type, error));
+    TRY(json_field(input, "shape", true, &shape, error));
+    TRY(json_array_length(&shape, &rank, error));
+    if (rank < 1 || rank > SHAPE_RANK_MAX)
+        return json_error(&shape, error, "%zu sides; 1 to %d are accepted", rank, SHAPE_RANK_MAX);
+    for (size_t d = 0; d < rank; d++) {
+        TRY(json_item(&shape, d, &side, error));
+        if (!json_is_integer(side.value)) return json_error(&side, error, "must be an integer");
+        sides[d] = json_integer_value(side.value);
+    }
+    return note_name(reading, input, name, ps_network_builder_input(reading->builder, name, type, sides, (int)rank), error);
+}
+
+static enum ps_status read_parts(struct reading *reading, const struct json_place *root, struct ps_error *error) {
+    static const char *const fields[] = {"format", "version", "name", "predicts", "inputs", "nodes"};
+    const char *predicts = network_predicts_names[PREDICTS_CLASSES];
+    struct json_place inputs, nodes, item;
+    size_t count;
+    TRY(json_object_fields(root, fields, sizeof fields / sizeof *fields, error));
+    TRY(json_get_string(root, "predicts", false, &predicts, error));
+    ps_network_builder_predicts(reading->builder, predicts);
+    TRY(passed(reading, root, error));
+    TRY(json_field(root, "inputs", true, &inputs, error));
+    TRY(json_array_length(&inputs, &count, error));
+    if (count != 1) return json_error(&inputs, error, "%zu of them; a network has one", count);
+    TRY(json_item(&inputs, 0, &item, error));
+    TRY(read_input(reading, &item, error));
+    TRY(json_field(root, "nodes", true, &nodes, error));
+    TRY(json_array_length(&nodes, &count, error));
+    if (count == 0) return json_error(&nodes, error, "there are none");
+    for (size_t n = 0; n < count; n++) {
+        TRY(json_item(&nodes, n, &item, error));
+        TRY(read_node(reading, &item, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_document(const struct json_place *root, struct ps_network **network, struct ps_error *error) {
+    const char *name;
+    TRY(json_get_string(root, "name", true, &name, error));
+    struct reading reading = {.builder = ps_network_builder_create(name), .numbers = json_object()};
+    enum ps_status status;
+    if (reading.builder == NULL || reading.numbers == NULL)
+        status = error_memory(error, "a network", sizeof *reading.builder);
+    else
+        status = read_parts(&reading, root, error);
+    json_decref(reading.numbers);
+    if (status != PS_OK) {
+        ps_network_builder_destroy(reading.builder);
+        return status;
+    }
+    struct ps_error refusal = {0};
+    status = ps_network_builder_finish(reading.builder, network, &refusal);
+    if (status == PS_USAGE) return json_error(root, error, "%s", refusal.message);
+    if (status != PS_OK && error != NULL) *error = refusal;
+    return status;
+}
+
+enum ps_status network_parse(const char *text, size_t size, const char *source, struct ps_network **network,
+                             struct ps_error *error) {
+    json_t *document;
+    TRY(json_parse(text, size, source, FORMAT, &document, error));
+    struct json_place root = json_root(document, source);
+    enum ps_status status = read_document(&root, network, error);
+    json_decref(document);
+    return status;
+}
+
+enum ps_status ps_network_read(const char *path, struct ps_network **network, struct ps_error *error) {
+    json_t *document;
+    TRY(json_read_file(path, FORMAT, &document, error));
+    struct json_place root = json_root(document, path);
+    enum ps_status status = read_document(&root, network, error);
+    json_decref(document);
+    return json_tell_line(path, status, error);
+}
+
+/* ----------------------------------------------------------------- writing */
+
+/* The number with as few digits as give the same float when they are read. */
+static json_t *number_json(float number) {
+    char text[40];
+    int digits = 6;
+    do number_print(text, sizeof text, "%.*g", digits, (double)number);
+    while ((float)number_read(text, NULL) != number && ++digits <= 9);
+    return json_real(number_read(text, NULL));
+}
+
+static json_t *attribute_json(const struct attributes *attributes, const struct attribute *attribute) {
+    double value = attribute_get(attributes, attribute, 0);
+    switch (attribute->kind) {
+    case ATTRIBUTE_INTEGER:
+        return json_integer((json_int_t)value);
+    case ATTRIBUTE_SIDES: {
+        double width = attribute_get(attributes, attribute, 1);
+        if (width == value) return json_integer((json_int_t)value);
+        return json_pack("[I, I]", (json_int_t)value, (json_int_t)width);
+    }
+    case ATTRIBUTE_NUMBER:
+        return number_json((float)value);
+    case ATTRIBUTE_BOOLEAN:
+        return json_boolean(value != 0);
+    }
+    return NULL;
+}
+
+/* Those that have not their usual value. */
+static void put_attributes(json_t *object, const struct node *node) {
+    const struct operator_type *op = operator_get(node->id);
+    const struct attributes usual = attributes_usual(op);
+    for (const struct attribute *a = op->attributes; a < op->attributes + ATTRIBUTES_MAX && a->name != NULL; a++) {
+        bool same = true;
+        for (int side = 0; side < attribute_sides(a); side++)
+            same = same && attribute_get(&node->attributes, a, side) == attribute_get(&usual, a, side);
+        if (!same || isnan(a->usual)) json_object_set_new(object, a->name, attribute_json(&node->attributes, a));
+    }
+}
+
+/* The node whose first parameter has the name and is not tied itself. */
+static const struct node *owner_of(const struct graph *graph, const char *parameter) {
+    const struct node *node = graph->nodes;
+    while (node->parameter_count == 0 || strcmp(graph->parameters[node->parameter_first].name, parameter) != 0) node++;
+    return node;
+}
+
+/* Initial values that are not the operator's own, and whether a parameter is shared or was split. */
+static void put_parameters(json_t *object, const struct graph *graph, const struct node *node) {
+    const struct operator_type *op = operator_get(node->id);
+    struct parameter usual[GRAPH_PARAMETERS_MAX] = {0};
+    struct shape inputs[GRAPH_INPUTS_MAX];
+    json_t *initial = json_object();
+    if (node->parameter_count > 0) {
+        for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
+        op->parameters(&node->attributes, inputs, usual);
+    }
+    for (int p = 0; p < node->parameter_count; p++) {
+        const struct parameter *parameter = &graph->parameters[node->parameter_first + p];
+        const struct initial *own = &parameter->initial;
+        bool same = own->kind == usual[p].initial.kind && own->value == usual[p].initial.value;
+        if (!same && !parameter->tied)
+            json_object_set_new(initial, usual[p].name, json_pack("{s:o}", initial_names[own->kind], number_json(own->value)));
+    }
+    if (json_object_size(initial) > 0) json_object_set(object, "initial", initial);
+    json_decref(initial);
+    if (node->parameter_count == 0) return;
+    const struct parameter *first = &graph->parameters[node->parameter_first];
+    if (first->tied) json_object_set_new(object, "tied_to", json_string(owner_of(graph, first->name)->name));
+    if (first->slice.rows == 0) return;
+    int length = (int)(strlen(first->slice.whole) - strlen(usual[0].name) - 1);
+    json_object_set_new(object, "part",
+                        json_pack("{s:s%, s:I, s:I}", "of", first->slice.whole, length, "first", (json_int_t)first->slice.first,
+                                  "rows", (json_int_t)first->slice.rows));
+}
+
+static json_t *node_json(const struct graph *graph, int number) {
+    const struct node *node = &graph->nodes[number];
+    json_t *object = json_pack("{s:s, s:s}", "name", node->name, "operator", operator_get(node->id)->name);
+    if (node->input_count != 1 || node->inputs[0] != number - 1) {
+        json_t *inputs = json_array();
+        for (int i = 0; i < node->input_count; i++)
+            json_array_append_new(inputs, json_string(graph->nodes[node->inputs[i]].name));
+        json_object_set_new(object, "inputs", json_whole(inputs, node->input_count));
+    }
+    put_attributes(object, node);
+    put_parameters(object, graph, node);
+    if (network_keeps_random_number(graph, node)) json_object_set_new(object, "random", json_integer(node->random_number));
+    return object;
+}
+
+static json_t *input_json(const struct ps_network *network) {
+    const struct node *node = &network->graph->nodes[0];
+    json_t *shape = json_array();
+    bool tokens = node->shape.type == TYPE_I32;
+    for (int d = tokens; d < (tokens ? 2 : node->shape.rank); d++)
+        json_array_append_new(shape, json_integer(node->shape.dim[d]));
+    return json_pack("{s:s, s:s, s:o}", "name", node->name, "type", number_types[node->shape.type].name, "shape", shape);
+}
+
+/* A line of the file; takes the value. */
+static void add_line(struct text *out, const char *before, json_t *value, const char *after) {
+    char *line = value != NULL ? json_dump_text(value, JSON_REAL_PRECISION(9) | JSON_ENCODE_ANY) : NULL;
+    json_decref(value);
+    if (line == NULL) out->failed = true;
+    if (line != NULL) text_add(out, "%s%s%s\n", before, line, after);
+    free(line);
+}
+
+/* One line for each node. */
+char *ps_network_json(const struct ps_network *network) {
+    struct text out = {0};
+    const struct graph *graph = network->graph;
+    text_add(&out, "{\n  \"format\": \"" FORMAT "\",\n  \"version\": 1,\n");
+    add_line(&out, "  \"name\": ", json_string(network->name), ",");
+    add_line(&out, "  \"predicts\": ", json_string(network_predicts_names[network->predicts]), ",");
+    text_add(&out, "  \"inputs\": [\n");
+    add_line(&out, "    ", input_json(network), "\n  ],");
+    text_add(&out, "  \"nodes\": [\n");
+    for (int n = 1; n < graph->node_count; n++)
+        add_line(&out, "    ", node_json(graph, n), n + 1 < graph->node_count ? "," : "");
+    text_add(&out, "  ]\n}\n");
+    return text_take(&out);
+}
+
+enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error) {
+    char *text = ps_network_json(network);
+    if (text == NULL) return error_memory(error, "a network's file", (size_t)network->graph->node_count * 100);
+    enum ps_status status = file_write(path, text, strlen(text), error);
+    free(text);
+    return status;
+}

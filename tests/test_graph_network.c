@@ -1,0 +1,302 @@
+/* Networks as data: files, the builder and the hash, held against the built-in ones. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/model.h"
+#include "graph/operators.h"
+#include "support.h"
+
+static struct ps_network *open_network(const char *text) {
+    struct ps_network *network = NULL;
+    assert_ok(ps_network_open(text, &network, &test_error));
+    return network;
+}
+
+static struct ps_network *open_fixture(const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/networks/%s", TEST_DIRECTORY, name);
+    return open_network(path);
+}
+
+static struct ps_network *read_back(const struct ps_network *network) {
+    struct ps_network *again = NULL;
+    char *text = ps_network_json(network);
+    assert_non_null(text);
+    assert_ok(network_parse(text, strlen(text), "text", &again, &test_error));
+    free(text);
+    return again;
+}
+
+static void assert_same_node(const struct node *a, const struct node *b) {
+    const struct operator_type *op = operator_get(a->id);
+    assert_int_equal(a->id, b->id);
+    assert_string_equal(a->name, b->name);
+    assert_int_equal(a->input_count, b->input_count);
+    assert_memory_equal(a->inputs, b->inputs, (size_t)a->input_count * sizeof *a->inputs);
+    assert_true(shape_equal(&a->shape, &b->shape));
+    assert_memory_equal(a->shape.image, b->shape.image, sizeof a->shape.image);
+    assert_int_equal(a->layer, b->layer);
+    assert_int_equal(a->root, b->root);
+    assert_int_equal(a->data, b->data);
+    if (op->flags & OPERATOR_RANDOM) assert_int_equal(a->random_number, b->random_number);
+    for (const struct attribute *attribute = op->attributes; attribute->name != NULL; attribute++)
+        for (int side = 0; side < attribute_sides(attribute); side++)
+            assert_true(attribute_get(&a->attributes, attribute, side) == attribute_get(&b->attributes, attribute, side));
+    assert_int_equal(a->parameter_first, b->parameter_first);
+    assert_int_equal(a->parameter_count, b->parameter_count);
+}
+
+static void assert_same_parameter(const struct parameter *a, const struct parameter *b) {
+    assert_string_equal(a->name, b->name);
+    assert_true(shape_equal(&a->shape, &b->shape));
+    assert_int_equal(a->initial.kind, b->initial.kind);
+    assert_memory_equal(&a->initial.value, &b->initial.value, sizeof a->initial.value);
+    assert_int_equal(a->zero_row, b->zero_row);
+    assert_int_equal(a->statistic, b->statistic);
+    assert_int_equal(a->tied, b->tied);
+    assert_int_equal(a->slice.rows, b->slice.rows);
+    assert_int_equal(a->slice.first, b->slice.first);
+    assert_string_equal(a->slice.whole, b->slice.whole);
+}
+
+static void assert_same(const struct ps_network *a, const struct ps_network *b) {
+    assert_int_equal(a->graph->node_count, b->graph->node_count);
+    assert_int_equal(a->graph->parameter_count, b->graph->parameter_count);
+    for (int n = 0; n < a->graph->node_count; n++) assert_same_node(&a->graph->nodes[n], &b->graph->nodes[n]);
+    for (int p = 0; p < a->graph->parameter_count; p++)
+        assert_same_parameter(&a->graph->parameters[p], &b->graph->parameters[p]);
+    assert_true(a->hash == b->hash);
+    assert_int_equal(a->predicts, b->predicts);
+    assert_int_equal(a->classes, b->classes);
+    assert_int_equal(a->labels, b->labels);
+    assert_int_equal(a->vocabulary, b->vocabulary);
+    assert_memory_equal(a->input_shape, b->input_shape, sizeof a->input_shape);
+}
+
+/* Every built-in network, and its options that make other kinds of nodes, written and read back. */
+static void test_read_back(void **state) {
+    (void)state;
+    static const char *const more[] = {"vgg16,batch_norm=1,form=imagenet",
+                                       "alexnet,lrn=1,form=imagenet,input=64",
+                                       "gpt2,tied=1,layers=1",
+                                       "bert48,tied=1,layers=2",
+                                       "gnmt8,seq=9,target=4,smoothing=0.1",
+                                       "vgg16,split=features.0:10+features.2:17+features.2[17:64]:20",
+                                       "gnmt8,hidden=32,split=decoder.classifier.classifier:100"};
+    for (size_t i = 0; model_table[i] != NULL || i < sizeof more / sizeof *more; i++) {
+        const char *specs[] = {model_table[i] != NULL ? model_table[i]->name : NULL,
+                               i < sizeof more / sizeof *more ? more[i] : NULL};
+        for (int s = 0; s < 2; s++) {
+            if (specs[s] == NULL) continue;
+            struct ps_network *network = open_network(specs[s]), *again = read_back(network);
+            assert_string_equal(again->name, specs[s]);
+            assert_same(network, again);
+            ps_network_destroy(again);
+            ps_network_destroy(network);
+        }
+        if (model_table[i] == NULL && i + 1 >= sizeof more / sizeof *more) break;
+    }
+}
+
+static struct ps_network_builder *begin(void) {
+    struct ps_network_builder *builder = ps_network_builder_create("built");
+    assert_non_null(builder);
+    assert_int_equal(ps_network_builder_input(builder, "data", "f32", (const int64_t[]){1, 28, 28}, 3), 0);
+    return builder;
+}
+
+/* LeNet-5 by the generator, by hand and by the builder. */
+static void test_three_ways(void **state) {
+    (void)state;
+    static const char *const nodes[][2] = {{"conv1", "convolution,channels=6,kernel=5x5,pad=2"},
+                                           {"relu1", "relu"},
+                                           {"pool1", "max_pool,kernel=2"},
+                                           {"conv2", "convolution,channels=16,kernel=5"},
+                                           {"relu2", "relu"},
+                                           {"pool2", "max_pool,kernel=2,stride=2"},
+                                           {"flatten", "flatten"},
+                                           {"fc1", "linear,channels=120"},
+                                           {"relu3", "relu"},
+                                           {"fc2", "linear,channels=84"},
+                                           {"relu4", "relu"},
+                                           {"fc3", "linear,channels=10,bias=1"}};
+    struct ps_network_builder *builder = begin();
+    struct ps_network *built, *written = open_fixture("lenet5.json"), *made = open_network("lenet5");
+    int last = 0;
+    for (size_t n = 0; n < sizeof nodes / sizeof *nodes; n++)
+        assert_int_equal(last = ps_network_builder_node(builder, nodes[n][0], nodes[n][1], NULL, 0), n + 1);
+    ps_network_builder_node(builder, "loss", "cross_entropy", &last, 1);
+    assert_ok(ps_network_builder_finish(builder, &built, &test_error));
+    assert_same(built, made);
+    assert_same(written, made);
+    assert_string_equal(built->name, "built");
+    assert_string_equal(written->name, "lenet5-by-hand");
+    assert_string_equal(ps_network_info(built).hash, ps_network_info(made).hash);
+    ps_network_destroy(built);
+    ps_network_destroy(written);
+    ps_network_destroy(made);
+}
+
+/* What computes otherwise, or begins otherwise, has another hash. */
+static void test_hash(void **state) {
+    (void)state;
+    static const char *const unlike[] = {"lenet5",
+                                         "lenet5,classes=11",
+                                         "lenet5,input=32",
+                                         "vgg16",
+                                         "vgg16,dropout=0",
+                                         "vgg16,dropout=0.25",
+                                         "vgg16,split=features.0:10",
+                                         "vgg16,split=features.0:11",
+                                         "gpt2,layers=1",
+                                         "gpt2,layers=1,tied=1",
+                                         "gnmt8,seq=5,target=4",
+                                         "gnmt8,seq=4,target=5",
+                                         "gnmt8,seq=4,target=5,smoothing=0.1"};
+    enum { COUNT = sizeof unlike / sizeof *unlike };
+    uint64_t hashes[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        struct ps_network *network = open_network(unlike[i]);
+        hashes[i] = network->hash;
+        ps_network_destroy(network);
+        for (int j = 0; j < i; j++) assert_true(hashes[i] != hashes[j]);
+    }
+    struct ps_network *same = open_network("lenet5,input=28,classes=10");
+    assert_true(same->hash == hashes[0]);
+    /* Files keep it: it must be the same in all programs from now on. */
+    assert_string_equal(ps_network_info(same).hash, "4700f573d1e09d25");
+    ps_network_destroy(same);
+}
+
+/* Shorter ones are what the generator makes for their lengths. */
+static void test_lengths(void **state) {
+    (void)state;
+    struct ps_network *whole = open_network("gnmt8,seq=12,target=9,hidden=8,vocab=30"), *shorter, *stepping;
+    struct ps_network *made = open_network("gnmt8,seq=7,target=6,hidden=8,vocab=30"),
+                      *one = open_network("gnmt8,seq=12,target=1,hidden=8,vocab=30");
+    assert_ok(network_create_shorter(whole, 7, &shorter, &test_error));
+    assert_same(shorter, made);
+    assert_ptr_equal(shorter->graph->longest, whole->graph);
+    assert_ok(network_create_stepping(whole, &stepping, &test_error));
+    assert_same(stepping, one);
+    ps_network_destroy(stepping);
+    ps_network_destroy(shorter);
+    ps_network_destroy(one);
+    ps_network_destroy(made);
+    ps_network_destroy(whole);
+    whole = open_network("lenet5");
+    assert_status(network_create_shorter(whole, 7, &shorter, &test_error), PS_USAGE, "no source and target");
+    ps_network_destroy(whole);
+}
+
+/* A file of a network with a skip connection, and what can be read from it. */
+static void test_by_hand(void **state) {
+    (void)state;
+    char spec[4096];
+    struct ps_network *network = open_fixture("blocks.json"), *again = read_back(network), *split;
+    assert_same(network, again);
+    assert_int_equal(network->classes, 10);
+    assert_int_equal(network->graph->nodes[7].attributes.out_w, 4);
+    assert_float_equal(network->graph->parameters[0].initial.value, 0.1f, 0);
+    ps_network_destroy(again);
+    snprintf(spec, sizeof spec, "%s/networks/blocks.json,split=conv1:3", TEST_DIRECTORY);
+    split = open_network(spec);
+    assert_string_equal(split->name, "blocks,split=conv1:3");
+    assert_int_equal(split->graph->layer_count, network->graph->layer_count + 2);
+    ps_network_destroy(split);
+    ps_network_destroy(network);
+}
+
+#define HEAD "{\"format\": \"penstock-network\", \"version\": 1, \"name\": \"n\", "
+#define INPUT "\"inputs\": [{\"name\": \"data\", \"shape\": [3, 8, 8]}], "
+#define LINES(nodes) HEAD INPUT "\"nodes\": [" nodes "]}"
+#define CONV "{\"name\": \"conv\", \"operator\": \"convolution\", \"channels\": 4, \"kernel\": 3}"
+#define END ", {\"name\": \"flat\", \"operator\": \"flatten\"}, {\"name\": \"loss\", \"operator\": \"cross_entropy\"}"
+
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        {HEAD "\"nodes\": []}", "inputs"},
+        {LINES(""), "nodes: there are none"},
+        {LINES(CONV), "the last node must be a loss"},
+        {LINES(CONV END), "flattened image"},
+        {LINES(CONV ", " CONV), "two nodes are called 'conv'"},
+        {LINES("{\"name\": \"a\", \"operator\": \"convolutoin\"}"), "did you mean 'convolution'"},
+        {LINES("{\"name\": \"a\", \"operator\": \"opaque\"}"), "'opaque' is not known"},
+        {LINES("{\"name\": \"a\", \"operator\": \"relu\", \"inputs\": [\"dato\"]}"), "did you mean 'data'"},
+        {LINES("{\"name\": \"a\", \"operator\": \"relu\", \"inputs\": [\"a\"]}"), "no node before this one"},
+        {LINES("{\"name\": \"a\", \"operator\": \"convolution\", \"channels\": 4}"), "kernel"},
+        {LINES("{\"name\": \"a\", \"operator\": \"convolution\", \"channel\": 4, \"kernel\": 3}"), "did you mean 'channels'"},
+        {LINES("{\"name\": \"a\", \"operator\": \"convolution\", \"channels\": 99999999, \"kernel\": 3}"), "nodes[0].channels"},
+        {LINES("{\"name\": \"a\", \"operator\": \"convolution\", \"channels\": 4, \"kernel\": [3, 3, 3]}"), "two: [height"},
+        {LINES("{\"name\": \"a\", \"operator\": \"convolution\", \"channels\": 4, \"kernel\": 9}"), "does not fit"},
+        {LINES("{\"name\": \"a\", \"operator\": \"dropout\", \"rate\": 1.5}"), "rate"},
+        {LINES(
+             "{\"name\": \"a/b\", \"operator\": \"batch_norm\"}, {\"name\": \"a/c\", \"operator\": \"batch_norm\"}, "
+             "{\"name\": \"p\", \"operator\": \"average_pool\", \"kernel\": 8}, {\"name\": \"f\", \"operator\": \"flatten\"}, "
+             "{\"name\": \"loss\", \"operator\": \"cross_entropy\"}"),
+         "parameter 'a.bias'"},
+        {LINES("{\"name\": \"\", \"operator\": \"relu\"}"), "name"},
+        {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": {\"wait\": {\"normal\": 1}}}"),
+         "known: weight, bias"},
+        {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": {\"weight\": {\"norm\": 1}}}"),
+         "did you mean 'normal'"},
+        {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": {\"weight\": {\"normal\": -1}}}"), "not below 0"},
+        {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"tied_to\": \"data\"}"), "cannot share"},
+        {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"part\": {\"of\": \"b\", \"first\": 1, \"rows\": 3}}"),
+         "do not hold"},
+        {LINES("{\"name\": \"a\", \"operator\": \"embedding\", \"channels\": 3, \"vocabulary\": 9}"), "i32 is accepted"},
+        {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [1, 2]}], \"nodes\": [" CONV "]}", "a shape of 2 sides"},
+        {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [1, 9000000000, 9]}], \"nodes\": [" CONV "]}", "9000000000"},
+        {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [16777216, 1048576, 1048576]}], \"nodes\": [" CONV "]}", "elements"},
+        {HEAD "\"inputs\": [{\"name\": \"d\", \"type\": \"f64\", \"shape\": [1]}], \"nodes\": [" CONV "]}",
+         "'f64' is not known"},
+        {HEAD "\"predicts\": \"token\", " INPUT "\"nodes\": [" CONV "]}", "did you mean 'tokens'"},
+        {"[[[[", "line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ps_network *network = NULL;
+        enum ps_status status = network_parse(cases[i].text, strlen(cases[i].text), "net.json", &network, &test_error);
+        assert_status(status, PS_BAD_INPUT, cases[i].said);
+    }
+}
+
+static void test_builder_refuses(void **state) {
+    (void)state;
+    static const struct {
+        const char *node, *said;
+    } cases[] = {
+        {"convolution,channels=6", "node 'x': kernel is missing"},
+        {"convolution,channels=6,kernel=5y", "kernel=5y: is no number"},
+        {"convolution,channels=0,kernel=5", "channels: 0"},
+        {"convolution,channels=6,kernel=5,colour=3", "colour"},
+        {"convolutions,channels=6", "did you mean 'convolution'"},
+        {"dropout,rate=nan", "rate"},
+        {"embedding,channels=2,vocabulary=3", "i32 is accepted"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ps_network_builder *builder = begin();
+        struct ps_network *network;
+        int node = ps_network_builder_node(builder, "x", cases[i].node, NULL, 0);
+        assert_int_equal(node, -1);
+        assert_int_equal(ps_network_builder_node(builder, "y", "relu", &node, 1), -1); /* what failed first is told */
+        assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, cases[i].said);
+    }
+    struct ps_network_builder *builder = begin();
+    struct ps_network *network;
+    ps_network_builder_node(builder, "x", "relu", (const int[]){7}, 1);
+    assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, "node 'x': input 0: 7");
+    ps_network_builder_destroy(begin());
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_read_back),       cmocka_unit_test(test_three_ways), cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_lengths),         cmocka_unit_test(test_by_hand),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_builder_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
