@@ -83,7 +83,6 @@ refused 2 "--plan and --check contradict" program --plan a --check b
 refused 2 "--plan" train --data synthetic:images
 refused 2 "--data" train --model lenet5 --workers 2
 refused 2 "--workers" train --model lenet5 --data synthetic:images
-refused 2 "--plan and --model contradict" train --plan p --model lenet5 --data synthetic:images
 refused 2 "--schedule and --plan contradict" train --plan p --schedule gpipe --data synthetic:images
 refused 2 "--epochs and --steps contradict" train --plan p --data synthetic:images --epochs 1 --steps 4
 refused 2 "--lr: 'fast' is not understood" train --lr fast

@@ -214,8 +214,8 @@ static void test_refusals_by_plan(void **state) {
     refuse(options, PS_USAGE, "has a mini-batch of 12 samples (3 micro-batches of 4), not 16");
     options = good, options.plan.schedule = "gpipe";
     refuse(options, PS_USAGE, "--schedule: cannot be chosen beside a plan");
-    options = good, options.model = "lenet5";
-    refuse(options, PS_USAGE, "network: is lenet5, and the plan is for lenet5,input=16,classes=4");
+    options = good, options.model = "lenet5,input=20";
+    refuse(options, PS_USAGE, "the plan is for the network lenet5,input=16,classes=4");
     options = good, options.cluster.workers = 3;
     refuse(options, PS_USAGE, "the plan is for 2 workers, not 3");
     options = good, options.data = NULL;

@@ -15,8 +15,8 @@ struct profile_arguments {
 #define OF(member) offsetof(struct profile_arguments, member)
 
 static const struct argument rows[] = {
-    OPTION("model", 'm', "NAME[,key=value...]", text, model, "a built-in network, as `penstock models` lists them",
-           .required = true),
+    OPTION("model", 'm', "NAME[,key=value...]", text, model,
+           "a built-in network, as `penstock models` lists them, or a network file", .required = true),
     OPTION("micro-batch", 0, "N[,N...]", integers, micro_batches,
            "samples in a micro-batch: one size or several; 16 where nothing is said", RANGE(1, 1 << 20)),
     OPTION("device", 0, "NAME", name, options.device, "what computes, or whose costs are worked out",

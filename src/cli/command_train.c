@@ -11,10 +11,11 @@
 #define OF(member) offsetof(struct train_arguments, member)
 
 static const struct argument what_rows[] = {
-    OPTION("plan", 'p', "FILE", text, plan_path, "the plan to train by", .excludes = "model"),
+    OPTION("plan", 'p', "FILE", text, plan_path, "the plan to train by"),
     OPTION("profile", 'P', "FILE", text, profile_path, "its costs, for the prediction that is put beside the measurement"),
     OPTION("model", 'm', "NAME[,key=value...]", text, model,
-           "a built-in network, which is profiled and planned for --workers first"),
+           "a built-in network or a network file, which is profiled and planned for --workers first; beside a plan the "
+           "network that it is for"),
 };
 static const struct argument_group what_group = ARGUMENT_GROUP("What", what_rows);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/sized.h"
-#include "graph/model.h"
+#include "graph/network.h"
 
 /* --------------------------------------------------------------- the caller's own */
 

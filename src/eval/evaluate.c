@@ -63,13 +63,15 @@ static enum ps_status read_words(struct evaluator *evaluator, struct ps_error *e
     return PS_BAD_INPUT;
 }
 
-/* The model that the run's plan names. */
+/* The network that the run keeps; old ones only have a plan that names one. */
 static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *error) {
     char path[4096];
     struct ps_plan *plan;
     TRY(ps_plan_read(file_join(path, evaluator->options->run, "plan.json"), &plan, error));
-    enum ps_status status = ps_network_open(plan->model, &evaluator->own_network, error);
+    file_join(path, evaluator->options->run, "network.json");
+    enum ps_status status = ps_network_open(file_exists(path) ? path : plan->model, &evaluator->own_network, error);
     evaluator->network = evaluator->own_network;
+    if (status == PS_OK) status = network_check(evaluator->network, "the run's plan", plan->model, plan->network, error);
     ps_plan_destroy(plan);
     TRY(status);
     TRY(read_words(evaluator, error));

@@ -93,6 +93,16 @@ const char *network_hash_text(uint64_t hash, char text[17]) {
     return text;
 }
 
+enum ps_status network_check(const struct ps_network *network, const char *whose, const char *name, const char *hash,
+                             struct ps_error *error) {
+    char own[17];
+    bool known = hash[0] != '\0';
+    network_hash_text(network->hash, own);
+    if (known ? strcmp(hash, own) == 0 : name == NULL || strcmp(name, network->name) == 0) return PS_OK;
+    return error_set(error, PS_USAGE, "%s is for the network %s (%s), and this is %s (%s)", whose, name != NULL ? name : "",
+                     known ? hash : "no hash", network->name, own);
+}
+
 /* ----------------------------------------------------------------- making */
 
 /* What the finished network takes and gives, as its first and last node say. */

@@ -41,6 +41,11 @@ enum ps_status network_parse(const char *text, size_t size, const char *source, 
 /* Whether a node's random numbers are not those that its place would give it: the network was split. */
 bool network_keeps_random_number(const struct graph *graph, const struct node *node);
 
+/* Is what `whose` names, a file made for the network `name` with such a hash, for this network? PS_USAGE names both. An empty
+ * hash, of a file that does not know it, fits where the names are the same, or no name is given. */
+enum ps_status network_check(const struct ps_network *network, const char *whose, const char *name, const char *hash,
+                             struct ps_error *error);
+
 /* "1f0a...": 16 digits. */
 const char *network_hash_text(uint64_t hash, char text[17]);
 

@@ -40,6 +40,7 @@ struct plan_operation {
 };
 
 struct ps_plan {
+    char network[17]; /* the hash of what it is for; "": not known */
     char model[128], method[32], schedule[32], weights[32], optimizer[32];
     int workers, micro_batch, micro_batches;
     struct plan_stage *stages;

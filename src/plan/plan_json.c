@@ -184,6 +184,7 @@ static enum ps_status read_pattern(const struct json_place *place, struct ps_pla
 static enum ps_status read_head(const struct json_place *root, struct ps_plan *plan, struct ps_error *error) {
     const char *prediction = "exact";
     TRY(read_text(root, "model", true, plan->model, sizeof plan->model, error));
+    TRY(read_text(root, "network", false, plan->network, sizeof plan->network, error));
     TRY(read_text(root, "method", false, plan->method, sizeof plan->method, error));
     TRY(read_text(root, "schedule", true, plan->schedule, sizeof plan->schedule, error));
     TRY(read_text(root, "weights", true, plan->weights, sizeof plan->weights, error));
@@ -225,7 +226,7 @@ out:
 static enum ps_status read_document(const struct json_place *root, struct ps_plan **plan, struct ps_error *error) {
     static const char *const fields[] = {"format", "version",   "model",      "workers",  "micro_batch", "micro_batches",
                                          "method", "optimizer", "prediction", "schedule", "weights",     "stages",
-                                         "order",  "pattern",   "predicted",  "tied"};
+                                         "order",  "pattern",   "predicted",  "tied",     "network"};
     struct json_place stages;
     struct ps_plan *made;
     size_t stage_count;
@@ -311,10 +312,10 @@ static json_t *prediction_json(const struct ps_plan *plan) {
 }
 
 static json_t *plan_document(const struct ps_plan *plan) {
-    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "format", "penstock-plan",
-                             "version", 1, "model", plan->model, "method", plan->method, "schedule", plan->schedule, "weights",
-                             plan->weights, "optimizer", plan->optimizer, "prediction",
-                             plan->paper_prediction ? "paper" : "exact", "workers", plan->workers, "micro_batch",
+    json_t *root = json_pack("{s:s, s:i, s:s, s:s*, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "format", "penstock-plan",
+                             "version", 1, "model", plan->model, "network", plan->network[0] ? plan->network : NULL, "method",
+                             plan->method, "schedule", plan->schedule, "weights", plan->weights, "optimizer", plan->optimizer,
+                             "prediction", plan->paper_prediction ? "paper" : "exact", "workers", plan->workers, "micro_batch",
                              plan->micro_batch, "micro_batches", plan->micro_batches, "stages", stages_json(plan));
     bool failed = !root || (plan->tied && json_object_set_new(root, "tied", json_true()) != 0);
     if (root && plan->pattern) {

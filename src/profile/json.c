@@ -183,8 +183,8 @@ static enum ps_status read_graph(const struct json_place *place, const struct ps
 
 static enum ps_status read_head(const struct json_place *root, struct json_place *costs, struct json_place *graph,
                                 size_t *tables, struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "model",     "device", "threads",
-                                         "busy",   "lengths", "by_length", "costs",  "graph"};
+    static const char *const fields[] = {"format", "version", "model",     "network", "device", "threads",
+                                         "busy",   "lengths", "by_length", "costs",   "graph"};
     TRY(json_object_fields(root, fields, sizeof fields / sizeof fields[0], error));
     TRY(json_field(root, "costs", true, costs, error));
     TRY(json_field(root, "graph", false, graph, error));
@@ -231,6 +231,7 @@ static enum ps_status read_document(const struct json_place *root, struct ps_pro
     TRY(profile_create((int)tables, layers, &made, error));
     made->threads = made->busy = 1;
     TRY_OUT(read_name(root, "model", true, made->model, sizeof made->model, error));
+    TRY_OUT(read_name(root, "network", false, made->network, sizeof made->network, error));
     TRY_OUT(read_name(root, "device", true, made->device, sizeof made->device, error));
     TRY_OUT(json_get_int(root, "threads", false, 1, 4096, &made->threads, error));
     TRY_OUT(json_get_int(root, "busy", false, 1, 1024, &made->busy, error));
@@ -331,9 +332,9 @@ static json_t *lengths_json(const struct ps_profile *profile) {
 static json_t *profile_document(const struct ps_profile *profile) {
     json_t *costs = json_array();
     for (int t = 0; t < profile->table_count; t++) json_array_append_new(costs, table_json(&profile->tables[t]));
-    json_t *root =
-        json_pack("{s:s, s:i, s:s, s:s, s:i, s:o}", "format", "penstock-profile", "version", 1, "model", profile->model,
-                  "device", profile->device, "threads", profile->threads, "costs", json_whole(costs, profile->table_count));
+    json_t *root = json_pack("{s:s, s:i, s:s, s:s*, s:s, s:i, s:o}", "format", "penstock-profile", "version", 1, "model",
+                             profile->model, "network", profile->network[0] ? profile->network : NULL, "device",
+                             profile->device, "threads", profile->threads, "costs", json_whole(costs, profile->table_count));
     if (root && profile->busy > 1) json_object_set_new(root, "busy", json_integer(profile->busy));
     if (root && profile->lengths[0]) json_object_set_new(root, "lengths", json_string(profile->lengths));
     if (root && profile->length_count > 0) json_object_set_new(root, "by_length", lengths_json(profile));

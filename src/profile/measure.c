@@ -304,6 +304,7 @@ static int usual_busy(int threads) { return cores_usable() >= 2 * threads ? 2 : 
 static enum ps_status fill(const struct ps_network *network, const struct ps_profile_options *options, const int *sizes,
                            struct ps_profile *profile, struct ps_error *error) {
     snprintf(profile->model, sizeof profile->model, "%s", network->name);
+    network_hash_text(network->hash, profile->network);
     snprintf(profile->device, sizeof profile->device, "%s", options->device ? options->device : "cpu");
     profile->threads = options->threads ? options->threads : 1;
     for (int i = 0; i < profile->table_count; i++) {

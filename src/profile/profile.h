@@ -42,6 +42,7 @@ enum { PROFILE_LENGTHS_MAX = 16 };
 
 struct ps_profile {
     char model[128], device[64];
+    char network[17];  /* the hash of what was measured; "": not known */
     char lengths[128]; /* whose means the times are beside the whole one (profile_mix), as "8,12"; "": none */
     struct profile_length by_length[PROFILE_LENGTHS_MAX]; /* those, and the whole one */
     int length_count;                                     /* 0: the times are no means, or it is not known of what */

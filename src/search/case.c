@@ -318,6 +318,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     const struct search_case *chosen = &best->chosen;
     TRY(plan_create(chosen->workers, best->stages, &made, error));
     snprintf(made->model, sizeof made->model, "%s", search->profile->model);
+    memcpy(made->network, search->profile->network, sizeof made->network);
     snprintf(made->method, sizeof made->method, "%s", best->method->name);
     snprintf(made->schedule, sizeof made->schedule, "%s", chosen->choice.schedule->name);
     snprintf(made->weights, sizeof made->weights, "%s", chosen->choice.policy->name);

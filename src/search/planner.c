@@ -222,6 +222,7 @@ static enum ps_status fill_plan(const struct search *search, const struct planne
                                 const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
     double solved_s = clock_now() - search->start_s;
     snprintf(plan->model, sizeof plan->model, "%s", search->profile->model);
+    memcpy(plan->network, search->profile->network, sizeof plan->network);
     snprintf(plan->method, sizeof plan->method, "%s", planner->name);
     snprintf(plan->schedule, sizeof plan->schedule, "%s", choice->schedule->name);
     snprintf(plan->weights, sizeof plan->weights, "%s", choice->policy->name);

@@ -299,6 +299,9 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
     struct lowered lowered = {0};
     TRY(profile_table(profile, plan->micro_batch, &table, error));
     TRY(plan_check(plan, table->layer_count, error));
+    if (plan->network[0] && profile->network[0] && strcmp(plan->network, profile->network) != 0)
+        return error_set(error, PS_USAGE, "the plan is for the network %s (%s), the profile of %s (%s)", plan->model,
+                         plan->network, profile->model, profile->network);
     TRY(cluster_check_types(cluster, table, error));
     TRY(simulate_costs(plan, profile, &table, &reordered, error));
     if (strcmp(plan->model, profile->model) != 0)

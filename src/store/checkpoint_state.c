@@ -54,10 +54,11 @@ json_t *checkpoint_state_document(const struct checkpoint_state *state, const st
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)state->seed);
     json_t *busy = json_array();
     for (int w = 0; w < state->workers; w++) json_array_append_new(busy, json_real(state->busy_s[w]));
-    return json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:{s:f, s:I, s:I, s:I, s:I}, s:o, s:f, s:o, s:o}", "format",
-                     "penstock-state", "version", 1, "model", state->model, "seed", seed, "step", (json_int_t)state->step,
-                     "epoch_steps", (json_int_t)state->epoch_steps, "samples", (json_int_t)state->samples, "epoch_so_far",
-                     "loss", state->epoch.loss, "correct", (json_int_t)state->epoch.correct, "correct5",
+    return json_pack("{s:s, s:i, s:s, s:s*, s:s, s:I, s:I, s:I, s:{s:f, s:I, s:I, s:I, s:I}, s:o, s:f, s:o, s:o}", "format",
+                     "penstock-state", "version", 1, "model", state->model, "network",
+                     state->network[0] ? state->network : NULL, "seed", seed, "step", (json_int_t)state->step, "epoch_steps",
+                     (json_int_t)state->epoch_steps, "samples", (json_int_t)state->samples, "epoch_so_far", "loss",
+                     state->epoch.loss, "correct", (json_int_t)state->epoch.correct, "correct5",
                      (json_int_t)state->epoch.correct5, "counted", (json_int_t)state->epoch.counted, "steps",
                      (json_int_t)state->epoch.steps, "figures", figures_document(&state->figures), "training_s",
                      state->training_s, "busy_s", busy, "stages", stages_document(stages, stage_count));
@@ -119,10 +120,12 @@ static enum ps_status read_busy(const struct json_place *root, struct checkpoint
 
 static enum ps_status read_document(const struct json_place *root, struct checkpoint *checkpoint, struct ps_error *error) {
     struct checkpoint_state *state = &checkpoint->state;
-    const char *model, *seed;
+    const char *model, *network = "", *seed;
     struct json_place epoch;
     TRY(json_get_string(root, "model", true, &model, error));
+    TRY(json_get_string(root, "network", false, &network, error));
     TRY(json_get_string(root, "seed", true, &seed, error));
+    snprintf(state->network, sizeof state->network, "%s", network);
     snprintf(state->model, sizeof state->model, "%s", model);
     state->seed = strtoull(seed, NULL, 10);
     TRY(json_get_integer(root, "step", true, 0, INT32_MAX, &state->step, error));

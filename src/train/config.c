@@ -88,6 +88,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
     json_t *config = json_pack("{s:s, s:i, s:s}", "format", "penstock-config", "version", 1, "penstock", ps_version());
     set_text(config, "model", job->plan->model);
+    set_text(config, "network", job->plan->network[0] ? job->plan->network : NULL);
     if (options->cluster) set_text(config, "cluster", "cluster.json");
     json_object_set_new(config, "plan_options", plan_options(options->planning));
     json_object_set_new(config, "cluster_options", cluster_options(options->machines));
@@ -344,6 +345,17 @@ static enum ps_status read_cluster(const struct ps_train_options *requested, str
     return PS_OK;
 }
 
+/* The network that the run keeps. Older runs keep none; a built-in one has the name that the plan says. */
+static enum ps_status read_network(const struct ps_train_options *requested, struct resumption *resumption,
+                                   struct ps_error *error) {
+    char path[PATH_SIZE];
+    file_join(path, requested->resume, "network.json");
+    if (resumption->request.options.network || !file_exists(path)) return PS_OK;
+    TRY(ps_network_read(path, &resumption->network, error));
+    resumption->request.options.network = resumption->network;
+    return PS_OK;
+}
+
 /* The network by its name, for a new plan; else the plan's is made from that. */
 static enum ps_status make_network(struct resumption *resumption, struct ps_error *error) {
     const char *name = json_string_value(json_object_get(resumption->document, "model"));
@@ -358,6 +370,7 @@ static enum ps_status merge(const struct ps_train_options *requested, int proces
     struct ps_train_options *options = &resumption->request.options;
     char path[PATH_SIZE];
     merge_manner(requested, options);
+    TRY(read_network(requested, resumption, error));
     if (requested->plan) {
         resumption->planned_anew = true;
         take_plan(requested, &resumption->request);

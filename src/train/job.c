@@ -108,6 +108,7 @@ static enum ps_status take_network(struct job *job, struct ps_error *error) {
         if (job->plan->micro_batch == 0)
             return error_set(error, PS_USAGE, "micro_batch: the plan does not say how many samples a micro-batch has");
         job->graph = job->network->graph;
+        network_hash_text(job->network->hash, job->plan->network);
     }
     TRY(plan_check(job->plan, job->graph->layer_count, error));
     job->plan->tied = job_tied(job); /* whatever a plan of other hands says */
@@ -190,13 +191,34 @@ static enum ps_status open_shorter(struct job *job, struct ps_error *error) {
     return PS_OK;
 }
 
-static enum ps_status open_model(struct job *job, struct ps_error *error) {
+/* The file of the network that is given, or of the built-in one that plan or profile name. */
+static enum ps_status find_network(struct job *job, struct ps_error *error) {
     const struct ps_network *given = job->options->network;
+    struct ps_network *named = NULL;
+    if (!given) {
+        enum ps_status status = ps_network_open(job->plan ? job->plan->model : job->profile->model, &named, error);
+        if (status == PS_USAGE) error_hint(error, "a network that is not built in must be given as a file (--model FILE)");
+        TRY(status);
+    }
+    job->network_text = ps_network_json(given ? given : named);
+    ps_network_destroy(named);
+    return job->network_text ? PS_OK : error_memory(error, "a network's file", 1 << 20);
+}
+
+/* Plan and profile must have been made for the network. Profiles from elsewhere need not know what they are of. */
+static enum ps_status check_network(const struct job *job, struct ps_error *error) {
+    if (job->plan) TRY(network_check(job->network, "the plan", job->plan->model, job->plan->network, error));
+    for (const struct ps_profile *profile = job->profile; profile; profile = profile->other_device)
+        if (profile->network[0]) TRY(network_check(job->network, "the profile", profile->model, profile->network, error));
+    return PS_OK;
+}
+
+/* A copy of the network, whose labels may be smoothed. */
+static enum ps_status open_network(struct job *job, struct ps_error *error) {
     if (!job->device->real) return PS_OK;
-    const char *model = job->plan ? job->plan->model : given ? given->name : job->profile->model;
-    if (given && strcmp(given->name, model) != 0)
-        return error_set(error, PS_USAGE, "network: is %s, and the plan is for %s", given->name, model);
-    TRY(ps_network_open(model, &job->network, error));
+    if (!job->network_text) TRY(find_network(job, error));
+    TRY(network_parse(job->network_text, strlen(job->network_text), "the network", &job->network, error));
+    TRY(check_network(job, error));
     TRY(open_shorter(job, error));
     return smooth_labels(job, error);
 }
@@ -216,11 +238,11 @@ enum ps_status job_open(struct job *job, struct ps_error *error) {
         return error_set(error, PS_USAGE, "--profile: a run has one type of device; several are for planning and simulating");
     if (options->profile) TRY(copy_profile(options->profile, &job->profile, error));
     if (options->plan) TRY(job_take_plan(job, error));
-    return open_model(job, error);
+    return open_network(job, error);
 }
 
 enum ps_status job_complete(struct job *job, struct ps_error *error) {
-    TRY(open_model(job, error));
+    TRY(open_network(job, error));
     TRY(take_network(job, error));
     return take_sizes(job, error);
 }
@@ -262,6 +284,7 @@ enum ps_status job_plan(struct job *job, struct ps_error *error) {
 
 void job_free(struct job *job) {
     free(job->sizes);
+    free(job->network_text);
     if (job->clock_graph) graph_destroy(job->clock_graph);
     for (int l = 0; l < LENGTHS_MAX; l++) ps_network_destroy(job->shorter[l]);
     ps_network_destroy(job->network);

@@ -18,14 +18,15 @@ struct job {
     int threads;                 /* per worker */
     struct processes *processes; /* of the run; where there are several, each is a worker. NULL: they have not met; borrowed */
     struct ps_plan *plan;
-    struct ps_profile *profile;            /* NULL: none is at hand (a plan was given without) */
-    const struct cost_table *costs;        /* of the profile, at the plan's micro-batch size */
-    struct ps_cluster *cluster;            /* what the plan is for: limits of memory */
-    struct ps_network *network;                /* NULL on a device that computes no numbers */
-    struct lengths lengths;                /* of its sequences, where there are shorter ones; count 0: there are not */
+    struct ps_profile *profile;              /* NULL: none is at hand (a plan was given without) */
+    const struct cost_table *costs;          /* of the profile, at the plan's micro-batch size */
+    struct ps_cluster *cluster;              /* what the plan is for: limits of memory */
+    char *network_text;                      /* the network's file, before label smoothing; NULL as `network` */
+    struct ps_network *network;              /* NULL on a device that computes no numbers */
+    struct lengths lengths;                  /* of its sequences, where there are shorter ones; count 0: there are not */
     struct ps_network *shorter[LENGTHS_MAX]; /* the network for each, without the last, which is `network` */
-    struct graph *clock_graph;             /* made from the costs for such a device */
-    const struct graph *graph;             /* the one of the two that is trained */
+    struct graph *clock_graph;               /* made from the costs for such a device */
+    const struct graph *graph;               /* the one of the two that is trained */
     int samples;               /* of a micro-batch, as `graph` counts them (a clock graph's sample is a micro-batch) */
     int batch;                 /* samples of a mini-batch */
     struct stage_sizes *sizes; /* per stage, by the profile, every block aligned; NULL without a profile */

@@ -38,8 +38,8 @@ static enum ps_status measure(const struct job *job, int length, const struct ps
     *typed = NULL;
     if (!job_is_several(job) || job->cluster->workers != job->processes->count)
         return measure_alone(job, length, options, profile, error);
-    return joint_profile_measure(job->processes, job_network(job, length), options, job->cluster, job->options->emulate,
-                                 profile, typed, error);
+    return joint_profile_measure(job->processes, job_network(job, length), job->network_text, options, job->cluster,
+                                 job->options->emulate, profile, typed, error);
 }
 
 _Static_assert((int)LENGTHS_MAX <= (int)PROFILE_LENGTHS_MAX, "a profile has room for all lengths");

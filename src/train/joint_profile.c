@@ -61,7 +61,7 @@ static enum ps_status measure(const struct processes *processes, const struct ps
 
 /* --------------------------------------------------------------------- request */
 
-static char *write_request(const struct processes *processes, const struct ps_network *network,
+static char *write_request(const struct processes *processes, const struct ps_network *network, const char *network_text,
                            const struct ps_profile_options *options, const struct ps_cluster *cluster) {
     json_t *sizes = json_array(), *tasks = json_array();
     for (int i = 0; i < options->micro_batch_count; i++) json_array_append_new(sizes, json_integer(options->micro_batches[i]));
@@ -71,7 +71,7 @@ static char *write_request(const struct processes *processes, const struct ps_ne
         json_array_append_new(tasks, json_pack("{s:i, s:s, s:I}", "rank", rank, "type", task.type, "memory_bytes",
                                                (json_int_t)task.memory_bytes));
     }
-    return json_text(json_pack("{s:s, s:i, s:s, s:i, s:o, s:o}", "measure", ps_network_info(network).name, "shorter",
+    return json_text(json_pack("{s:s, s:i, s:s, s:i, s:o, s:o}", "measure", network_text, "shorter",
                                network->graph->longest ? network_source(network) : 0, "device", options->device, "threads",
                                options->threads, "micro_batches", sizes, "tasks", tasks));
 }
@@ -115,11 +115,11 @@ static enum ps_status read_sizes(const struct json_place *request, int sizes[MIC
 }
 
 /* The network, or that for shorter sequences, and measures it. */
-static enum ps_status measure_named(const struct processes *processes, const char *name, int shorter,
-                                    const struct ps_profile_options *options, const struct task *task,
-                                    struct ps_profile **profile, struct ps_error *error) {
+static enum ps_status measure_sent(const struct processes *processes, const char *text, int shorter,
+                                   const struct ps_profile_options *options, const struct task *task,
+                                   struct ps_profile **profile, struct ps_error *error) {
     struct ps_network *whole, *network = NULL;
-    TRY(ps_network_open(name, &whole, error));
+    TRY(network_parse(text, strlen(text), "the network of rank 0", &whole, error));
     enum ps_status status = shorter > 0 ? network_create_shorter(whole, shorter, &network, error) : PS_OK;
     if (status == PS_OK) status = measure(processes, network ? network : whole, options, task, profile, error);
     ps_network_destroy(network);
@@ -132,17 +132,17 @@ enum ps_status joint_profile_answer(struct processes *processes, const struct js
     struct ps_profile_options options = {.busy = 1, .micro_batches = sizes};
     struct task task;
     struct ps_profile *profile;
-    const char *name;
+    const char *sent;
     int shorter;
     bool found;
     TRY(read_task(request, processes->rank, &task, &found, error));
     if (!found) return PS_OK;
-    TRY(json_get_string(request, "measure", true, &name, error));
+    TRY(json_get_string(request, "measure", true, &sent, error));
     TRY(json_get_int(request, "shorter", true, 0, INT32_MAX, &shorter, error));
     TRY(json_get_string(request, "device", true, &options.device, error));
     TRY(json_get_int(request, "threads", true, 0, INT32_MAX, &options.threads, error));
     TRY(read_sizes(request, sizes, &options.micro_batch_count, error));
-    TRY(measure_named(processes, name, shorter, &options, &task, &profile, error));
+    TRY(measure_sent(processes, sent, shorter, &options, &task, &profile, error));
     char *text = ps_profile_json(profile);
     ps_profile_destroy(profile);
     if (!text) return error_memory(error, "costs for rank 0", 1 << 20);
@@ -155,9 +155,9 @@ enum ps_status joint_profile_answer(struct processes *processes, const struct js
 
 /* ---------------------------------------------------------------------- rank 0 */
 
-static enum ps_status ask(struct processes *processes, const struct ps_network *network,
+static enum ps_status ask(struct processes *processes, const struct ps_network *network, const char *network_text,
                           const struct ps_profile_options *options, const struct ps_cluster *cluster, struct ps_error *error) {
-    void *text = write_request(processes, network, options, cluster);
+    void *text = write_request(processes, network, network_text, options, cluster);
     if (!text) return error_memory(error, "a request for the others", 1 << 12);
     size_t size = strlen(text);
     enum ps_status status = processes_broadcast(processes, &text, &size, error);
@@ -194,7 +194,7 @@ static enum ps_status name_types(const struct processes *processes, const struct
     return PS_OK;
 }
 
-enum ps_status joint_profile_measure(struct processes *processes, const struct ps_network *network,
+enum ps_status joint_profile_measure(struct processes *processes, const struct ps_network *network, const char *network_text,
                                      const struct ps_profile_options *options, const struct ps_cluster *cluster, bool emulated,
                                      struct ps_profile **out, struct ps_cluster **typed, struct ps_error *error) {
     int types = 0;
@@ -203,7 +203,7 @@ enum ps_status joint_profile_measure(struct processes *processes, const struct p
     for (int rank = 0; several_processes && rank < processes->count; rank++) types += measures(processes, cluster, rank);
     struct task own = task_of(processes, cluster, options->device, 0);
     *typed = NULL;
-    if (types > 1) TRY(ask(processes, network, options, cluster, error));
+    if (types > 1) TRY(ask(processes, network, network_text, options, cluster, error));
     TRY(measure(processes, network, options, &own, &profile, error));
     enum ps_status status = PS_OK;
     for (int rank = 1; types > 1 && status == PS_OK && rank < processes->count; rank++)

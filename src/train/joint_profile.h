@@ -15,8 +15,9 @@
 
 /* At rank 0. Where all devices are of one type it alone measures, and *typed is NULL. Else the profile holds the costs of each
  * type, under the device's name or that with the rank that measured, and *typed is a copy of the cluster whose devices name
- * theirs; their speed is 1, unless they only play the cluster (`emulated`). Each measures within its device's memory. */
-enum ps_status joint_profile_measure(struct processes *processes, const struct ps_network *network,
+ * theirs; their speed is 1, unless they only play the cluster (`emulated`). Each measures within its device's memory.
+ * `network_text` is the file of the network, whole where what is measured is for shorter sequences. */
+enum ps_status joint_profile_measure(struct processes *processes, const struct ps_network *network, const char *network_text,
                                      const struct ps_profile_options *options, const struct ps_cluster *cluster, bool emulated,
                                      struct ps_profile **profile, struct ps_cluster **typed, struct ps_error *error);
 

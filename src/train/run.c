@@ -92,10 +92,11 @@ json_t *run_document(const struct ps_run *run) {
                                                  (json_int_t)run->worker[w].measured_bytes, "busy_s", run->worker[w].busy_s));
     for (int w = 0; w < info->workers; w++)
         json_set_finite(json_array_get(workers, (size_t)w), "prediction_error", run->worker[w].prediction_error);
-    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "format", "penstock-summary",
-                             "version", 1, "model", run->model, "schedule", run->schedule, "weights", run->weights, "optimizer",
-                             run->optimizer, "device", run->device, "transport", run->transport, "batch", run->batch,
-                             "micro_batches", run->micro_batches, "step", info->steps, "epoch", info->epochs);
+    json_t *root =
+        json_pack("{s:s, s:i, s:s, s:s*, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "format", "penstock-summary", "version",
+                  1, "model", run->model, "network", run->network[0] ? run->network : NULL, "schedule", run->schedule,
+                  "weights", run->weights, "optimizer", run->optimizer, "device", run->device, "transport", run->transport,
+                  "batch", run->batch, "micro_batches", run->micro_batches, "step", info->steps, "epoch", info->epochs);
     if (!root) {
         json_decref(workers);
         return NULL;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 
 struct ps_run {
+    char network[17]; /* the hash; "": not known */
     char model[128], schedule[32], weights[32], optimizer[32], device[32], transport[32];
     int batch, micro_batches;
     double lr; /* of the last update */

@@ -105,6 +105,8 @@ enum ps_status run_directory_start(struct run_directory *directory, const struct
     TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
     TRY(write_profiles(job, path, error));
     if (job->options->cluster) TRY(ps_cluster_write(job->options->cluster, file_join(place, path, "cluster.json"), error));
+    if (job->network_text)
+        TRY(file_write(file_join(place, path, "network.json"), job->network_text, strlen(job->network_text), error));
     file_join(place, path, "log.jsonl");
     if (before->document) return open_log_again(directory, place, step, error);
     directory->log = fopen(place, "we");

@@ -50,6 +50,7 @@ static enum ps_status take_state(struct ps_trainer *trainer, struct checkpoint_w
         .workers = executor->worker_count,
     };
     memcpy(state.model, trainer->job.plan->model, sizeof state.model);
+    memcpy(state.network, trainer->job.plan->network, sizeof state.network);
     state.figures.elapsed_s = clock_now() - trainer->started_s;
     state.busy_s = calloc((size_t)executor->worker_count, sizeof *state.busy_s);
     if (!state.busy_s) return error_memory(error, "a checkpoint", (size_t)executor->worker_count * sizeof *state.busy_s);
@@ -199,7 +200,9 @@ enum ps_status trainer_resume_open(struct ps_trainer *trainer, struct ps_error *
 static enum ps_status check_same(const struct ps_trainer *trainer, struct ps_error *error) {
     const struct checkpoint_state *state = &trainer->checkpoint.state;
     const char *where = trainer->checkpoint.directory;
-    if (strcmp(state->model, trainer->job.plan->model) != 0)
+    if (trainer->job.network)
+        TRY(network_check(trainer->job.network, where, state->model, state->network, error));
+    else if (strcmp(state->model, trainer->job.plan->model) != 0)
         return error_set(error, PS_USAGE, "%s: is of %s, the plan of %s", where, state->model, trainer->job.plan->model);
     if (state->epoch_steps != trainer->lengths.epoch)
         return error_set(error, PS_USAGE, "--data: has %lld mini-batches where the run had %lld",

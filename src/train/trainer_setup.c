@@ -264,6 +264,7 @@ static enum ps_status make_run(struct ps_trainer *trainer, struct ps_error *erro
     TRY(run_create(job->plan->workers, &trainer->run, error));
     struct ps_run *run = trainer->run;
     memcpy(run->model, job->plan->model, sizeof run->model);
+    memcpy(run->network, job->plan->network, sizeof run->network);
     memcpy(run->schedule, job->plan->schedule, sizeof run->schedule);
     memcpy(run->weights, job->plan->weights, sizeof run->weights);
     memcpy(run->optimizer, job->plan->optimizer, sizeof run->optimizer);

@@ -24,6 +24,7 @@ static char *write_handout(const struct ps_trainer *trainer) {
     set_text(root, "plan", ps_plan_json(job->plan));
     if (job->profile) set_text(root, "profile", ps_profile_json(job->profile));
     set_text(root, "cluster", ps_cluster_json(job->cluster));
+    if (job->network_text) json_object_set_new(root, "network", json_string(job->network_text));
     return json_text(root);
 }
 
@@ -35,12 +36,14 @@ static enum ps_status read_instance(const struct json_place *root, const char *f
 
 static enum ps_status read_handout(struct ps_trainer *trainer, const struct json_place *root, struct ps_error *error) {
     struct job *job = &trainer->job;
-    const char *plan, *profile, *cluster;
+    const char *plan, *profile, *cluster, *network;
     TRY(json_get_integer(root, "samples", true, 0, INT64_MAX, &trainer->data.count, error));
     TRY(json_get_integer(root, "valid", true, 0, INT64_MAX, &trainer->valid.count, error));
     TRY(read_instance(root, "plan", true, &plan, error));
     TRY(read_instance(root, "profile", false, &profile, error));
     TRY(read_instance(root, "cluster", true, &cluster, error));
+    TRY(read_instance(root, "network", false, &network, error));
+    if (network && !(job->network_text = strdup(network))) return error_memory(error, "a network's file", strlen(network));
     TRY(plan_parse(plan, strlen(plan), &job->plan, error));
     TRY(cluster_parse(cluster, strlen(cluster), &job->cluster, error));
     return profile ? profile_parse(profile, strlen(profile), &job->profile, error) : PS_OK;
