@@ -138,6 +138,26 @@ static void test_three_ways(void **state) {
     ps_network_destroy(made);
 }
 
+/* Types of numbers have names. */
+static void test_types(void **state) {
+    (void)state;
+    struct ps_network_builder *builder = begin();
+    struct ps_network *network, *again;
+    ps_network_builder_node(builder, "narrow", "cast,type=bf16", NULL, 0);
+    ps_network_builder_node(builder, "wide", "cast,type=f32", NULL, 0);
+    ps_network_builder_node(builder, "flat", "flatten", NULL, 0);
+    ps_network_builder_node(builder, "fc", "linear,channels=5,bias=0", NULL, 0);
+    ps_network_builder_initial(builder, 4, "weight", "uniform", 0.25);
+    ps_network_builder_node(builder, "loss", "cross_entropy,smoothing=0.1", NULL, 0);
+    assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+    again = read_back(network);
+    assert_same(network, again);
+    assert_int_equal(again->graph->nodes[1].shape.type, TYPE_BF16);
+    assert_int_equal(again->graph->parameters[0].initial.kind, INITIAL_UNIFORM);
+    ps_network_destroy(again);
+    ps_network_destroy(network);
+}
+
 /* What computes otherwise, or begins otherwise, has another hash. */
 static void test_hash(void **state) {
     (void)state;
@@ -287,6 +307,9 @@ static void test_builder_refuses(void **state) {
     }
     struct ps_network_builder *builder = begin();
     struct ps_network *network;
+    ps_network_builder_node(builder, "x", "cast,type=bf8", NULL, 0);
+    assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, "known: f32, bf16, i32");
+    builder = begin();
     ps_network_builder_node(builder, "x", "relu", (const int[]){7}, 1);
     assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, "node 'x': input 0: 7");
     ps_network_builder_destroy(begin());
@@ -294,9 +317,9 @@ static void test_builder_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back),       cmocka_unit_test(test_three_ways), cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_lengths),         cmocka_unit_test(test_by_hand),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_read_back), cmocka_unit_test(test_three_ways),      cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_types),     cmocka_unit_test(test_lengths),         cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_builder_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

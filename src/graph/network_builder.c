@@ -98,7 +98,10 @@ static enum ps_status read_attribute(struct options *options, const struct attri
     double value[2];
     value[0] = value[1] = number_read(text, &end);
     if (attribute->kind == ATTRIBUTE_SIDES && *end == 'x') value[1] = number_read(end + 1, &end);
-    if (*end != '\0') return error_set(error, PS_USAGE, "%s=%s: is no number", attribute->name, text);
+    if (attribute->kind == ATTRIBUTE_TYPE)
+        TRY(attribute_type(attribute, text, value, error));
+    else if (*end != '\0')
+        return error_set(error, PS_USAGE, "%s=%s: is no number", attribute->name, text);
     for (int side = 0; side < attribute_sides(attribute); side++) {
         TRY(attribute_check(attribute, value[side], error));
         attribute_set(out, attribute, side, value[side]);

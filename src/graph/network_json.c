@@ -100,6 +100,7 @@ static enum ps_status read_attribute(const struct json_place *node, const struct
     struct json_place place;
     struct ps_error refusal;
     double value[2] = {0};
+    const char *type;
     int number = 0;
     bool truth = false;
     TRY(json_field(node, name, isnan(attribute->usual), &place, error));
@@ -118,6 +119,10 @@ static enum ps_status read_attribute(const struct json_place *node, const struct
     case ATTRIBUTE_BOOLEAN:
         TRY(json_get_bool(node, name, true, &truth, error));
         value[0] = truth;
+        break;
+    case ATTRIBUTE_TYPE:
+        TRY(json_get_string(node, name, true, &type, error));
+        if (attribute_type(attribute, type, value, &refusal) != PS_OK) return json_error(node, error, "%s", refusal.message);
         break;
     }
     for (int side = 0; side < attribute_sides(attribute); side++) {
@@ -316,6 +321,8 @@ static json_t *attribute_json(const struct attributes *attributes, const struct 
         return number_json((float)value);
     case ATTRIBUTE_BOOLEAN:
         return json_boolean(value != 0);
+    case ATTRIBUTE_TYPE:
+        return json_string(number_types[(int)value].name);
     }
     return NULL;
 }

@@ -112,6 +112,7 @@ enum attribute_kind {
     ATTRIBUTE_SIDES, /* two integers, height and width; one number means both */
     ATTRIBUTE_NUMBER,
     ATTRIBUTE_BOOLEAN,
+    ATTRIBUTE_TYPE, /* of numbers, by its name */
 };
 struct attribute {
     const char *name;
@@ -150,6 +151,8 @@ struct attributes attributes_usual(const struct operator_type *op);
 double attribute_get(const struct attributes *attributes, const struct attribute *attribute, int side);
 void attribute_set(struct attributes *attributes, const struct attribute *attribute, int side, double value);
 static inline int attribute_sides(const struct attribute *attribute) { return attribute->kind == ATTRIBUTE_SIDES ? 2 : 1; }
+/* The number that stands for a type's name. */
+enum ps_status attribute_type(const struct attribute *attribute, const char *name, double *value, struct ps_error *error);
 /* Is the value accepted? Else PS_USAGE names what would be. */
 enum ps_status attribute_check(const struct attribute *attribute, double value, struct ps_error *error);
 

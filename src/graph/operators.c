@@ -43,6 +43,8 @@ double attribute_get(const struct attributes *attributes, const struct attribute
         return (double)*(const float *)(const void *)place;
     case ATTRIBUTE_BOOLEAN:
         return *(const bool *)place;
+    case ATTRIBUTE_TYPE:
+        return *(const enum number_type *)(const void *)place;
     }
     return 0;
 }
@@ -60,7 +62,21 @@ void attribute_set(struct attributes *attributes, const struct attribute *attrib
     case ATTRIBUTE_BOOLEAN:
         *(bool *)place = value != 0;
         break;
+    case ATTRIBUTE_TYPE:
+        *(enum number_type *)(void *)place = (enum number_type)value;
+        break;
     }
+}
+
+enum ps_status attribute_type(const struct attribute *attribute, const char *name, double *value, struct ps_error *error) {
+    const char *names[TYPE_COUNT];
+    for (int t = 0; t < TYPE_COUNT; t++) {
+        names[t] = number_types[t].name;
+        if (strcmp(names[t], name) != 0) continue;
+        *value = t;
+        return PS_OK;
+    }
+    return error_unknown(error, PS_USAGE, attribute->name, name, names, TYPE_COUNT);
 }
 
 enum ps_status attribute_check(const struct attribute *attribute, double value, struct ps_error *error) {

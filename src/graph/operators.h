@@ -18,6 +18,7 @@ enum { SIDE_MAX = 1 << 20, WINDOW_MAX = 1 << 14, FEATURES_MAX = 1 << 24 };
 #define INTEGER(member, low, high, usual) ATTRIBUTE(#member, INTEGER, member, low, high, usual)
 #define SIDES(name, member, low, high, usual) ATTRIBUTE(name, SIDES, member, low, high, usual)
 #define NUMBER(member, low, high, usual) ATTRIBUTE(#member, NUMBER, member, low, high, usual)
+#define TYPE(member) ATTRIBUTE(#member, TYPE, member, 0, TYPE_COUNT - 1, REQUIRED)
 #define BOOLEAN(member, usual) ATTRIBUTE(#member, BOOLEAN, member, 0, 1, usual)
 
 bool shape_equal(const struct shape *a, const struct shape *b);

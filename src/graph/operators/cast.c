@@ -23,6 +23,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
 
 const struct operator_type operator_cast = {
     .name = "cast",
+    .attributes = {TYPE(type)},
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = 1,
