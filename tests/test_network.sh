@@ -62,6 +62,13 @@ well train --plan blocks.plan --model "$networks/blocks.json" --data synthetic:i
 well evaluate --run blocks --data synthetic:images,samples=20
 well profile --model "$networks/blocks.json,split=conv1:3" --device fpga:vcu118 --micro-batch 4
 
+begins "the documentation"
+"$PENSTOCK" models --operators | sed 's/ *$//' >operators
+while read -r line; do
+    grep -q -F -- "$line" "$networks/../../docs/formats.md" || complain "docs/formats.md does not have: $line"
+done <operators
+[ "$(wc -l <operators)" -gt 20 ] || complain "only $(wc -l <operators) lines of operators"
+
 begins "another network"
 refused "the plan is for the network blocks ([0-9a-f]*), and this is lenet5 (" train --plan blocks.plan --model lenet5 $data --steps 2
 sed 's/"channels": 32/"channels": 33/' "$networks/blocks.json" >other.json
