@@ -271,6 +271,52 @@ static void test_perplexity(void **state) {
     ps_comparison_destroy(comparison);
 }
 
+struct shown {
+    char progress[128], line[256];
+};
+
+static void see_line(void *context, enum ps_log_level level, const char *text) {
+    struct shown *shown = context;
+    if (level == PS_LOG_INFO && strncmp(text, "epoch ", 6) == 0) snprintf(shown->line, sizeof shown->line, "%s", text);
+}
+
+static void see_progress(void *context, const char *what, double done, double total, const char *detail) {
+    struct shown *shown = context;
+    (void)done, (void)total;
+    if (strcmp(what, "training") == 0) snprintf(shown->progress, sizeof shown->progress, "%s", detail);
+}
+
+/* The progress says what the line of the epoch says then: of a text per token, not per sample. */
+static void test_progress(void **state) {
+    (void)state;
+    char data[4200];
+    struct text text = {0};
+    struct shown shown = {0};
+    for (int i = 0; i < 600; i++) text_add(&text, "%c", "abcde\n"[i * i % 6]);
+    write_lines("running.txt", &text);
+    text_free(&text);
+    snprintf(data, sizeof data, "text:%s/running.txt", test_directory);
+    struct run_case work = {.model = "gpt2,layers=2,width=8,heads=1,seq=6,vocab=8,dropout=0",
+                            .data = data,
+                            .device = "cpu",
+                            .schedule = "1f1b",
+                            .weights = "sync",
+                            .optimizer = "adam",
+                            .lr = 0.01,
+                            .workers = 2,
+                            .micro_batch = 8,
+                            .steps = 8};
+    struct ps_run *run;
+    char place[4096];
+    ps_log_to(&(struct ps_log_sink){.context = &shown, .level = PS_LOG_INFO, .line = see_line, .progress = see_progress});
+    run_case_train(work, place, &run);
+    ps_log_to(NULL);
+    ps_run_destroy(run);
+    assert_true(strlen(shown.progress) > 0);
+    if (strncmp(shown.line, shown.progress, strlen(shown.progress)) != 0)
+        fail_msg("'%s', then '%s'", shown.progress, shown.line);
+}
+
 /* A run whose text has other words when it is to go on would read every sentence as something else. */
 static void test_changed_words(void **state) {
     (void)state;
@@ -305,8 +351,9 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts),       cmocka_unit_test(test_learning),
-                                       cmocka_unit_test(test_bleu),       cmocka_unit_test(test_bleu_wishes),
-                                       cmocka_unit_test(test_perplexity), cmocka_unit_test(test_changed_words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cuts),         cmocka_unit_test(test_learning),
+                                       cmocka_unit_test(test_bleu),         cmocka_unit_test(test_bleu_wishes),
+                                       cmocka_unit_test(test_perplexity),   cmocka_unit_test(test_progress),
+                                       cmocka_unit_test(test_changed_words)};
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "train/trainer_share.h"
 
 enum { LINES_PER_EPOCH = 20 };
@@ -97,11 +98,13 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
         if (trainer_line_due(trainer, step) && trainer->seen + 1 < length)
             TRY(write_line(trainer, step, record.done_at, error));
     }
-    double samples = (double)trainer->epoch.steps * trainer->job.batch;
-    if (trainer->job.device->real && samples > 0)
-        log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "loss %.4f, accuracy %.2f%%",
-                     trainer->epoch.loss / samples, 100 * (double)trainer->epoch.correct / samples);
-    else
-        log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "%s", "");
+    /* As the line of the epoch will say it. */
+    char detail[96] = "";
+    if (trainer->job.device->real && trainer->epoch.counted > 0) {
+        const struct log_entry entry = make_entry(trainer, &trainer->epoch, trainer->step + done, NAN, clock_now());
+        number_print(detail, sizeof detail, "epoch %lld, step %lld: loss %.4f, accuracy %.2f%%", (long long)entry.epoch,
+                     (long long)entry.step, entry.loss, 100 * entry.accuracy);
+    }
+    log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "%s", detail);
     return done < length ? trainer_check_stop(trainer, true, error) : PS_OK;
 }
