@@ -35,7 +35,7 @@ static void apply(struct device *device, const struct optimizer *rule, struct up
                                       .ahead = {0.03, 0.99}};
         bool predict_only = step == 3;
         if (device != NULL)
-            device->type->update(device, rule, &settings, &call, predict_only, 0);
+            device->type->update(device, rule, &settings, &call, predict_only, 0), device_finish(device);
         else
             (predict_only ? rule->predict : rule->update)(&settings, &call);
     }

@@ -65,11 +65,11 @@ void device_zero(struct device *device, void *to, size_t bytes) {
         device->type->memory->zero(device, to, bytes);
 }
 
-void device_add(struct device *device, size_t count, float *y, const float *x) {
+void device_add(struct device *device, enum number_type type, size_t count, void *y, const void *x) {
     if (device_in_host(device))
-        vector_add(count, y, x);
+        numbers_add(type, count, y, x);
     else
-        device->type->memory->add(device, count, y, x);
+        device->type->memory->add(device, type, count, y, x);
 }
 
 void device_scale(struct device *device, size_t count, float *y, float factor, float divisor) {
@@ -110,7 +110,7 @@ void device_wait(const struct moment *moment) {
 }
 
 enum ps_status device_check(struct device *device, struct ps_error *error) {
-    return device->type->check ? device->type->check(device, error) : PS_OK;
+    return device != NULL && device->type->check ? device->type->check(device, error) : PS_OK;
 }
 
 void device_finish(struct device *device) {

@@ -10,6 +10,7 @@
 #define PENSTOCK_COMPUTE_DEVICE_H
 
 #include "base/memory.h"
+#include "base/number_type.h"
 #include "compute/kernel.h"
 #include "compute/optimizer.h"
 
@@ -41,7 +42,7 @@ struct device_memory {
      * the copy is done. */
     void (*copy)(struct device *device, void *to, const void *from, size_t bytes);
     void (*zero)(struct device *device, void *to, size_t bytes);
-    void (*add)(struct device *device, size_t count, float *y, const float *x);                /* y += x */
+    void (*add)(struct device *device, enum number_type type, size_t count, void *y, const void *x); /* y += x */
     void (*scale)(struct device *device, size_t count, float *y, float factor, float divisor); /* y = y * factor / divisor */
     /* Shortens stretches that together have a greater norm than `limit` to that norm. Their squares are added up as
      * vector_squares does. */
@@ -92,7 +93,7 @@ void device_give(struct device *device, struct memory_block *block);
 /* As struct device_memory says. */
 void device_copy(struct device *device, void *to, const void *from, size_t bytes);
 void device_zero(struct device *device, void *to, size_t bytes);
-void device_add(struct device *device, size_t count, float *y, const float *x);
+void device_add(struct device *device, enum number_type type, size_t count, void *y, const void *x);
 void device_scale(struct device *device, size_t count, float *y, float factor, float divisor);
 void device_clip(struct device *device, const struct stretch *stretches, int count, double limit);
 

@@ -67,7 +67,8 @@ struct kernel_class {
     /* What both halves of the backward need, computed once: runs before them, also where only one of them follows, and what it
      * leaves in the workspace is there for both. NULL: there is nothing to share. */
     enum ps_status (*backward_shared)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
-    /* Between canonical (PyTorch) order and the kernel's layout; padding becomes zeros. NULL: they are the same. */
+    /* Between canonical (PyTorch) order and the kernel's layout, both in the host's memory; padding becomes zeros. NULL: they
+     * are the same. */
     enum ps_status (*from_canonical)(struct kernel *kernel, int parameter, const float *canonical, float *own,
                                      struct ps_error *error);
     enum ps_status (*to_canonical)(struct kernel *kernel, int parameter, const float *own, float *canonical,

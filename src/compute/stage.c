@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "compute/stage_plan.h"
 
 static enum ps_status check_request(const struct device *device, const struct graph *graph, int first, int last, int samples,
@@ -61,6 +62,17 @@ static enum ps_status arrange(struct stage *stage, struct ps_error *error) {
     return status;
 }
 
+/* What the device needs beside the blocks; some bytes, which no plan counts. */
+static enum ps_status take_aside(struct stage *stage, struct ps_error *error) {
+    const struct node *end = stage->nodes[stage->node_count - 1].node;
+    if (device_in_host(stage->device) || !(operator_get(end->id)->flags & OPERATOR_LOSS)) return PS_OK;
+    const size_t labels = memory_align((size_t)(stage->samples * graph_labels(stage->graph)) * sizeof *stage->labels);
+    TRY(device_take(stage->device, &stage->aside, labels + memory_align(sizeof *stage->seen), "labels", error));
+    stage->labels = memory_block_carve(&stage->aside, labels);
+    stage->seen = memory_block_carve(&stage->aside, sizeof *stage->seen);
+    return PS_OK;
+}
+
 enum ps_status stage_create(struct device *device, const struct graph *graph, int first, int last, int samples,
                             struct stage **stage, struct ps_error *error) {
     TRY(check_request(device, graph, first, last, samples, error));
@@ -80,6 +92,7 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
     if (made->nodes == NULL) status = error_memory(error, "a stage", (size_t)node_count * sizeof *made->nodes);
     if (status == PS_OK) status = create_kernels(made, error);
     if (status == PS_OK) status = arrange(made, error);
+    if (status == PS_OK) status = take_aside(made, error);
     if (status != PS_OK) {
         stage_destroy(made);
         return status;
@@ -90,6 +103,8 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
 
 void stage_destroy(struct stage *stage) {
     if (stage == NULL) return;
+    if (!device_in_host(stage->device)) device_finish(stage->device); /* which may be at work with its kernels */
+    device_give(stage->device, &stage->aside);
     for (int i = 0; i < stage->node_count && stage->nodes != NULL; i++) {
         struct kernel *kernel = stage->nodes[i].kernel;
         if (kernel != NULL) kernel->type->destroy(kernel);

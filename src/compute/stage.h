@@ -45,7 +45,7 @@ struct stage_step {
     uint64_t seed;
     uint64_t step;         /* mini-batch number since the start of training: dropout's key */
     int micro_batch;       /* within the mini-batch */
-    const int32_t *labels; /* last stage only: graph_labels for each sample; -1: not counted */
+    const int32_t *labels; /* last stage only, the host's: graph_labels for each sample; -1: not counted */
     float gradient_scale;  /* 1 / counted labels of the mini-batch */
     bool training;
     bool update_statistics;
@@ -84,15 +84,16 @@ enum ps_status stage_layer_sizes(struct device *device, const struct graph *grap
                                  int64_t *input_bytes, struct ps_error *error);
 
 /* Writes the stash and the output block, in a recomputation too (which only leaves the statistics alone). `result` (may be
- * NULL) is 0 but for the network's last stage. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
+ * NULL) is 0 but for the network's last stage; it lies in the host's memory, and of a device with a queue must stay there until
+ * that has come to the end of the forward, which writes it. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error);
 /* The same once more on the same blocks, where only a part of the input has changed since: layers that `kept` marks (by number
  * in the network) are left out, their values lie there from the forward before. */
 enum ps_status stage_forward_again(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                                    const bool *kept, struct stage_result *result, struct ps_error *error);
-/* After a forward of the network's last stage: what its loss made of it, the probabilities of the classes (samples, positions,
- * classes); it lies in `blocks`. */
+/* After a forward of the network's last stage, in the device's memory: what its loss made of it, the probabilities of the
+ * classes (samples, positions, classes); it lies in `blocks`. */
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks);
 /* The block `state`, and the same for samples in another order: sample n of `to` becomes sample rows[n] of `from`. */
 int64_t stage_state_bytes(const struct stage *stage);
@@ -116,7 +117,8 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
 /* Fills `weights` and `statistics` with the initial values keyed by (seed, parameter name, element). */
 enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weights, float *statistics, struct ps_error *error);
 
-/* Parameters and statistics by name, in canonical order, for files. `parameter` counts from 0 over both. */
+/* Parameters and statistics by name, in canonical order, for files; that lies in the host's memory. `parameter` counts from 0
+ * over both. */
 int stage_parameter_count(const struct stage *stage);
 const struct parameter *stage_parameter(const struct stage *stage, int parameter);
 /* Of which kind of node it is, and where it begins in the weights (in elements; a statistic: -1). */

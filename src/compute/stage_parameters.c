@@ -58,30 +58,53 @@ struct stage_tie stage_tied(const struct stage *stage) {
 
 static size_t canonical_bytes(const struct parameter *parameter) { return (size_t)shape_bytes(&parameter->shape); }
 
-enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
-                            struct ps_error *error) {
+/* A parameter between its place in a stage's blocks and canonical order. Kernels change the order within the host's memory. */
+static enum ps_status convert(struct stage *stage, int parameter, bool exports, void *own, void *canonical,
+                              struct ps_error *error) {
     const struct stage_node *node = find_node(stage, &parameter);
     const struct parameter *what = parameter_of(stage, node, parameter);
-    const char *block = (const char *)(what->statistic ? statistics : weights);
-    const void *own = block + (what->statistic ? node->statistics : node->weights)[parameter].offset;
     struct kernel *kernel = node->kernel;
-    if (!what->statistic && kernel->type->to_canonical != NULL)
-        return kernel->type->to_canonical(kernel, parameter, own, canonical, error);
-    memcpy(canonical, own, canonical_bytes(what));
-    return PS_OK;
+    if (what->statistic || (exports ? kernel->type->to_canonical : kernel->type->from_canonical) == NULL) {
+        device_copy(stage->device, exports ? canonical : own, exports ? own : canonical, canonical_bytes(what));
+        device_finish(stage->device);
+        return device_check(stage->device, error);
+    }
+    if (device_in_host(stage->device))
+        return exports ? kernel->type->to_canonical(kernel, parameter, own, canonical, error)
+                       : kernel->type->from_canonical(kernel, parameter, canonical, own, error);
+    struct memory_block block;
+    const size_t bytes = (size_t)kernel->parameter_bytes[parameter];
+    TRY(memory_block_take(&block, bytes, "a parameter", error));
+    float *here = memory_block_carve(&block, bytes);
+    enum ps_status status;
+    if (exports) {
+        device_copy(stage->device, here, own, bytes);
+        device_finish(stage->device);
+        status = device_check(stage->device, error);
+        if (status == PS_OK) status = kernel->type->to_canonical(kernel, parameter, here, canonical, error);
+    } else {
+        status = kernel->type->from_canonical(kernel, parameter, canonical, here, error);
+        device_copy(stage->device, own, here, bytes);
+    }
+    memory_block_release(&block);
+    return status;
+}
+
+/* Where the parameter lies in the stage's block of weights, or of statistics. */
+static void *place_of(const struct stage *stage, int parameter, const float *weights, const float *statistics) {
+    const struct stage_node *node = find_node(stage, &parameter);
+    const bool statistic = parameter_of(stage, node, parameter)->statistic;
+    return (char *)(statistic ? statistics : weights) + (statistic ? node->statistics : node->weights)[parameter].offset;
+}
+
+enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
+                            struct ps_error *error) {
+    return convert(stage, parameter, true, place_of(stage, parameter, weights, statistics), canonical, error);
 }
 
 enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, float *weights, float *statistics,
                             struct ps_error *error) {
-    const struct stage_node *node = find_node(stage, &parameter);
-    const struct parameter *what = parameter_of(stage, node, parameter);
-    char *block = (char *)(what->statistic ? statistics : weights);
-    void *own = block + (what->statistic ? node->statistics : node->weights)[parameter].offset;
-    struct kernel *kernel = node->kernel;
-    if (!what->statistic && kernel->type->from_canonical != NULL)
-        return kernel->type->from_canonical(kernel, parameter, canonical, own, error);
-    memcpy(own, canonical, canonical_bytes(what));
-    return PS_OK;
+    return convert(stage, parameter, false, place_of(stage, parameter, weights, statistics), (void *)canonical, error);
 }
 
 /* A slice begins with the values that the whole parameter has there. */

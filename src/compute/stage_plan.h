@@ -73,6 +73,10 @@ struct stage {
     int64_t state_bytes;
     int64_t gradient_block_bytes; /* of one block of gradients of inner cuts; they stand at the start of the workspace */
     int gradient_blocks;          /* the kernels' own workspace comes after them */
+    /* Of a network's last stage, where the device has memory of its own: the labels that its work reads, and what it saw. */
+    struct memory_block aside;
+    int32_t *labels;
+    struct stage_result *seen;
     struct action_list forward, backward;
 };
 

@@ -1,9 +1,7 @@
 /* Running a stage: each action of the plan with the addresses that this call's blocks give. */
 #include <assert.h>
-#include <string.h>
 
 #include "base/processor.h"
-#include "base/vector.h"
 #include "compute/stage_plan.h"
 
 struct stage_run {
@@ -30,7 +28,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
         .inner = at(run, node->inner),
         .workspace = at(run, (struct buffer){BUFFER_WORKSPACE, stage_kernel_workspace(run->stage)}),
         .state = at(run, node->state),
-        .labels = step->labels,
+        .labels = run->stage->labels != NULL ? run->stage->labels : step->labels,
         .counted = counted_samples(run),
         .gradient_scale = step->gradient_scale,
         .training = step->training,
@@ -95,20 +93,21 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
     for (int p = 0; p < node->node->parameter_count && add && run->stage->device->type->real; p++) {
         if (call.gradients[p] == NULL) continue;
         size_t count = (size_t)node->kernel->parameter_bytes[p] / sizeof(float);
-        vector_add(count, at(run, node->gradients[p]), call.gradients[p]);
+        device_add(run->stage->device, TYPE_F32, count, at(run, node->gradients[p]), call.gradients[p]);
     }
     return PS_OK;
 }
 
 enum ps_status action_copy(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     (void)error;
-    memcpy(at(run, action->to), at(run, action->from), (size_t)action->count * number_types[action->type].bytes);
+    device_copy(run->stage->device, at(run, action->to), at(run, action->from),
+                (size_t)action->count * number_types[action->type].bytes);
     return PS_OK;
 }
 
 enum ps_status action_add(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     (void)error;
-    numbers_add(action->type, (size_t)action->count, at(run, action->to), at(run, action->from));
+    device_add(run->stage->device, action->type, (size_t)action->count, at(run, action->to), at(run, action->from));
     return PS_OK;
 }
 
@@ -165,6 +164,14 @@ static enum ps_status check_labels(const struct stage_run *run, int64_t *counted
     return PS_OK;
 }
 
+/* To a device that cannot read the host's. */
+static void give_labels(const struct stage_run *run) {
+    const struct stage *stage = run->stage;
+    const size_t count = (size_t)(counted_samples(run) * graph_labels(stage->graph));
+    if (stage->labels != NULL && run->step->labels != NULL)
+        device_copy(stage->device, stage->labels, run->step->labels, count * sizeof *stage->labels);
+}
+
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error) {
     return stage_forward_again(stage, blocks, step, NULL, result, error);
@@ -173,10 +180,13 @@ enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blo
 enum ps_status stage_forward_again(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                                    const bool *kept, struct stage_result *result, struct ps_error *error) {
     struct stage_result made = {0};
-    struct stage_run run = start(stage, blocks, step, &made);
+    struct stage_run run = start(stage, blocks, step, stage->seen != NULL ? stage->seen : &made);
     TRY(check_labels(&run, &made.counted, error));
+    give_labels(&run);
+    if (stage->seen != NULL) device_copy(stage->device, stage->seen, &made, sizeof made);
     TRY(run_list(&run, &stage->forward, STAGE_BOTH, kept, error));
-    if (result != NULL) *result = made;
+    if (result != NULL && stage->seen != NULL) device_copy(stage->device, result, stage->seen, sizeof *result);
+    if (result != NULL && stage->seen == NULL) *result = made;
     return PS_OK;
 }
 
@@ -185,6 +195,7 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
     struct stage_result unused = {0};
     struct stage_run run = start(stage, blocks, step, &unused);
     run.half = half;
+    give_labels(&run);
     return run_list(&run, &stage->backward, half, NULL, error);
 }
 
@@ -203,6 +214,7 @@ void stage_state_take(const struct stage *stage, const float *from, const int *r
         if (node->state.block == BUFFER_NONE) continue;
         size_t each = (size_t)node->kernel->state_floats, start = (size_t)node->state.offset / sizeof(float);
         for (int n = 0; n < stage->samples; n++)
-            memcpy(to + start + (size_t)n * each, from + start + (size_t)rows[n] * each, each * sizeof(float));
+            device_copy(stage->device, to + start + (size_t)n * each, from + start + (size_t)rows[n] * each,
+                        each * sizeof(float));
     }
 }

@@ -115,7 +115,7 @@ static enum ps_status make_network(struct evaluator *evaluator, const struct gra
     enum { PIECES = sizeof pieces / sizeof *pieces };
     size_t total = 0;
     for (int i = 0; i < PIECES; i++) total += memory_align((size_t)pieces[i]);
-    TRY(memory_block_take(&loaded->memory, total, "evaluation", error));
+    TRY(device_take(evaluator->device, &loaded->memory, total, "evaluation", error));
     void *place[PIECES];
     for (int i = 0; i < PIECES; i++) place[i] = memory_block_carve(&loaded->memory, (size_t)pieces[i]);
     loaded->blocks = (struct stage_blocks){
@@ -125,7 +125,7 @@ static enum ps_status make_network(struct evaluator *evaluator, const struct gra
 
 static void free_network(struct evaluator *evaluator) {
     stage_destroy(evaluator->loaded.stage);
-    memory_block_release(&evaluator->loaded.memory);
+    if (evaluator->device) device_give(evaluator->device, &evaluator->loaded.memory);
     evaluator->loaded = (struct loaded_network){0};
 }
 
@@ -133,11 +133,12 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     size_t bytes = dataset_input_bytes(&evaluator->samples.dataset->shape) * (size_t)evaluator->batch;
     struct loaded_batch batch;
     TRY(loader_get(evaluator->loader, number, &batch, error));
-    memcpy(evaluator->loaded.blocks.input, batch.inputs, bytes);
+    device_copy(evaluator->device, evaluator->loaded.blocks.input, batch.inputs, bytes);
     struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
     struct stage_result result = {0};
     TRY(stage_forward(evaluator->loaded.stage, &evaluator->loaded.blocks, &step, &result, error));
     device_finish(evaluator->device);
+    TRY(device_check(evaluator->device, error));
     loader_release(evaluator->loader, number);
     sum->loss += result.loss;
     sum->correct += result.correct;
@@ -154,6 +155,7 @@ static enum ps_status translate_samples(struct evaluator *evaluator, const struc
     TRY(make_network(evaluator, graph, error));
     struct translation_options translation = {.stage = evaluator->loaded.stage,
                                               .graph = graph,
+                                              .device = evaluator->device,
                                               .blocks = evaluator->loaded.blocks,
                                               .rows = evaluator->batch,
                                               .beam = options->beam > 0 ? options->beam : 1,

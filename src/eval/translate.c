@@ -33,6 +33,9 @@ struct search {
     int32_t *tokens, *next_tokens;   /* rows x target */
     struct stage_blocks blocks;      /* the caller's, with: */
     float *next_state;               /* where the state goes when the rows change places */
+    struct memory_block states;      /* both */
+    int32_t *input;                  /* the host's: what all rows read, */
+    float *probabilities;            /* and rows x classes */
     int *parents;                    /* the row whose hypothesis a row's goes on from */
     struct hypothesis *rows;
     struct candidate *candidates; /* the best so far, `beam` at most */
@@ -129,14 +132,17 @@ static bool advance(struct search *search, int first, int64_t position, const fl
     return ended;
 }
 
+static size_t input_bytes(const struct search *search) {
+    return (size_t)(search->options->rows * (search->source + 1)) * sizeof *search->input;
+}
+
 /* Fills the rows of `count` sentences from sample `first` on: the source, and one empty hypothesis each. */
 static enum ps_status begin(struct search *search, int64_t first, int count, struct ps_error *error) {
     const struct translation_options *o = search->options;
     const struct dataset *dataset = o->samples->dataset;
     int64_t length = search->source + 1;
-    int32_t *input = o->blocks.input;
-    memset(input, 0, (size_t)(o->rows * length) * sizeof *input);
-    memset(search->blocks.state, 0, (size_t)stage_state_bytes(o->stage));
+    memset(search->input, 0, input_bytes(search));
+    device_zero(o->device, search->blocks.state, (size_t)stage_state_bytes(o->stage));
     memset(search->tokens, 0, (size_t)(o->rows * search->target) * sizeof *search->tokens);
     for (int row = 0; row < o->rows; row++) {
         search->rows[row] = (struct hypothesis){.log_probability = -INFINITY};
@@ -145,7 +151,7 @@ static enum ps_status begin(struct search *search, int64_t first, int count, str
     for (int s = 0; s < count; s++) {
         TRY(dataset->class->read(dataset, o->samples->first + first + s, search->sample, search->labels, error));
         for (int b = 0; b < o->beam; b++) {
-            memcpy(input + (s * o->beam + b) * length, search->sample, (size_t)search->source * sizeof *input);
+            memcpy(search->input + (s * o->beam + b) * length, search->sample, (size_t)search->source * sizeof *search->input);
         }
         search->rows[s * o->beam].log_probability = 0;
     }
@@ -154,16 +160,19 @@ static enum ps_status begin(struct search *search, int64_t first, int count, str
 }
 
 /* One position on, for all rows: the decoder reads the token before it and goes on with the state that it left. */
-static enum ps_status decode(struct search *search, int64_t position, const float **probabilities, struct ps_error *error) {
+static enum ps_status decode(struct search *search, int64_t position, struct ps_error *error) {
     const struct translation_options *o = search->options;
     struct stage_step step = {.labels = search->labels};
     for (int64_t row = 0; row < o->rows; row++) {
-        int32_t *input = (int32_t *)o->blocks.input + row * (search->source + 1) + search->source;
+        int32_t *input = search->input + row * (search->source + 1) + search->source;
         *input = position > 0 ? search->tokens[row * search->target + position - 1] : VOCABULARY_START;
     }
+    device_copy(o->device, o->blocks.input, search->input, input_bytes(search));
     TRY(stage_forward_again(o->stage, &search->blocks, &step, position > 0 ? search->kept : NULL, NULL, error));
-    *probabilities = stage_probabilities(o->stage, &search->blocks);
-    return PS_OK;
+    device_copy(o->device, search->probabilities, stage_probabilities(o->stage, &search->blocks),
+                (size_t)(o->rows * search->classes) * sizeof *search->probabilities);
+    device_finish(o->device);
+    return device_check(o->device, error);
 }
 
 /* The state follows the hypotheses to their rows. Of one row a sentence none has moved. */
@@ -207,10 +216,9 @@ static enum ps_status run(struct search *search, struct bleu *bleu, struct ps_er
         bool ended = false;
         TRY(begin(search, first, count, error));
         for (int64_t position = 0; position < search->target && !ended; position++) {
-            const float *probabilities;
-            TRY(decode(search, position, &probabilities, error));
+            TRY(decode(search, position, error));
             ended = true;
-            for (int s = 0; s < count; s++) ended = advance(search, s * o->beam, position, probabilities) && ended;
+            for (int s = 0; s < count; s++) ended = advance(search, s * o->beam, position, search->probabilities) && ended;
             move_state(search);
         }
         TRY(finish(search, first, count, bleu, error));
@@ -219,21 +227,30 @@ static enum ps_status run(struct search *search, struct bleu *bleu, struct ps_er
     return PS_OK;
 }
 
+static enum ps_status take_states(struct search *search, struct ps_error *error) {
+    const struct translation_options *o = search->options;
+    const size_t bytes = memory_align((size_t)stage_state_bytes(o->stage));
+    TRY(device_take(o->device, &search->states, 2 * bytes, "beam search", error));
+    search->blocks.state = memory_block_carve(&search->states, bytes);
+    search->next_state = memory_block_carve(&search->states, bytes);
+    return PS_OK;
+}
+
 static bool take_memory(struct search *search) {
     const struct translation_options *o = search->options;
-    size_t rows = (size_t)o->rows, tokens = rows * (size_t)search->target, state = (size_t)stage_state_bytes(o->stage) + 1;
+    size_t rows = (size_t)o->rows, tokens = rows * (size_t)search->target;
     search->tokens = calloc(tokens, sizeof *search->tokens);
     search->next_tokens = calloc(tokens, sizeof *search->next_tokens);
-    search->blocks.state = malloc(state);
-    search->next_state = malloc(state);
+    search->input = calloc(input_bytes(search), 1);
+    search->probabilities = calloc(rows * (size_t)search->classes, sizeof *search->probabilities);
     search->parents = calloc(rows, sizeof *search->parents);
     search->rows = calloc(rows, sizeof *search->rows);
     search->candidates = calloc((size_t)o->beam + 1, sizeof *search->candidates);
     search->sample = calloc((size_t)(search->source + search->target), sizeof *search->sample);
     search->labels = calloc(tokens, sizeof *search->labels);
     search->kept = calloc((size_t)o->graph->layer_count, sizeof *search->kept);
-    return search->tokens && search->next_tokens && search->blocks.state && search->next_state && search->parents &&
-           search->rows && search->candidates && search->sample && search->labels && search->kept;
+    return search->tokens && search->next_tokens && search->input && search->probabilities && search->parents && search->rows &&
+           search->candidates && search->sample && search->labels && search->kept;
 }
 
 enum ps_status translate(const struct translation_options *options, struct bleu *bleu, struct ps_error *error) {
@@ -243,12 +260,14 @@ enum ps_status translate(const struct translation_options *options, struct bleu 
     search.source = shape->height - search.target;
     enum ps_status status = PS_OK;
     if (!take_memory(&search)) status = error_memory(error, "beam search", (size_t)(options->rows * search.target) * 8);
+    if (status == PS_OK) status = take_states(&search, error);
     if (status == PS_OK) status = mark_kept(options->graph, search.source, search.kept, error);
     if (status == PS_OK) status = run(&search, bleu, error);
     free(search.tokens);
     free(search.next_tokens);
-    free(search.blocks.state);
-    free(search.next_state);
+    device_give(options->device, &search.states);
+    free(search.input);
+    free(search.probabilities);
     free(search.parents);
     free(search.rows);
     free(search.candidates);

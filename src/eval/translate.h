@@ -19,6 +19,7 @@
 #include "eval/bleu.h"
 
 struct translation_options {
+    struct device *device;
     struct stage *stage;        /* the whole network, for one position of the target */
     const struct graph *graph;  /* the same */
     struct stage_blocks blocks; /* without a state */

@@ -3,6 +3,7 @@
  * slots, versions and predictions stand in the instructions.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "exec/executor.h"
@@ -87,9 +88,14 @@ static void note_arrivals(struct executor *executor, struct worker *worker, cons
 }
 
 /* The same of an update's gradients, where they were added up over instances. */
-static void note_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage) {
-    if (programs_sums(executor->segment.programs, stage->number))
-        come_after(executor, worker, stage, BLOCK_WEIGHT_GRADIENTS, 0);
+static void note_sum(struct executor *executor, struct worker *worker, struct work *update) {
+    struct worker_stage *stage = update->stage;
+    if (!programs_sums(executor->segment.programs, stage->number)) return;
+    struct moment settled =
+        executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0);
+    device_after(worker->device, &settled);
+    update->sum_from_s = stage->sum_from_s;
+    update->sum_until_s = fmax(settled.time, stage->sum_until_s);
 }
 
 static void remember(struct worker *worker, const struct timeline_event *event) {
@@ -98,17 +104,13 @@ static void remember(struct worker *worker, const struct timeline_event *event) 
 }
 
 /* When the gradients that the update takes were added up: from when the worker came until the last one had. */
-static void remember_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                         const struct instruction *update) {
-    if (!worker->recorder.events || !programs_sums(executor->segment.programs, stage->number)) return;
-    double settled_s =
-        executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0).time;
-    double until_s = fmin(fmax(settled_s, stage->sum_until_s), worker->started_s);
+static void remember_sum(struct executor *executor, struct worker *worker, const struct work *update, double started_s) {
+    if (!programs_sums(executor->segment.programs, update->stage->number)) return;
     remember(worker, &(struct timeline_event){
-                         .instruction = instruction_make(OP_AR, update->stage, update->micro_batch),
+                         .instruction = instruction_make(OP_AR, update->instruction.stage, update->instruction.micro_batch),
                          .worker = worker->number,
-                         .start_s = stage->sum_from_s - executor->segment_started_s,
-                         .end_s = fmax(until_s, stage->sum_from_s) - executor->segment_started_s,
+                         .start_s = update->sum_from_s - executor->segment_started_s,
+                         .end_s = fmax(fmin(update->sum_until_s, started_s), update->sum_from_s) - executor->segment_started_s,
                      });
 }
 
@@ -122,14 +124,7 @@ static void wait_for(struct executor *executor, const struct moment *moment) {
     device_wait(moment);
 }
 
-static void finish(struct executor *executor, struct worker *worker) {
-    struct moment done = device_mark(worker->device);
-    wait_for(executor, &done);
-    double now = clock_now();
-    if (worker->slower > 1) clock_wait_until(worker->started_s + (now - worker->started_s) * worker->slower);
-}
-
-/* ----------------------------------------------------------------- computation */
+/* ------------------------------------------------------------- what is asked for */
 
 /* Adds what the last stage saw to the mini-batch's record. */
 static enum ps_status record_loss(struct executor *executor, const struct worker_stage *stage,
@@ -156,6 +151,80 @@ static enum ps_status record_loss(struct executor *executor, const struct worker
     return PS_FAILED;
 }
 
+/* The mini-batches that an update of the last stage has taken are over. */
+static void record_update(struct executor *executor, const struct worker_stage *stage, int update, double done_s) {
+    const struct ps_programs *programs = executor->segment.programs;
+    struct replica_record *seen = &executor->records[stage->replica];
+    int round = programs_round(programs, stage->number), end = (update + 1) * round;
+    if (end > programs->batches) end = programs->batches;
+    for (int batch = update * round; batch < end; batch++) seen->steps[batch].done_at = done_s;
+    atomic_store_explicit(&seen->steps_done, end, memory_order_release);
+}
+
+/* The computation is over. */
+static enum ps_status take_note(struct executor *executor, struct worker *worker, const struct work *work,
+                                struct ps_error *error) {
+    const struct instruction *instruction = &work->instruction;
+    const bool last = instruction->stage == executor->segment.programs->stages - 1, queued = work->started.device != NULL;
+    const enum action action = opcode_table[instruction->op].action;
+    double (*time_of)(const struct moment *) = worker->device->type->time_of;
+    const double started_s = queued && time_of ? time_of(&work->started) : work->started_s;
+    const double done_s = queued && time_of ? time_of(&work->done) : clock_now();
+    TRY(device_check(worker->device, error));
+    if (action == ACTION_FORWARD && last && executor->real && !executor->segment.decoding)
+        TRY(record_loss(executor, work->stage, instruction, &work->result, error));
+    if (!executor->segment.training) return PS_OK;
+    if (action == ACTION_UPDATE) remember_sum(executor, worker, work, started_s);
+    if (action == ACTION_UPDATE && last) record_update(executor, work->stage, instruction->micro_batch, done_s);
+    worker->busy_s += done_s - started_s;
+    remember(worker, &(struct timeline_event){
+                         .instruction = *instruction,
+                         .worker = worker->number,
+                         .start_s = started_s - executor->segment_started_s,
+                         .end_s = done_s - executor->segment_started_s,
+                     });
+    return PS_OK;
+}
+
+/* Takes note of computations that are over; waits for them where more than `ahead` are not. */
+static enum ps_status settle(struct executor *executor, struct worker *worker, int ahead, struct ps_error *error) {
+    while (worker->settled < worker->asked) {
+        const struct work *work = &worker->work[worker->settled % (RUN_AHEAD + 1)];
+        if (worker->asked - worker->settled > ahead) wait_for(executor, &work->done);
+        if (!device_reached(&work->done)) break;
+        if (worker->slower > 1) clock_wait_until(work->started_s + (clock_now() - work->started_s) * worker->slower);
+        worker->settled++;
+        TRY(take_note(executor, worker, work, error));
+    }
+    return PS_OK;
+}
+
+enum ps_status executor_settle(struct executor *executor, int number, struct ps_error *error) {
+    return settle(executor, &executor->workers[number], 0, error);
+}
+
+/* The computation that the worker asks its device for next. */
+static struct work *next_work(struct worker *worker, struct worker_stage *stage, const struct instruction *instruction) {
+    struct work *work = &worker->work[worker->asked % (RUN_AHEAD + 1)];
+    *work = (struct work){.instruction = *instruction, .stage = stage, .started_s = clock_now()};
+    return work;
+}
+
+/* Its work on the device is asked for from here on: behind all that the instruction's blocks wait for. */
+static void begin_work(struct executor *executor, struct worker *worker, struct work *work) {
+    note_arrivals(executor, worker, work->stage, &work->instruction);
+    if (worker->device->type->time_of) work->started = device_mark(worker->device);
+}
+
+/* All of it is asked for. A device whose times somebody needs at once is waited for. */
+static enum ps_status end_work(struct executor *executor, struct worker *worker, struct work *work, struct ps_error *error) {
+    work->done = device_mark(worker->device);
+    worker->asked++;
+    return settle(executor, worker, device_in_host(worker->device) || worker->slower > 1 ? 0 : RUN_AHEAD, error);
+}
+
+/* ----------------------------------------------------------------- computation */
+
 /* The last stage's labels where its forward ran elsewhere; with recomputation that comes first. */
 static enum ps_status fetch_labels(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                                    const struct instruction *instruction, struct ps_error *error) {
@@ -166,56 +235,72 @@ static enum ps_status fetch_labels(struct executor *executor, struct worker *wor
     return executor_load_labels(executor, worker, stage, instruction, &counted, error);
 }
 
+/* The next tokens of the sentences that are being decoded. */
+static enum ps_status take_tokens(const struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                                  const struct instruction *instruction, const struct stage_blocks *blocks,
+                                  struct ps_error *error) {
+    const struct decoding *decoding = executor->segment.decoding;
+    const int64_t first = (int64_t)instruction->micro_batch * executor->samples;
+    const size_t bytes = (size_t)executor->samples * (size_t)decoding->positions * (size_t)decoding->classes * sizeof(float);
+    const float *probabilities = stage_probabilities(stage->stage, blocks);
+    float *copy = NULL;
+    if (!device_in_host(worker->device)) {
+        copy = malloc(bytes);
+        if (!copy) return error_memory(error, "probabilities", bytes);
+        device_copy(worker->device, copy, probabilities, bytes);
+        device_finish(worker->device);
+    }
+    decoding_take(decoding, first, executor->samples, copy ? copy : probabilities);
+    free(copy);
+    return PS_OK;
+}
+
 static enum ps_status forward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     struct executor *executor = context;
     struct worker *worker = &executor->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    struct work *work = next_work(worker, stage, instruction);
     bool first = instruction->stage == 0, last = instruction->stage == executor->segment.programs->stages - 1;
     int counted = 0;
+    begin_work(executor, worker, work);
     if (executor->real && first) TRY(executor_load_inputs(executor, worker, stage, instruction, error));
     if (executor->real && last) TRY(executor_load_labels(executor, worker, stage, instruction, &counted, error));
-    note_arrivals(executor, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(executor, stage, instruction);
     step.update_statistics = executor->segment.training;
     step.samples = counted;
-    struct stage_result result = {0};
-    TRY(stage_forward(stage_of(executor, stage, instruction), &blocks, &step, &result, error));
-    finish(executor, worker);
-    if (!executor->real || !last) return PS_OK;
-    if (!executor->segment.decoding) return record_loss(executor, stage, instruction, &result, error);
-    int64_t first_sample = (int64_t)instruction->micro_batch * executor->samples;
-    decoding_take(executor->segment.decoding, first_sample, executor->samples, stage_probabilities(stage->stage, &blocks));
-    return PS_OK;
+    TRY(stage_forward(stage_of(executor, stage, instruction), &blocks, &step, &work->result, error));
+    if (executor->segment.decoding && last) TRY(take_tokens(executor, worker, stage, instruction, &blocks, error));
+    return end_work(executor, worker, work, error);
 }
 
 static enum ps_status recompute(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     struct executor *executor = context;
     struct worker *worker = &executor->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    struct work *work = next_work(worker, stage, instruction);
+    begin_work(executor, worker, work);
     TRY(fetch_labels(executor, worker, stage, instruction, error));
-    note_arrivals(executor, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(executor, stage, instruction);
-    struct stage_result ignored = {0}; /* the loss was counted in the forward */
-    TRY(stage_forward(stage_of(executor, stage, instruction), &blocks, &step, &ignored, error));
-    finish(executor, worker);
-    return PS_OK;
+    /* The loss was counted in the forward. */
+    TRY(stage_forward(stage_of(executor, stage, instruction), &blocks, &step, NULL, error));
+    return end_work(executor, worker, work, error);
 }
 
 static enum ps_status run_backward(struct executor *executor, int number, const struct instruction *instruction,
                                    enum stage_half half, struct ps_error *error) {
     struct worker *worker = &executor->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    struct work *work = next_work(worker, stage, instruction);
+    begin_work(executor, worker, work);
     TRY(fetch_labels(executor, worker, stage, instruction, error));
-    note_arrivals(executor, worker, stage, instruction);
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(executor, stage, instruction);
     step.accumulate = stage->accumulating;
     TRY(stage_backward(stage_of(executor, stage, instruction), &blocks, &step, half, error));
-    finish(executor, worker);
     if (instruction_adds_gradients(instruction)) stage->accumulating = true;
-    return PS_OK;
+    return end_work(executor, worker, work, error);
 }
 
 /* Where workers share a memory whoever comes last makes the sum in its own time. Only a device that keeps its own time has to
@@ -283,56 +368,43 @@ static enum ps_status backward_weight(void *context, int number, const struct in
     return run_backward(context, number, instruction, STAGE_WEIGHTS_APART, error);
 }
 
-/* Where numbers are computed by this machine's processor: the blocks of others may not be readable. */
-static void watch_prediction(const struct executor *executor, struct worker_stage *stage, int newest, int predicted,
-                             int ahead) {
+static void watch_prediction(const struct executor *executor, struct worker *worker, struct worker_stage *stage, int newest,
+                             int predicted, int ahead) {
     struct update_state *state = &stage->update;
     if (!executor->real) return;
-    prediction_watch_check(&state->watch, state->count, stage->weights[newest], state->done);
+    prediction_watch_check(&state->watch, worker->device, state->count, stage->weights[newest], state->done);
     if (predicted == NO_SLOT) return;
-    prediction_watch_note(&state->watch, state->count, stage->weights[newest], stage->weights[predicted], state->done, ahead);
-}
-
-/* The mini-batches that an update of the last stage has taken are over. */
-static void record_update(struct executor *executor, const struct worker_stage *stage, int update) {
-    const struct ps_programs *programs = executor->segment.programs;
-    struct replica_record *seen = &executor->records[stage->replica];
-    int round = programs_round(programs, stage->number), end = (update + 1) * round;
-    if (end > programs->batches) end = programs->batches;
-    double now = clock_now();
-    for (int batch = update * round; batch < end; batch++) seen->steps[batch].done_at = now;
-    atomic_store_explicit(&seen->steps_done, end, memory_order_release);
+    prediction_watch_note(&state->watch, worker->device, state->count, stage->weights[newest], stage->weights[predicted],
+                          state->done, ahead);
 }
 
 static enum ps_status update(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    (void)error;
     struct executor *executor = context;
     struct worker *worker = &executor->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    note_sum(executor, worker, stage);
-    remember_sum(executor, worker, stage, instruction);
-    note_arrivals(executor, worker, stage, instruction);
+    struct work *work = next_work(worker, stage, instruction);
+    note_sum(executor, worker, work);
+    begin_work(executor, worker, work);
     float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
     update_rule_apply(executor->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                       stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
-    finish(executor, worker);
-    watch_prediction(executor, stage, instruction->to, instruction->predict_to, instruction->ahead);
     stage->newest = instruction->to;
     stage->accumulating = false;
-    if (instruction->stage == executor->segment.programs->stages - 1) record_update(executor, stage, instruction->micro_batch);
+    TRY(end_work(executor, worker, work, error));
+    watch_prediction(executor, worker, stage, instruction->to, instruction->predict_to, instruction->ahead);
     return PS_OK;
 }
 
 static enum ps_status predict(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    (void)error;
     struct executor *executor = context;
     struct worker *worker = &executor->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    note_arrivals(executor, worker, stage, instruction);
+    struct work *work = next_work(worker, stage, instruction);
+    begin_work(executor, worker, work);
     update_rule_predict(executor->rule, worker->device, &stage->update, stage->weights[instruction->slot],
                         stage->weights[instruction->predict_to], instruction->ahead);
-    finish(executor, worker);
-    watch_prediction(executor, stage, instruction->slot, instruction->predict_to, instruction->ahead);
+    TRY(end_work(executor, worker, work, error));
+    watch_prediction(executor, worker, stage, instruction->slot, instruction->predict_to, instruction->ahead);
     return PS_OK;
 }
 
@@ -344,6 +416,10 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     struct worker *worker = &executor->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     int other = programs_instance(executor->segment.programs, instruction->peer, instruction_other_stage(instruction));
+    /* A block may go on to the next while the one before is still at work with it. */
+    if (!device_in_host(worker->device)) note_arrivals(executor, worker, stage, instruction);
+    if (!device_in_host(worker->device) && instruction_moves_weights(instruction))
+        come_after(executor, worker, stage, BLOCK_WEIGHTS, instruction->slot);
     struct moment when = device_mark(worker->device);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
@@ -365,27 +441,6 @@ static bool settled(void *context, int number, int stage, enum block_kind kind, 
     return executor->transport_class->settled(executor->transport, programs_instance(programs, number, stage), kind, slot);
 }
 
-/* --------------------------------------------------------------------- watching */
-
-static void before(void *context, int number, const struct instruction *instruction) {
-    struct executor *executor = context;
-    if (instruction_computes(instruction)) executor->workers[number].started_s = clock_now();
-}
-
-static void after(void *context, int number, const struct instruction *instruction) {
-    struct executor *executor = context;
-    struct worker *worker = &executor->workers[number];
-    if (!executor->segment.training || !instruction_computes(instruction)) return;
-    double now = clock_now();
-    worker->busy_s += now - worker->started_s;
-    remember(worker, &(struct timeline_event){
-                         .instruction = *instruction,
-                         .worker = number,
-                         .start_s = worker->started_s - executor->segment_started_s,
-                         .end_s = now - executor->segment_started_s,
-                     });
-}
-
 struct environment executor_environment(struct executor *executor) {
     return (struct environment){
         .context = executor,
@@ -403,7 +458,5 @@ struct environment executor_environment(struct executor *executor) {
                 [ACTION_RECEIVE] = transfer,
                 [ACTION_REDUCE] = reduce,
             },
-        .before = before,
-        .after = after,
     };
 }

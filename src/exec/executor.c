@@ -140,7 +140,7 @@ enum ps_status executor_start(struct executor *executor, const struct worker_opt
     /* Page faults belong to no step of training. Only now, so that what the weights' making took for a while and gave back does
      * not come on top of the plan. A clock's blocks, of any size, are never read or written. */
     for (int number = executor->first_here; executor->real && number < executor->end_here; number++)
-        memory_block_touch(&executor->workers[number].memory);
+        if (device_in_host(executor->workers[number].device)) memory_block_touch(&executor->workers[number].memory);
     struct transport_options options = {.programs = worker->programs,
                                         .slots = worker->slots,
                                         .processes = executor->processes,
@@ -149,6 +149,7 @@ enum ps_status executor_start(struct executor *executor, const struct worker_opt
                                         .cluster = worker->cluster,
                                         .shared_backed = executor->real};
     const struct worker *here = &executor->workers[executor->first_here];
+    options.device = here->device;
     if (here->shared.memory.base) options.shared = &here->shared;
     for (int stage = 0; stage < worker->programs->stages; stage++)
         if (programs_sums(worker->programs, stage) && !executor->transport_class->reduce)
@@ -167,6 +168,10 @@ void executor_destroy(struct executor *executor) {
     pthread_mutex_unlock(&executor->lock);
     for (int thread = 0; thread < executor->threads; thread++) pthread_join(executor->members[thread].thread, NULL);
     run_queue_destroy(executor->turns);
+    /* They wait for each other, and copy to and from what is freed next. */
+    for (int number = 0; number < executor->worker_count; number++)
+        if (executor->workers[number].device && !device_in_host(executor->workers[number].device))
+            device_finish(executor->workers[number].device);
     if (executor->transport) executor->transport_class->destroy(executor->transport);
     for (int number = 0; number < executor->worker_count; number++) worker_destroy(&executor->workers[number]);
     pthread_cond_destroy(&executor->over);

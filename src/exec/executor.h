@@ -148,6 +148,8 @@ enum ps_status executor_load_inputs(struct executor *executor, struct worker *wo
 enum ps_status executor_load_labels(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                                     const struct instruction *instruction, int *counted, struct ps_error *error);
 
+/* Waits for all that the worker has asked its device for, and takes note of it (environment.c); at a program's end. */
+enum ps_status executor_settle(struct executor *executor, int number, struct ps_error *error);
 /* What a thread of the executor runs (executor_run.c), until the executor is destroyed; `member` is its struct executor_thread.
  */
 void *executor_thread_main(void *member);

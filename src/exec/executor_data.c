@@ -43,16 +43,18 @@ enum ps_status executor_load_inputs(struct executor *executor, struct worker *wo
     TRY(hold_batch(data, executor_batch_number(executor, instruction->micro_batch), error));
     int place = instruction->micro_batch % executor->segment.programs->micro_batches;
     size_t bytes = data->input_bytes * (size_t)executor->samples;
-    void *input = stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]];
+    void *input = stage->block[BLOCK_INPUT][instruction->block[BLOCK_INPUT]],
+         *prepared = worker->staging ? worker->staging : input;
     const void *from = (const char *)data->batch.inputs + (size_t)place * bytes;
+    int64_t first = (int64_t)instruction->micro_batch * executor->samples;
     if (executor->lengths)
         lengths_pack_tokens(executor->lengths, executor_length(executor, instruction->micro_batch), executor->samples, from,
-                            input);
+                            prepared);
     else
-        memcpy(input, from, bytes);
-    int64_t first = (int64_t)instruction->micro_batch * executor->samples;
+        memcpy(prepared, from, bytes);
     if (executor->segment.decoding)
-        decoding_put(executor->segment.decoding, first, executor->samples, data->input_bytes / sizeof(int32_t), input);
+        decoding_put(executor->segment.decoding, first, executor->samples, data->input_bytes / sizeof(int32_t), prepared);
+    if (prepared != input) device_copy(worker->device, input, prepared, bytes);
     release_batch(executor, data, stage, instruction->micro_batch);
     return PS_OK;
 }

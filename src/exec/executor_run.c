@@ -110,6 +110,22 @@ static void settle_weights(const struct executor *executor, int number) {
         if (!executor->transport_class->wait(executor->transport, instance, BLOCK_WEIGHTS, slot)) return;
 }
 
+/* All weights have arrived: the newest move to slot 0. A device's next work on them, which may be no computation, comes behind
+ * the transfers. */
+static void end_segment(const struct executor *executor, int number) {
+    struct worker *worker = &executor->workers[number];
+    for (int i = 0; i < worker->stage_count && !device_in_host(worker->device); i++) {
+        const struct worker_stage *stage = &worker->stages[i];
+        if (!programs_split(executor->segment.programs, stage->number)) continue;
+        for (int slot = 0; slot < stage->slots.weights; slot++) {
+            struct moment settled =
+                executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHTS, slot);
+            device_after(worker->device, &settled);
+        }
+    }
+    worker_end_segment(worker);
+}
+
 /* Steps one worker until it has finished (again and again, if asked), has failed, or must wait. */
 static enum step run_until_waiting(struct executor *executor, int number) {
     struct ps_error error = {0};
@@ -120,9 +136,10 @@ static enum step run_until_waiting(struct executor *executor, int number) {
         step = interpreter_step(&executor->interpreters[number], &error);
     } while (step == STEP_DONE);
     if (step == STEP_WAITING || step == STEP_FINISHED) note_progress(executor, number, PROGRESS_WAITING);
+    if (step == STEP_FINISHED && executor_settle(executor, number, &error) != PS_OK) step = STEP_FAILED;
     if (step == STEP_FAILED) executor_fail(executor, error.status, &error);
     if (step == STEP_FINISHED) settle_weights(executor, number);
-    if (step == STEP_FINISHED) worker_end_segment(&executor->workers[number]);
+    if (step == STEP_FINISHED) end_segment(executor, number);
     return step;
 }
 
@@ -166,9 +183,10 @@ static enum slice run_slice(struct executor *executor, int number) {
         came_on = came_on || step == STEP_DONE;
         computed = computed || computes;
     }
+    if (step == STEP_FINISHED && executor_settle(executor, number, &error) != PS_OK) step = STEP_FAILED;
     if (step == STEP_FAILED) executor_fail(executor, error.status, &error);
     if (step == STEP_FINISHED && !weights_travel(executor, number, &instance, &slot)) {
-        worker_end_segment(&executor->workers[number]);
+        end_segment(executor, number);
         note_progress(executor, number, PROGRESS_DONE);
         return SLICE_FINISHED;
     }

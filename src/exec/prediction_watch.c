@@ -1,39 +1,52 @@
 /* Comparing predictions with what came; see the header. */
 #include "exec/prediction_watch.h"
 
-#include <string.h>
-
 /* Copies the watched part of `weights`; returns how many floats it has. */
-static size_t take(size_t count, const float *weights, float *taken) {
+static size_t take(struct device *device, size_t count, const float *weights, float *taken) {
     if (count <= WATCH_FLOATS) {
-        memcpy(taken, weights, count * sizeof *taken);
+        device_copy(device, taken, weights, count * sizeof *taken);
         return count;
     }
     const size_t step = (count - WATCH_LINE) / (WATCH_LINES - 1);
     for (size_t line = 0; line < WATCH_LINES; line++)
-        memcpy(taken + line * WATCH_LINE, weights + line * step, WATCH_LINE * sizeof *taken);
+        device_copy(device, taken + line * WATCH_LINE, weights + line * step, WATCH_LINE * sizeof *taken);
     return WATCH_FLOATS;
 }
 
-void prediction_watch_note(struct prediction_watch *watch, size_t count, const float *newest, const float *predicted,
-                           int64_t done, int ahead) {
-    if (watch->pending || ahead == 0 || done == 0) return;
-    take(count, newest, watch->newest);
-    take(count, predicted, watch->predicted);
-    watch->pending = true;
-    watch->target = done + ahead;
-}
-
-void prediction_watch_check(struct prediction_watch *watch, size_t count, const float *newest, int64_t done) {
-    if (!watch->pending || done != watch->target) return;
-    float now[WATCH_FLOATS];
-    const size_t taken = take(count, newest, now);
-    for (size_t i = 0; i < taken; i++) {
-        const double value = (double)now[i], off = (double)watch->predicted[i] - value,
-                     still = (double)watch->newest[i] - value;
+static void compare(struct prediction_watch *watch, struct watched *watched) {
+    if (watched->count > 0) device_wait(&watched->taken);
+    for (size_t i = 0; i < watched->count; i++) {
+        const double value = (double)watched->now[i], off = (double)watched->predicted[i] - value,
+                     still = (double)watched->newest[i] - value;
         watch->predicted_off += off * off;
         watch->newest_off += still * still;
         watch->size += value * value;
     }
+    watched->count = 0;
+}
+
+void prediction_watch_note(struct prediction_watch *watch, struct device *device, size_t count, const float *newest,
+                           const float *predicted, int64_t done, int ahead) {
+    if (watch->pending || ahead == 0 || done == 0) return;
+    struct watched *watched = &watch->watched[watch->turn];
+    compare(watch, watched);
+    take(device, count, newest, watched->newest);
+    take(device, count, predicted, watched->predicted);
+    watch->pending = true;
+    watch->target = done + ahead;
+}
+
+void prediction_watch_check(struct prediction_watch *watch, struct device *device, size_t count, const float *newest,
+                            int64_t done) {
+    if (!watch->pending || done != watch->target) return;
+    struct watched *watched = &watch->watched[watch->turn];
+    watched->count = take(device, count, newest, watched->now);
+    watched->taken = device_mark(device);
+    if (device_in_host(device)) compare(watch, watched);
+    watch->turn = 1 - watch->turn;
     watch->pending = false;
+}
+
+void prediction_watch_settle(struct prediction_watch *watch) {
+    for (int t = 0; t < 2; t++) compare(watch, &watch->watched[(watch->turn + t) % 2]);
 }

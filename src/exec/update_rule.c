@@ -158,7 +158,7 @@ static void run_rule(const struct update_state *state, struct device *device, co
 static void add_up_tied(struct device *device, const struct update_state *state, float *gradient) {
     const struct stage_tie *tie = &state->tie;
     if (!device->type->real || tie->count == 0 || tie->owner < 0 || tie->use < 0) return;
-    device_add(device, (size_t)tie->count, gradient + tie->owner, gradient + tie->use);
+    device_add(device, TYPE_F32, (size_t)tie->count, gradient + tie->owner, gradient + tie->use);
 }
 
 /* To the stage's part of the norm that is allowed. What is tied counts by itself, so that copies of it on two stages are

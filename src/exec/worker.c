@@ -188,7 +188,7 @@ static struct memory_block *memory_of(struct worker *worker, const struct worker
 static void take_shared(struct worker *worker, const struct worker_options *options, const char *what) {
     struct ps_error error = {0};
     size_t bytes = 0;
-    if (!options->shared) return;
+    if (!options->shared || !device_in_host(worker->device)) return;
     for (int i = 0; i < worker->stage_count; i++) {
         const struct worker_stage *stage = &worker->stages[i];
         for (int kind = 0; kind < BLOCK_PLACES; kind++)
@@ -220,16 +220,28 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     return PS_OK;
 }
 
+/* Room for what the first stage's input is put together of. */
+static enum ps_status make_staging(struct worker *worker, struct ps_error *error) {
+    for (int i = 0; i < worker->stage_count && !device_in_host(worker->device); i++) {
+        const size_t bytes = (size_t)worker->stages[i].sizes.input_bytes + 1;
+        if (worker->stages[i].number > 0) continue;
+        worker->staging = malloc(bytes);
+        if (!worker->staging) return error_memory(error, "input on its way", bytes);
+    }
+    return PS_OK;
+}
+
 enum ps_status worker_take_memory(struct worker *worker, const struct worker_options *options, struct ps_error *error) {
     struct worker_memory needed = worker_memory_needed(worker, options->moments);
     int64_t bytes = worker_memory_total(&needed);
     char what[64];
     snprintf(what, sizeof what, "worker %d", worker->number);
     take_shared(worker, options, what);
-    TRY(memory_block_take(&worker->memory, (size_t)bytes - worker->shared.memory.size, what, error));
+    TRY(device_take(worker->device, &worker->memory, (size_t)bytes - worker->shared.memory.size, what, error));
     for (int i = 0; i < worker->stage_count; i++) TRY(carve_stage(worker, &worker->stages[i], options, error));
     worker->workspace = memory_block_carve(&worker->memory, (size_t)needed.workspace);
     assert(worker_memory_taken(worker) == bytes);
+    TRY(make_staging(worker, error));
     if (options->record == 0) return PS_OK;
     worker->recorder.events = calloc((size_t)options->record, sizeof *worker->recorder.events);
     if (!worker->recorder.events)
@@ -256,7 +268,8 @@ void worker_destroy(struct worker *worker) {
     }
     free(worker->stages);
     free(worker->recorder.events);
-    memory_block_release(&worker->memory);
+    free(worker->staging);
+    if (worker->device) device_give(worker->device, &worker->memory);
     shared_block_release(&worker->shared);
     if (worker->device) device_close(worker->device);
     *worker = (struct worker){0};

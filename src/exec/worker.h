@@ -56,6 +56,20 @@ struct recorder {
     int64_t count; /* since the segment began */
 };
 
+/* A device with a queue is asked for so many computations at most before the first of them is done: enough that it always
+ * has some to do, and few enough that what it finds wrong is found soon. */
+enum { RUN_AHEAD = 8 };
+
+/* A computation that was asked of the device. */
+struct work {
+    struct instruction instruction;
+    struct worker_stage *stage;
+    double started_s;               /* it was asked for */
+    struct moment started, done;    /* it could begin: all that it needs was there; it was over */
+    double sum_from_s, sum_until_s; /* of an update: as in worker_stage */
+    struct stage_result result;     /* of a forward of the last stage */
+};
+
 struct worker {
     int number;
     struct device *device;
@@ -65,9 +79,11 @@ struct worker {
     struct shared_block shared; /* the same of blocks that travel, where other processes can open them; else base is NULL */
     void *workspace;
     struct worker_data inputs[WORKER_DATA_KINDS], labels[WORKER_DATA_KINDS];
-    double started_s; /* the instruction in execution */
-    double busy_s;    /* in training segments */
-    double slower;    /* emulated: each computation takes so many times what it takes; 1: as it is */
+    struct work work[RUN_AHEAD + 1]; /* a ring: that one at most is being asked for */
+    int64_t asked, settled;          /* computations asked for; of them, known to be over */
+    void *staging; /* the host's, where input is prepared for a device that has memory of its own; else NULL */
+    double busy_s; /* in training segments */
+    double slower; /* emulated: each computation takes so many times what it takes; 1: as it is */
     struct recorder recorder;
 };
 

@@ -10,16 +10,17 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/vector.h"
 
 void bench_close(struct bench *bench) {
     stage_destroy(bench->stage);
-    memory_block_release(&bench->memory);
+    device_give(bench->device, &bench->memory);
+    free(bench->labels);
     free(bench->times);
     free(bench->pass);
     free(bench->left_out);
     bench->stage = NULL;
     bench->times = bench->pass = NULL;
+    bench->labels = NULL;
     bench->left_out = NULL;
 }
 
@@ -34,7 +35,7 @@ struct piece {
     void **block;
     int64_t bytes;
 };
-enum { PIECES = 16 };
+enum { PIECES = 15 };
 
 static size_t list_pieces(struct bench *bench, const struct stage_sizes *sizes, struct piece pieces[PIECES]) {
     struct stage_blocks *blocks = &bench->blocks;
@@ -54,7 +55,6 @@ static size_t list_pieces(struct bench *bench, const struct stage_sizes *sizes, 
         {&blocks->input_gradient, sizes->input_bytes},
         {&blocks->output_gradient, sizes->output_bytes},
         {&blocks->workspace, sizes->workspace_bytes},
-        {(void **)&bench->labels, (int64_t)(label_count(bench) * sizeof *bench->labels)},
     };
     size_t total = 0;
     for (int p = 0; p < PIECES; p++) {
@@ -79,7 +79,7 @@ static enum ps_status take_memory(struct bench *bench, struct ps_error *error) {
     struct stage_sizes sizes = stage_sizes(bench->stage);
     struct piece pieces[PIECES];
     size_t total = list_pieces(bench, &sizes, pieces), count = (size_t)bench->layer_count;
-    TRY(memory_block_take(&bench->memory, total, "profiling", error));
+    TRY(device_take(bench->device, &bench->memory, total, "profiling", error));
     for (int p = 0; p < PIECES; p++) *pieces[p].block = memory_block_carve(&bench->memory, (size_t)pieces[p].bytes);
     if (bench->first == 0) bench->blocks.input_gradient = NULL;
     if (bench->first + bench->layer_count == bench->graph->layer_count)
@@ -87,15 +87,18 @@ static enum ps_status take_memory(struct bench *bench, struct ps_error *error) {
     bench->times = calloc(count * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
     bench->pass = calloc(count, sizeof *bench->pass);
     bench->left_out = calloc((size_t)bench->graph->layer_count, sizeof *bench->left_out);
-    return bench->times && bench->pass && bench->left_out ? PS_OK : error_memory(error, "profiling", count * sizeof(double));
+    bench->labels = calloc(label_count(bench) + 1, sizeof *bench->labels);
+    return bench->times && bench->pass && bench->left_out && bench->labels
+               ? PS_OK
+               : error_memory(error, "profiling", count * sizeof(double));
 }
 
-/* Random numbers where the network's data lie: tokens, or from -1 to 1. */
-static void fill_data(struct bench *bench, struct random_key key) {
+/* Random numbers for the network's data: tokens, or from -1 to 1. */
+static void fill_data(const struct bench *bench, struct random_key key, void *data) {
     const struct shape *shape = &bench->graph->nodes[0].shape;
     uint64_t tokens = (uint64_t)graph_vocabulary(bench->graph), count = (uint64_t)(bench->samples * shape_elements(shape));
-    int32_t *numbers = bench->blocks.input;
-    float *values = bench->blocks.input;
+    int32_t *numbers = data;
+    float *values = data;
     for (uint64_t i = 0; i < count; i++) {
         if (shape->type == TYPE_I32)
             numbers[i] = (int32_t)random_below(key, i, tokens);
@@ -114,11 +117,17 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
     TRY(stage_initialize(bench->stage, 0, (float *)bench->blocks.weights, bench->blocks.statistics, error));
     struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
     size_t bytes = (size_t)stage_sizes(bench->stage).input_bytes;
+    void *input = device_in_host(bench->device) ? bench->blocks.input : calloc(bytes + 1, 1);
+    if (!input) return error_memory(error, "profiling", bytes);
     if (bench->input)
-        memcpy(bench->blocks.input, bench->input, bytes);
+        memcpy(input, bench->input, bytes);
     else
-        fill_data(bench, key);
-    memcpy(bench->other.input, bench->blocks.input, bytes);
+        fill_data(bench, key, input);
+    if (input != bench->blocks.input) {
+        device_copy(bench->device, bench->blocks.input, input, bytes);
+        free(input);
+    }
+    device_copy(bench->device, bench->other.input, bench->blocks.input, bytes);
     for (size_t n = 0; n < label_count(bench); n++)
         bench->labels[n] = (int32_t)random_below(key, bytes + n, (uint64_t)bench->classes);
     return PS_OK;
@@ -214,14 +223,15 @@ static void run_update(struct bench *bench, int64_t step, enum timing timing, in
 static void run_sum(struct bench *bench, int slot) {
     enum { PIECE = 2048 };
     size_t count = (size_t)stage_sizes(bench->stage).parameter_bytes / sizeof(float);
+    size_t piece = device_in_host(bench->device) ? PIECE : count;
     if (count == 0) return;
     double start = clock_now();
-    for (size_t at = 0; at < count; at += PIECE) {
-        size_t length = count - at < PIECE ? count - at : PIECE;
-        vector_add(length, bench->blocks.gradients + at, bench->predicted + at);
-        memcpy(bench->predicted + at, bench->blocks.gradients + at, length * sizeof(float));
+    for (size_t at = 0; at < count; at += piece) {
+        size_t length = count - at < piece ? count - at : piece;
+        device_add(bench->device, TYPE_F32, length, bench->blocks.gradients + at, bench->predicted + at);
+        device_copy(bench->device, bench->predicted + at, bench->blocks.gradients + at, length * sizeof(float));
     }
-    keep_by_bytes(bench, clock_now() - start, TIME_SUM, slot);
+    keep_by_bytes(bench, now(bench) - start, TIME_SUM, slot);
 }
 
 enum ps_status bench_forward(struct bench *bench, int layers, struct ps_error *error) {

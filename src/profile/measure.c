@@ -157,6 +157,7 @@ static enum ps_status record_sizes(const struct bench *bench, struct cost_table 
 static enum ps_status summarize_shared(const struct bench *bench, bool several, struct cost_table *table,
                                        struct ps_error *error) {
     struct core_transfer_rates rates;
+    if (!device_in_host(bench->device)) return PS_OK; /* nothing changes from core to core */
     TRY(core_transfer_measure(several, &rates, error));
     for (int l = 0; l < table->layer_count; l++) {
         const struct layer_sizes *size = &table->layers[l].size;
@@ -177,7 +178,8 @@ static enum ps_status pass_on(const struct bench *bench, void **input, struct ps
     size_t size = (size_t)stage_sizes(bench->stage).output_bytes;
     void *copy = realloc(*input, size + 1);
     if (!copy) return error_memory(error, "profiling", size);
-    memcpy(copy, bench->blocks.output, size);
+    device_copy(bench->device, copy, bench->blocks.output, size);
+    device_finish(bench->device);
     *input = copy;
     return PS_OK;
 }

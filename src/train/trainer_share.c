@@ -217,6 +217,7 @@ static struct seen_predictions take_predictions(struct worker *worker) {
     struct seen_predictions seen = {0};
     for (int i = 0; i < worker->stage_count; i++) {
         struct prediction_watch *watch = &worker->stages[i].update.watch;
+        prediction_watch_settle(watch);
         seen.predicted_off += watch->predicted_off;
         seen.newest_off += watch->newest_off;
         seen.size += watch->size;

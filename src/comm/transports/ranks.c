@@ -186,11 +186,11 @@ void ranks_destroy(struct transport *transport) {
     free(ranks);
 }
 
-/* Is an older one of the same route still to begin? It goes first, whichever of their words was seen first: the other end takes
- * them in their order. */
+/* Is an older one of the same route still to begin? It goes first, whichever of their words was seen first, or stood in the
+ * host's memory: the other end takes them in their order. */
 static bool has_older(const struct ranks *ranks, const struct pending *pending) {
     for (const struct pending *older = ranks->pending; older != pending; older = older->next)
-        if (older->waits && older->route == pending->route) return true;
+        if (older->route == pending->route && !older->changes && (older->waits || !older->fetched)) return true;
     return false;
 }
 
@@ -214,6 +214,7 @@ static void start(struct ranks *ranks, struct pending *pending) {
     const struct processes_class *processes = ranks->transport.class->processes;
     bool turns = ranks->shared_link[pending->route] != NO_ROUTE;
     if (pending->fetched || !device_reached(&pending->staged)) return;
+    if (!device_in_host(ranks->device) && has_older(ranks, pending)) return;
     pending->fetched = true;
     pending->waits = turns && !pending->incoming;
     if (!pending->waits)

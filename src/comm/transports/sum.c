@@ -18,7 +18,7 @@ static void sum_gradients(struct device *device, const struct transport_share *s
         float *own = shares[r].gradients + start;
         if (shares[r].empty) continue;
         if (sum)
-            device_add(device, length, sum, own);
+            device_add(device, TYPE_F32, length, sum, own);
         else
             sum = own;
     }
@@ -31,7 +31,7 @@ static void sum_gradients(struct device *device, const struct transport_share *s
 static void average_statistics(struct device *device, const struct transport_share *shares, int count, size_t start,
                                size_t length) {
     float *sum = shares[0].statistics + start;
-    for (int r = 1; r < count; r++) device_add(device, length, sum, shares[r].statistics + start);
+    for (int r = 1; r < count; r++) device_add(device, TYPE_F32, length, sum, shares[r].statistics + start);
     device_scale(device, length, sum, 1, (float)count);
     for (int r = 1; r < count; r++) device_copy(device, shares[r].statistics + start, sum, length * sizeof *sum);
 }
@@ -56,6 +56,6 @@ void sum_stages(struct device *device, const struct transport_share *shares, int
     if (count - first > 1) sum_shares(device, shares + first, count - first);
     const struct transport_share *one = &shares[0], *other = &shares[first];
     if (one->tied_count == 0) return;
-    device_add(device, one->tied_count, one->tied, other->tied);
+    device_add(device, TYPE_F32, one->tied_count, one->tied, other->tied);
     for (int s = 1; s < count; s++) device_copy(device, shares[s].tied, one->tied, one->tied_count * sizeof *one->tied);
 }

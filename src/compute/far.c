@@ -1,0 +1,605 @@
+/*
+ * The far device: for testing what an accelerator asks of the rest. It computes with another device's kernels, on a thread of
+ * its own that takes what it was asked for from a queue, and now and then is late. Its memory cannot be read by the host: what
+ * the program holds are addresses in a range without access, and only the queue's thread knows where the memory is. All far
+ * devices of a process share their memory, as workers on one accelerator do.
+ *
+ * It finds what is not ordered. Each line of memory knows which queue touched it last, and with what work of it; each queue
+ * knows what of the others' work comes before its own, by the moments that it went on behind (a vector clock). A block belongs
+ * to one worker at a time, so whoever touches what another queue touched must come after that, or the device says so: whether
+ * or not it went well this time.
+ *
+ * The environment says:
+ *   PENSTOCK_FAR_KERNELS    whose kernels: cpu, or reference
+ *   PENSTOCK_FAR_SEED       of the delays: 1
+ *   PENSTOCK_FAR_DELAY_MS   the longest of them: 0.5; one piece of work in 64 has one
+ *   PENSTOCK_FAR_FORGET     1: goes on behind no moment (to show that this is found)
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "base/processor.h"
+#include "base/random.h"
+#include "compute/device.h"
+
+/* -------------------------------------------------------------------- memory */
+
+/* Lines of LINE bytes have a word of the history each; blocks are rounded up, so that theirs are whole pages. */
+enum { LINE = 64, BLOCK = 4096 / (int)sizeof(uint64_t) * LINE };
+#define ARENA ((size_t)1 << 37)
+
+/* Addresses are taken once and never again: what is used after it was given back is found, too. (The size leaves room for what
+ * sanitizers reserve.) */
+static struct {
+    char *handles; /* what the program holds */
+    char *memory;  /* where it is */
+    atomic_uint_fast64_t *history;
+    atomic_size_t used;
+} arena;
+static pthread_once_t arena_made = PTHREAD_ONCE_INIT;
+
+static void *reserve(size_t size) { return mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); }
+
+static void make_arena(void) {
+    arena.handles = reserve(ARENA);
+    arena.memory = reserve(ARENA);
+    arena.history = reserve(ARENA / LINE * sizeof *arena.history);
+}
+
+static bool in_arena(const void *address) { return (size_t)((const char *)address - arena.handles) < ARENA; }
+
+static bool back(void *at, size_t size) {
+    return mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+static void take_back(void *at, size_t size) {
+    mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* --------------------------------------------------------------------- queue */
+
+enum { QUEUES = 128, MARKS = 512, CAPACITY = 256 };
+
+enum kind { KERNEL, UPDATE, COPY, ZERO, ADD, SCALE, CLIP, MARK, AFTER };
+enum { STRETCHES = 2 };
+
+typedef enum ps_status kernel_function(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+
+struct far_kernel {
+    struct kernel kernel;
+    struct kernel_class type;
+    struct kernel *inner;
+    struct far_device *device;
+    const struct node *node;
+    int64_t input_bytes[GRAPH_INPUTS_MAX], output_bytes, label_count;
+};
+
+struct command {
+    enum kind kind;
+    union {
+        struct {
+            const struct far_kernel *kernel;
+            kernel_function *function;
+            struct kernel_call call;
+        } kernel;
+        struct {
+            const struct optimizer *rule;
+            struct optimizer_settings settings;
+            struct optimizer_call call;
+            bool predict_only;
+        } update;
+        struct {
+            void *to;
+            const void *from;
+            void *snapshot;        /* of the host's; freed behind the copy */
+            size_t count;          /* bytes, or floats */
+            enum number_type type; /* to add */
+            float factor, divisor;
+        } block;
+        struct {
+            struct stretch stretch[STRETCHES];
+            int count;
+            double limit;
+        } clip;
+        struct moment after;
+    };
+};
+
+/* What a queue knew when it came to a mark. */
+struct mark {
+    double time;
+    uint64_t clock[QUEUES];
+};
+
+struct far_device {
+    struct device device;
+    struct device *inner;
+    int number;             /* of the queue */
+    struct random_key luck; /* of its delays */
+    double delay_s;
+    bool forgets;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* Guarded by the lock; `asked` and `marks_asked` are the caller's, the rest the queue's. */
+    struct command commands[CAPACITY];
+    uint64_t asked, done;
+    uint64_t marks_asked;
+    atomic_uint_fast64_t marks_done;
+    struct mark marks[MARKS];
+    bool leaves;
+    enum ps_status status; /* of the first work that failed; the work behind it is left out */
+    struct ps_error error;
+    /* The queue's alone. */
+    uint64_t clock[QUEUES]; /* of each queue, what comes before the work at hand; of its own, that work */
+};
+
+/* Queues by their numbers. One that takes another's number goes on with its clock. */
+static struct {
+    pthread_mutex_t lock;
+    bool taken[QUEUES];
+    uint64_t clock[QUEUES];
+} queues = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct far_device *far_of(struct device *device) { return (struct far_device *)device; }
+
+static void fail(struct far_device *far, enum ps_status status, const struct ps_error *error) {
+    pthread_mutex_lock(&far->lock);
+    if (far->status == PS_OK) {
+        far->status = status;
+        far->error = *error;
+    }
+    pthread_mutex_unlock(&far->lock);
+}
+
+/* Where so many bytes at the address are. If they are the device's, the work at hand is noted in their history. */
+static void *use(struct far_device *far, const void *address, int64_t bytes) {
+    const int shift = 56;
+    if (!in_arena(address)) return (void *)address;
+    const size_t first = (size_t)((const char *)address - arena.handles);
+    const uint64_t own = (uint64_t)(far->number + 1) << shift | far->clock[far->number];
+    for (size_t line = first / LINE; bytes > 0 && line <= (first + (size_t)bytes - 1) / LINE; line++) {
+        const uint64_t last = atomic_exchange_explicit(&arena.history[line], own, memory_order_relaxed);
+        const int other = (int)(last >> shift) - 1;
+        if (other < 0 || other == far->number || (last & (((uint64_t)1 << shift) - 1)) <= far->clock[other]) continue;
+        struct ps_error error = {0};
+        error_set(&error, PS_FAILED, "device far: queue %d touches a block behind no moment of queue %d, which had it before",
+                  far->number, other);
+        fail(far, PS_FAILED, &error);
+        break;
+    }
+    return arena.memory + first;
+}
+
+static void use_kernel_call(struct far_device *far, const struct far_kernel *kernel, struct kernel_call *call) {
+    const int samples = kernel->kernel.samples;
+    for (int i = 0; i < kernel->node->input_count; i++) {
+        call->input[i] = use(far, call->input[i], kernel->input_bytes[i]);
+        call->input_gradient[i] = use(far, call->input_gradient[i], kernel->input_bytes[i]);
+    }
+    call->output = use(far, call->output, kernel->output_bytes);
+    call->output_gradient = use(far, call->output_gradient, kernel->output_bytes);
+    call->inner = use(far, call->inner, kernel->kernel.inner_bytes);
+    for (int p = 0; p < kernel->node->parameter_count; p++) {
+        const int64_t bytes = kernel->kernel.parameter_bytes[p];
+        call->weights[p] = use(far, call->weights[p], bytes);
+        call->gradients[p] = use(far, call->gradients[p], bytes);
+        call->statistics[p] = use(far, call->statistics[p], bytes);
+    }
+    call->workspace = use(far, call->workspace, kernel->kernel.workspace_bytes);
+    call->state = use(far, call->state, samples * kernel->kernel.state_floats * (int64_t)sizeof(float));
+    call->labels = use(far, call->labels, kernel->label_count * (int64_t)sizeof *call->labels);
+    call->loss = use(far, call->loss, sizeof *call->loss);
+    call->correct = use(far, call->correct, sizeof *call->correct);
+    call->correct5 = use(far, call->correct5, sizeof *call->correct5);
+}
+
+static void run_kernel(struct far_device *far, struct command *command) {
+    struct ps_error error = {0};
+    use_kernel_call(far, command->kernel.kernel, &command->kernel.call);
+    enum ps_status status = command->kernel.function(command->kernel.kernel->inner, &command->kernel.call, &error);
+    if (status != PS_OK) fail(far, status, &error);
+}
+
+static void run_update(struct far_device *far, struct command *command) {
+    struct optimizer_call *call = &command->update.call;
+    const int64_t bytes = (int64_t)(call->count * sizeof(float));
+    call->weights = use(far, call->weights, bytes);
+    call->updated = use(far, call->updated, bytes);
+    call->gradient = use(far, call->gradient, bytes);
+    call->predicted = use(far, call->predicted, bytes);
+    for (int m = 0; m < OPTIMIZER_MOMENTS_MAX; m++) call->moment[m] = use(far, call->moment[m], bytes);
+    far->inner->type->update(far->inner, command->update.rule, &command->update.settings, call, command->update.predict_only,
+                             0);
+}
+
+static void run_block(struct far_device *far, struct command *command) {
+    const size_t count = command->block.count;
+    const size_t each = command->kind == ADD     ? number_types[command->block.type].bytes
+                        : command->kind == SCALE ? sizeof(float)
+                                                 : 1;
+    const void *source = command->block.snapshot ? command->block.snapshot : command->block.from;
+    void *to = use(far, command->block.to, (int64_t)(count * each));
+    const void *from = use(far, source, (int64_t)(count * each));
+    if (command->kind == COPY) device_copy(NULL, to, from, count);
+    if (command->kind == ZERO) device_zero(NULL, to, count);
+    if (command->kind == ADD) device_add(NULL, command->block.type, count, to, from);
+    if (command->kind == SCALE) device_scale(NULL, count, to, command->block.factor, command->block.divisor);
+}
+
+static void run_clip(struct far_device *far, struct command *command) {
+    struct stretch *stretch = command->clip.stretch;
+    for (int s = 0; s < command->clip.count; s++)
+        stretch[s].at = use(far, stretch[s].at, (int64_t)(stretch[s].count * sizeof(float)));
+    device_clip(NULL, stretch, command->clip.count, command->clip.limit);
+}
+
+static void run_mark(struct far_device *far) {
+    pthread_mutex_lock(&far->lock);
+    struct mark *mark = &far->marks[(far->marks_done + 1) % MARKS];
+    mark->time = clock_now();
+    memcpy(mark->clock, far->clock, sizeof mark->clock);
+    atomic_fetch_add(&far->marks_done, 1);
+    pthread_cond_broadcast(&far->changed);
+    pthread_mutex_unlock(&far->lock);
+}
+
+static void wait(const struct moment *moment) {
+    struct far_device *far = far_of(moment->device);
+    pthread_mutex_lock(&far->lock);
+    while (far->marks_done < moment->work) pthread_cond_wait(&far->changed, &far->lock);
+    pthread_mutex_unlock(&far->lock);
+}
+
+static void run_after(struct far_device *far, const struct moment *moment) {
+    struct far_device *other = far_of(moment->device);
+    if (far->forgets) return;
+    wait(moment);
+    pthread_mutex_lock(&other->lock);
+    const struct mark *mark = &other->marks[moment->work % MARKS];
+    for (int q = 0; q < QUEUES; q++)
+        if (mark->clock[q] > far->clock[q] && q != far->number) far->clock[q] = mark->clock[q];
+    pthread_mutex_unlock(&other->lock);
+}
+
+static void be_late(struct far_device *far) {
+    enum { ONE_IN = 64 };
+    const uint64_t work = far->clock[far->number];
+    if (far->delay_s > 0 && random_below(far->luck, 2 * work, ONE_IN) == 0)
+        clock_sleep(far->delay_s * (double)random_uniform(far->luck, 2 * work + 1));
+}
+
+static void run_command(struct far_device *far, struct command *command) {
+    far->clock[far->number]++;
+    be_late(far);
+    pthread_mutex_lock(&far->lock);
+    const bool failed = far->status != PS_OK;
+    pthread_mutex_unlock(&far->lock);
+    if (command->kind == MARK) run_mark(far);
+    if (command->kind == AFTER) run_after(far, &command->after);
+    if (command->kind == KERNEL && !failed) run_kernel(far, command);
+    if (command->kind == UPDATE && !failed) run_update(far, command);
+    if (command->kind == CLIP && !failed) run_clip(far, command);
+    if (command->kind >= COPY && command->kind <= SCALE) {
+        if (!failed) run_block(far, command);
+        free(command->block.snapshot);
+    }
+}
+
+static void *queue_main(void *argument) {
+    struct far_device *far = argument;
+    if (far->inner->type->attach) far->inner->type->attach(far->inner);
+    denormals_flush();
+    pthread_mutex_lock(&far->lock);
+    for (;;) {
+        while (far->done == far->asked && !far->leaves) pthread_cond_wait(&far->changed, &far->lock);
+        if (far->done == far->asked) break;
+        struct command *command = &far->commands[far->done % CAPACITY];
+        pthread_mutex_unlock(&far->lock);
+        run_command(far, command);
+        pthread_mutex_lock(&far->lock);
+        far->done++;
+        pthread_cond_broadcast(&far->changed);
+    }
+    pthread_mutex_unlock(&far->lock);
+    return NULL;
+}
+
+static void ask(struct far_device *far, const struct command *command) {
+    pthread_mutex_lock(&far->lock);
+    while (far->asked - far->done == CAPACITY) pthread_cond_wait(&far->changed, &far->lock);
+    far->commands[far->asked++ % CAPACITY] = *command;
+    pthread_cond_broadcast(&far->changed);
+    pthread_mutex_unlock(&far->lock);
+}
+
+static struct moment mark(struct device *device) {
+    struct far_device *far = far_of(device);
+    ask(far, &(struct command){.kind = MARK});
+    return (struct moment){.time = clock_now(), .device = device, .work = ++far->marks_asked};
+}
+
+static void after(struct device *device, const struct moment *moment) {
+    if (moment->device != NULL && moment->device != device && moment->device->type == device->type)
+        ask(far_of(device), &(struct command){.kind = AFTER, .after = *moment});
+}
+
+static bool reached(const struct moment *moment) { return far_of(moment->device)->marks_done >= moment->work; }
+
+static double time_of(const struct moment *moment) {
+    struct far_device *far = far_of(moment->device);
+    pthread_mutex_lock(&far->lock);
+    double time = far->marks[moment->work % MARKS].time;
+    pthread_mutex_unlock(&far->lock);
+    return time;
+}
+
+static enum ps_status check(struct device *device, struct ps_error *error) {
+    struct far_device *far = far_of(device);
+    pthread_mutex_lock(&far->lock);
+    enum ps_status status = far->status;
+    if (status != PS_OK) *error = far->error;
+    pthread_mutex_unlock(&far->lock);
+    return status;
+}
+
+/* ------------------------------------------------------------ work on memory */
+
+static enum ps_status take(struct device *device, size_t size, const char *what, void **base, struct ps_error *error) {
+    (void)device;
+    const size_t rounded = (size / BLOCK + 1) * BLOCK;
+    if (size > ARENA / 2) return error_memory(error, what, size);
+    const size_t at = atomic_fetch_add(&arena.used, rounded);
+    if (at + rounded > ARENA || !back(arena.memory + at, rounded) ||
+        !back(arena.history + at / LINE, rounded / LINE * sizeof *arena.history))
+        return error_memory(error, what, size);
+    *base = arena.handles + at;
+    return PS_OK;
+}
+
+static void give(struct device *device, void *base, size_t size) {
+    const size_t at = (size_t)((char *)base - arena.handles), rounded = (size / BLOCK + 1) * BLOCK;
+    device_finish(device);
+    take_back(arena.memory + at, rounded);
+    take_back(arena.history + at / LINE, rounded / LINE * sizeof *arena.history);
+}
+
+static void copy(struct device *device, void *to, const void *from, size_t bytes) {
+    struct command command = {.kind = COPY, .block = {.to = to, .from = from, .count = bytes}};
+    if (!in_arena(from)) {
+        struct ps_error error = {0};
+        command.block.snapshot = malloc(bytes);
+        if (command.block.snapshot == NULL) {
+            fail(far_of(device), error_memory(&error, "a copy", bytes), &error);
+            return;
+        }
+        memcpy(command.block.snapshot, from, bytes);
+    }
+    ask(far_of(device), &command);
+}
+
+static void zero(struct device *device, void *to, size_t bytes) {
+    ask(far_of(device), &(struct command){.kind = ZERO, .block = {.to = to, .count = bytes}});
+}
+
+static void add(struct device *device, enum number_type type, size_t count, void *y, const void *x) {
+    ask(far_of(device), &(struct command){.kind = ADD, .block = {.to = y, .from = x, .count = count, .type = type}});
+}
+
+static void scale(struct device *device, size_t count, float *y, float factor, float divisor) {
+    ask(far_of(device),
+        &(struct command){.kind = SCALE, .block = {.to = y, .count = count, .factor = factor, .divisor = divisor}});
+}
+
+static void clip(struct device *device, const struct stretch *stretches, int count, double limit) {
+    struct command command = {.kind = CLIP, .clip = {.count = count, .limit = limit}};
+    for (int s = 0; s < count; s++) command.clip.stretch[s] = stretches[s];
+    ask(far_of(device), &command);
+}
+
+static void update(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
+                   const struct optimizer_call *call, bool predict_only, double seconds) {
+    (void)seconds;
+    ask(far_of(device),
+        &(struct command){.kind = UPDATE,
+                          .update = {.rule = rule, .settings = *settings, .call = *call, .predict_only = predict_only}});
+}
+
+/* -------------------------------------------------------------------- kernels */
+
+static enum ps_status ask_kernel(struct kernel *kernel, kernel_function *function, const struct kernel_call *call) {
+    const struct far_kernel *own = (const struct far_kernel *)kernel;
+    ask(own->device, &(struct command){.kind = KERNEL, .kernel = {.kernel = own, .function = function, .call = *call}});
+    return PS_OK;
+}
+
+#define SLOT(slot)                                                                                                             \
+    static enum ps_status slot(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {                \
+        (void)error;                                                                                                           \
+        return ask_kernel(kernel, ((struct far_kernel *)kernel)->inner->type->slot, call);                                     \
+    }
+SLOT(forward)
+SLOT(backward_input)
+SLOT(backward_weight)
+SLOT(backward_shared)
+
+/* On the calling thread, in the host's memory; the queue may be at work with the kernel. */
+static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
+                                     struct ps_error *error) {
+    struct far_kernel *far = (struct far_kernel *)kernel;
+    device_finish(&far->device->device);
+    return far->inner->type->from_canonical(far->inner, parameter, canonical, own, error);
+}
+
+static enum ps_status to_canonical(struct kernel *kernel, int parameter, const float *own, float *canonical,
+                                   struct ps_error *error) {
+    struct far_kernel *far = (struct far_kernel *)kernel;
+    device_finish(&far->device->device);
+    return far->inner->type->to_canonical(far->inner, parameter, own, canonical, error);
+}
+
+static void destroy(struct kernel *kernel) {
+    struct far_kernel *far = (struct far_kernel *)kernel;
+    device_finish(&far->device->device);
+    far->inner->type->destroy(far->inner);
+    free(far);
+}
+
+static int64_t value_bytes(const struct graph *graph, int node, int samples) {
+    return samples * graph_value_bytes(graph, graph->nodes[node].root);
+}
+
+static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    struct far_device *far = far_of(device);
+    const struct kernel_class *kernels = far->inner->type->kernels[node->id];
+    if (kernels == NULL)
+        return error_set(error, PS_USAGE, "device far cannot compute node '%s' (%s)", node->name, operator_get(node->id)->name);
+    struct far_kernel *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
+    enum ps_status status = kernels->create(far->inner, graph, node, samples, relu_follows, &made->inner, error);
+    if (status != PS_OK) {
+        free(made);
+        return status;
+    }
+    const struct kernel_class *inner = made->inner->type;
+    made->type = (struct kernel_class){
+        .create = create,
+        .destroy = destroy,
+        .forward = forward,
+        .backward_input = inner->backward_input ? backward_input : NULL,
+        .backward_weight = inner->backward_weight ? backward_weight : NULL,
+        .backward_shared = inner->backward_shared ? backward_shared : NULL,
+        .from_canonical = inner->from_canonical ? from_canonical : NULL,
+        .to_canonical = inner->to_canonical ? to_canonical : NULL,
+    };
+    made->kernel = *made->inner;
+    made->kernel.type = &made->type;
+    made->device = far;
+    made->node = node;
+    for (int i = 0; i < node->input_count; i++) made->input_bytes[i] = value_bytes(graph, node->inputs[i], samples);
+    made->output_bytes = value_bytes(graph, (int)(node - graph->nodes), samples);
+    made->label_count = operator_get(node->id)->flags & OPERATOR_LOSS ? samples * graph_labels(graph) : 0;
+    *kernel = &made->kernel;
+    return PS_OK;
+}
+
+static const struct kernel_class far_kernels = {.create = create, .destroy = destroy, .forward = forward};
+
+/* --------------------------------------------------------------------- device */
+
+static double number_of(const char *name, double otherwise) {
+    const char *text = getenv(name);
+    return text && *text ? strtod(text, NULL) : otherwise;
+}
+
+static enum ps_status take_number(struct far_device *far, struct ps_error *error) {
+    pthread_mutex_lock(&queues.lock);
+    while (far->number < QUEUES && queues.taken[far->number]) far->number++;
+    if (far->number < QUEUES) {
+        queues.taken[far->number] = true;
+        memcpy(far->clock, queues.clock, sizeof far->clock);
+    }
+    pthread_mutex_unlock(&queues.lock);
+    return far->number < QUEUES ? PS_OK : error_set(error, PS_USAGE, "device far: at most %d are accepted", QUEUES);
+}
+
+static void give_number(const struct far_device *far) {
+    pthread_mutex_lock(&queues.lock);
+    queues.taken[far->number] = false;
+    queues.clock[far->number] = far->clock[far->number];
+    pthread_mutex_unlock(&queues.lock);
+}
+
+static enum ps_status start(struct far_device *far, const struct device_options *options, struct ps_error *error) {
+    const char *kernels = getenv("PENSTOCK_FAR_KERNELS");
+    TRY(device_open(kernels && *kernels ? kernels : "cpu", options, &far->inner, error));
+    if (!far->inner->type->real || !device_in_host(far->inner))
+        return error_set(error, PS_USAGE, "PENSTOCK_FAR_KERNELS: device %s has no kernels to compute with", kernels);
+    TRY(take_number(far, error));
+    far->luck = random_key((uint64_t)number_of("PENSTOCK_FAR_SEED", 1), RANDOM_SYNTHETIC, (uint64_t)far->number, 0);
+    far->delay_s = number_of("PENSTOCK_FAR_DELAY_MS", 0.5) * 1e-3;
+    far->forgets = number_of("PENSTOCK_FAR_FORGET", 0) > 0;
+    int code = pthread_create(&far->thread, NULL, queue_main, far);
+    if (code == 0) return PS_OK;
+    give_number(far);
+    return error_set(error, PS_FAILED, "device far: cannot start a thread: %s", strerror(code));
+}
+
+static enum ps_status open_device(const struct device_options *options, struct device **device, struct ps_error *error) {
+    pthread_once(&arena_made, make_arena);
+    if (arena.handles == MAP_FAILED || arena.memory == MAP_FAILED || (void *)arena.history == MAP_FAILED)
+        return error_set(error, PS_FAILED, "device far: no room for its addresses");
+    struct far_device *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_memory(error, "a device", sizeof *made);
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    enum ps_status status = start(made, options, error);
+    if (status != PS_OK) {
+        device_close(made->inner);
+        pthread_mutex_destroy(&made->lock);
+        pthread_cond_destroy(&made->changed);
+        free(made);
+        return status;
+    }
+    *device = &made->device;
+    return PS_OK;
+}
+
+static void close_device(struct device *device) {
+    struct far_device *far = far_of(device);
+    pthread_mutex_lock(&far->lock);
+    far->leaves = true;
+    pthread_cond_broadcast(&far->changed);
+    pthread_mutex_unlock(&far->lock);
+    pthread_join(far->thread, NULL);
+    give_number(far);
+    device_close(far->inner);
+    pthread_mutex_destroy(&far->lock);
+    pthread_cond_destroy(&far->changed);
+    free(far);
+}
+
+static void attach(struct device *device) {
+    struct device *inner = far_of(device)->inner;
+    if (inner->type->attach) inner->type->attach(inner);
+}
+
+static const struct device_memory memory = {
+    .take = take,
+    .give = give,
+    .copy = copy,
+    .zero = zero,
+    .add = add,
+    .scale = scale,
+    .clip = clip,
+};
+
+const struct device_class device_far = {
+    .name = "far",
+    .summary = "for tests: the cpu's kernels behind a queue, with memory that the host cannot read",
+    .real = true,
+    .kernels =
+        {
+#define OPERATOR(NAME, name) [OPERATOR_##NAME] = &far_kernels,
+#include "graph/operators.def"
+#undef OPERATOR
+        },
+    .memory = &memory,
+    .open = open_device,
+    .close = close_device,
+    .attach = attach,
+    .update = update,
+    .mark = mark,
+    .after = after,
+    .reached = reached,
+    .wait = wait,
+    .time_of = time_of,
+    .check = check,
+};
