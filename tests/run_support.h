@@ -117,7 +117,7 @@ static inline struct training run_case_options(const struct run_case *wanted, co
     options.o.lr_schedule = wanted->lr_schedule;
     if (wanted->weight_decay > 0) options.o.weight_decay = wanted->weight_decay;
     options.o.clip = wanted->clip;
-    options.o.device = wanted->device;
+    options.o.device = test_device(wanted->device);
     options.o.transport = wanted->transport;
     options.o.seed = wanted->seed;
     options.o.out = out;

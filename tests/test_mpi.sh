@@ -205,6 +205,8 @@ messages() {
     same bipartition --transport mpi-messages
     # What a host sends to several goes through one cable: ranks take turns on it.
     same bipartition --transport mpi-messages --cluster cables.json
+    # A device's memory no process sees but its own.
+    for name in replicated-async bipartition tied translations; do same $name --device far; done
     quiet=
     if [ -n "${PENSTOCK_REFUSER:-}" ]; then
         prefix="env LD_PRELOAD=$PENSTOCK_REFUSER REFUSER_RANK=1"

@@ -105,7 +105,7 @@ static void test_refusals(void **state) {
     options.model = "lenet5";
     assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--profile");
     options = clock_options(2);
-    options.o.device = "cpu";
+    options.o.device = test_device("cpu");
     options.data = "synthetic:images";
     assert_status(training_run(&options, &run, &test_error), PS_USAGE, "");
 }

@@ -64,7 +64,7 @@ static struct training small_job(void) {
     options.data = "synthetic:images,samples=64";
     options.o.batch = 16;
     options.o.steps = 3;
-    options.o.device = "reference";
+    options.o.device = test_device("reference");
     options.o.transport = "threads";
     options.cluster_path = cluster_path;
     return options;

@@ -99,7 +99,7 @@ static struct worker_memory memory_of(const char *model) {
     wanted = run_case_complete(wanted);
     assert_ok(ps_network_open(model, &made, &test_error));
     struct ps_profile_options measuring = {
-        .micro_batches = (const int[]){wanted.micro_batch}, .micro_batch_count = 1, .repeats = 1, .device = "reference"};
+        .micro_batches = (const int[]){wanted.micro_batch}, .micro_batch_count = 1, .repeats = 1, .device = test_device("reference")};
     assert_ok(ps_profile_measure(made, &measuring, &profile, &test_error));
     assert_ok(ps_profile_write(profile, file_join(profile_path, test_directory, "profile.json"), &test_error));
     assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 1}, &cluster, &test_error));
@@ -172,7 +172,7 @@ static void test_files(void **state) {
     assert_ok(weight_files_open_run(file_join(out, directory, "run"), &weights, &test_error));
     assert_true(holds(&weights, "transformer.wte.weight") && !holds(&weights, "lm_head.weight"));
     weight_files_close(&weights);
-    struct evaluating options = {.run = out, .data = wanted.valid, .device = "reference", .batch = 8};
+    struct evaluating options = {.run = out, .data = wanted.valid, .device = test_device("reference"), .batch = 8};
     struct ps_evaluation evaluation;
     assert_ok(evaluating_run(&options, &evaluation, &test_error));
     assert_float_equal(evaluation.loss, loss, 1e-6);

@@ -110,7 +110,7 @@ static void test_weights_come_back(void **state) {
     trained_free(&saved);
     trained_free(&trained);
 
-    struct evaluating options = {.run = run_dir, .data = learner.valid, .device = "reference", .batch = 10};
+    struct evaluating options = {.run = run_dir, .data = learner.valid, .device = test_device("reference"), .batch = 10};
     struct ps_evaluation by_run, by_file;
     assert_ok(evaluating_run(&options, &by_run, &test_error));
     assert_int_equal(by_run.samples, 101);
@@ -145,7 +145,7 @@ static void test_model_to_run(void **state) {
         options.o.batch = 8;
         options.o.steps = 12;
         options.data = "synthetic:images,samples=128";
-        options.o.device = "reference";
+        options.o.device = test_device("reference");
         struct ps_run *run;
         assert_ok(training_run(&options, &run, &test_error));
         assert_true(ps_run_info(run).predicted_samples_per_s > 0 && ps_run_info(run).samples_per_s > 0);
