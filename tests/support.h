@@ -48,8 +48,8 @@ void test_file_write(const char *path, const void *data, size_t size);
 /* "$PENSTOCK_DATA/NAME" in `path`, or a skipped test where the variable is not set or there is no such file. */
 const char *test_data(const char *name, char path[4096]);
 
-/* The device that a run of the test takes for the one of that name: this one or, where the environment has PENSTOCK_TEST_FAR, the
- * far device with the kernels of this one. Holds for the next device that is opened, and those after it. */
+/* The device that a run of the test takes for the one of that name: this one or, where the environment has PENSTOCK_TEST_FAR,
+ * the far device with the kernels of this one. Holds for the next device that is opened, and those after it. */
 const char *test_device(const char *name);
 
 #endif

@@ -105,7 +105,8 @@ static void test_evaluation(void **state) {
     char run_place[4096], out[4096];
     struct ps_run *run;
     run_case_train(wanted, run_place, &run);
-    struct evaluating options = {.run = file_join(out, run_place, "run"), .data = data, .device = test_device("reference"), .batch = 5};
+    struct evaluating options = {
+        .run = file_join(out, run_place, "run"), .data = data, .device = test_device("reference"), .batch = 5};
     struct ps_evaluation evaluation;
     assert_ok(evaluating_run(&options, &evaluation, &test_error));
     assert_int_equal(evaluation.samples, 199 / 12);

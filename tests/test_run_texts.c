@@ -144,7 +144,8 @@ static double check_bleu(struct run_case work) {
     assert_true(ps_run_point(run, points - 1).valid_bleu == info.valid_bleu);
     ps_run_destroy(run);
     snprintf(data, sizeof data, "%s@0-%d", work.valid, work.valid_bleu < TESTED ? work.valid_bleu : TESTED);
-    struct evaluating options = {.run = file_join(run_dir, place, "run"), .data = data, .batch = 3, .device = test_device("reference")};
+    struct evaluating options = {
+        .run = file_join(run_dir, place, "run"), .data = data, .batch = 3, .device = test_device("reference")};
     struct ps_evaluation alone;
     assert_ok(evaluating_run(&options, &alone, &test_error));
     print_message("BLEU %.3f, alone %.3f\n", info.valid_bleu, alone.bleu);

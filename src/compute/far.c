@@ -496,7 +496,7 @@ static const struct kernel_class far_kernels = {.create = create, .destroy = des
 
 static double number_of(const char *name, double otherwise) {
     const char *text = getenv(name);
-    return text && *text ? strtod(text, NULL) : otherwise;
+    return text && *text ? number_read(text, NULL) : otherwise;
 }
 
 static enum ps_status take_number(struct far_device *far, struct ps_error *error) {
