@@ -213,7 +213,7 @@ static void test_wrong_specs(void **state) {
     write_png("odd/val/c/1.png", SIDE, SIDE, 3, 1);
     assert_refused("images:%s/nowhere", PS_BAD_INPUT, "nowhere: no such directory");
     assert_refused("images:%s/none", PS_BAD_INPUT, "train/a: has no images");
-    assert_refused("images:%s/odd#test", PS_BAD_INPUT, "val/c: the training part has no class");
+    assert_refused("images:%s/odd#test", PS_BAD_INPUT, "val/c: the training set has no class");
     for (int i = 0; i < 3; i++) {
         char name[32];
         snprintf(name, sizeof name, "three/%d", i);
@@ -224,7 +224,7 @@ static void test_wrong_specs(void **state) {
     assert_refused("images:%s/three", PS_USAGE, "has 3 classes");
     make_folder("single/1");
     write_png("single/1/1.png", SIDE, SIDE, 3, 1);
-    assert_refused("images:%s/single", PS_USAGE, "has one class only");
+    assert_refused("images:%s/single", PS_USAGE, "has only one class");
     assert_refused("images:%s/set,filp=1", PS_USAGE, "did you mean 'flip'");
     assert_refused("images:%s/set,flip=2", PS_USAGE, "flip=2");
     assert_refused("images:%s/set,resize=8", PS_USAGE, "resize=8");

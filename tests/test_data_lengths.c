@@ -26,13 +26,13 @@ static void test_parse(void **state) {
     assert_string_equal(lengths_text(&lengths, text), "5,8,23");
     static const struct {
         const char *text, *said;
-    } wrong[] = {{"", "no list"},
-                 {"8,", "no list"},
-                 {",8", "no list"},
-                 {"8;9", "no list"},
-                 {"8, 9", "no list"},
-                 {"-1", "no list"},
-                 {"99999999999999999999", "no list"},
+    } wrong[] = {{"", "not a list"},
+                 {"8,", "not a list"},
+                 {",8", "not a list"},
+                 {"8;9", "not a list"},
+                 {"8, 9", "not a list"},
+                 {"-1", "not a list"},
+                 {"99999999999999999999", "not a list"},
                  {"0", "0 is not from 1 to 23"},
                  {"8,24", "24 is not from 1 to 23"},
                  {"8,8", "8 after 8"},

@@ -158,7 +158,7 @@ static void test_refusals(void **state) {
     assert_status(open_text("bad.txt", DATASET_TRAIN, &wanted, &samples), PS_BAD_INPUT, "byte 3 (0xff) is not UTF-8");
     assert_status(open_text("a.txt,tokens=word", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "did you mean 'words'");
     assert_status(open_text("a.txt,test=2", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "test=2");
-    assert_status(open_text("a.txt", DATASET_TEST, &wanted, &samples), PS_USAGE, "its test part has 0 tokens");
+    assert_status(open_text("a.txt", DATASET_TEST, &wanted, &samples), PS_USAGE, "its test set has 0 tokens");
     assert_status(open_text("a.txt", DATASET_TRAIN, &image, &samples), PS_USAGE, "the network reads images");
     wanted.vocabulary = wanted.classes = 9;
     assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "the option vocab=7");
@@ -169,7 +169,7 @@ static void test_refusals(void **state) {
     assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "but the network reads texts with one label");
     wanted = language(2, VOCABULARY_SPECIALS + 3, false);
     wanted.words_needed = true;
-    assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "whose vocabulary");
+    assert_status(open_text("a.txt", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "needs a vocabulary");
     wanted = language(6, VOCABULARY_SPECIALS + 3, false);
     assert_status(open_text("a.txt,test=0", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "fewer than the 7 of one sequence");
     assert_status(open_text("a.txt,test=0", DATASET_TEST, &wanted, &samples), PS_USAGE, "option test=, here 0");

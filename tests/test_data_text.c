@@ -66,7 +66,7 @@ static void test_reviews(void **state) {
     assert_ok(open_spec("reviews", spec, DATASET_TEST, &text_shape, &valid));
     assert_read(&valid, 0, (const int32_t[]){5, VOCABULARY_UNKNOWN, 6, 0}, (const int32_t[]){0});
     samples_close(&valid);
-    assert_status(open_spec("reviews", "b.tsv", DATASET_TEST, &text_shape, &valid), PS_USAGE, "whose vocabulary");
+    assert_status(open_spec("reviews", "b.tsv", DATASET_TEST, &text_shape, &valid), PS_USAGE, "needs a vocabulary");
     wanted = text_shape;
     wanted.vocabulary = 6;
     assert_status(open_spec("reviews", spec, DATASET_TEST, &wanted, &valid), PS_USAGE,
@@ -111,8 +111,8 @@ static void test_damaged_reviews(void **state) {
     (void)state;
     static const char *const cases[][2] = {
         {"", "empty"},
-        {"1\tgood\nbad\n", "line 2: there is no TAB"},
-        {"1\tgood\n\n", "line 2: there is no TAB"},
+        {"1\tgood\nbad\n", "line 2: no TAB"},
+        {"1\tgood\n\n", "line 2: no TAB"},
         {"2\tgood\n", "line 1: label '2': a number from 0 to 1"},
         {"1\ta\n-1\tgood\n", "line 2: label '-1'"},
         {"pos\tgood\n", "line 1: label 'pos'"},
@@ -230,11 +230,11 @@ static void test_parting_kept(void **state) {
     samples_close(&train);
     snprintf(spec, sizeof spec, "k:en:de,tokens=words,vocab=%s", path);
     assert_status(open_spec("pairs", spec, DATASET_TEST, &pair_shape, &other), PS_USAGE,
-                  "data 'pairs,tokens=words': the vocabulary is one of pairs,tokens=given");
+                  "data 'pairs,tokens=words': the vocabulary was made from pairs,tokens=given");
     write_file("k.tsv", "1\ta\n");
     snprintf(spec, sizeof spec, "k.tsv,vocab=%s", path);
     assert_status(open_spec("reviews", spec, DATASET_TEST, &text_shape, &other), PS_USAGE,
-                  "data 'reviews': the vocabulary is one of pairs,tokens=given");
+                  "data 'reviews': the vocabulary was made from pairs,tokens=given");
 }
 
 /* Where words must be given nobody makes them, of the training part neither. */
@@ -246,8 +246,8 @@ static void test_words_needed(void **state) {
     write_file("n.tsv", "1\ta\n");
     write_file("n.en", "a\n");
     write_file("n.de", "x\n");
-    assert_status(open_spec("reviews", "n.tsv", DATASET_TRAIN, &labelled, &samples), PS_USAGE, "whose vocabulary");
-    assert_status(open_spec("pairs", "n:en:de", DATASET_TRAIN, &pairs, &samples), PS_USAGE, "whose vocabulary");
+    assert_status(open_spec("reviews", "n.tsv", DATASET_TRAIN, &labelled, &samples), PS_USAGE, "needs a vocabulary");
+    assert_status(open_spec("pairs", "n:en:de", DATASET_TRAIN, &pairs, &samples), PS_USAGE, "needs a vocabulary");
 }
 
 static void test_damaged_pairs(void **state) {

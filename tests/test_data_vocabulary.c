@@ -81,7 +81,7 @@ static void test_file(void **state) {
          "tokens[4]"},
         {"{\"format\": \"penstock-vocabulary\", \"version\": 1, \"tokens\": [\"<pad>\", \"<unk>\", \"<s>\", \"</s>\", "
          "\"<s>\"]}",
-         "already"},
+         "duplicate"},
         {"{\"format\": \"penstock-plan\", \"version\": 1}", "penstock-vocabulary"},
     };
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {

@@ -268,8 +268,9 @@ static void test_refusals(void **state) {
     } wrong[] = {
         {SMALL, NULL, "9", "--lengths: 9 is not from 1 to 8"},
         {SMALL, NULL, "5,3", "--lengths: 3 after 5"},
-        {SMALL, NULL, "short", "--lengths: 'short' is no list"},
-        {SMALL, "synthetic:tokens,samples=24", "4", "--lengths: the data 'synthetic:tokens,samples=24' are no pairs"},
+        {SMALL, NULL, "short", "--lengths: 'short' is not a list"},
+        {SMALL, "synthetic:tokens,samples=24", "4",
+         "--lengths: needs pairs of texts, and the data 'synthetic:tokens,samples=24' are not"},
         {"lenet5,input=16,classes=4", "synthetic:images,samples=24", "4", "lenet5,input=16,classes=4 translates nothing"},
         {"residual_lstm,layers=1,hidden=4,seq=6", "synthetic:tokens,samples=24", "4", "translates nothing"},
         {"gpt2,layers=1,width=8,heads=2,seq=6,vocab=9", "synthetic:tokens,samples=24", "4", "translates nothing"},

@@ -119,14 +119,14 @@ static void test_evaluation(void **state) {
     ps_run_destroy(run);
     snprintf(data, sizeof data, "text:%s,tokens=words", other);
     assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE,
-                  "the vocabulary is one of text,tokens=characters");
+                  "the vocabulary was made from text,tokens=characters");
     char weights[4096];
     snprintf(data, sizeof data, "text:%s", other);
     options.weights = file_join(weights, out, "checkpoints/000030/model-00001-of-00002.safetensors");
     options.run = NULL;
     options.model = wanted.model;
     assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE,
-                  "whose vocabulary numbers its words is not said");
+                  "needs a vocabulary, which numbers its words");
     test_directory_remove(run_place);
     test_directory_remove(directory);
 }

@@ -1,12 +1,13 @@
 /*
  * CIFAR-10 and CIFAR-100 in their binary versions: a directory with data_batch_1.bin ... data_batch_5.bin and test_batch.bin,
- * or with train.bin and test.bin. A file is a row of records without a header: the label (CIFAR-100: the coarse one, then the
- * fine one, which is ours), then 1024 red, 1024 green and 1024 blue bytes, each a plane of 32x32 pixels row by row.
+ * or with train.bin and test.bin. A file is a sequence of records without a header: the label (CIFAR-100: the coarse label,
+ * then the fine label, which is used), then 1024 red, 1024 green and 1024 blue bytes, each a plane of 32x32 pixels row by row.
  * (A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.)
  *
- * Whichever training files are there are read in their order, and any whole number of records is a good file, so subsets need
- * no special treatment. Pixels are normalised per channel with the mean and deviation of the whole training set. With `pad` and
- * `flip` training takes a random square from the image with so many black pixels around it, and mirrors every second one.
+ * The training files that exist are read in order. A file may hold any whole number of records, so subsets need no special
+ * treatment. Pixels are normalised per channel with the mean and deviation of the whole training set. With `pad` training takes
+ * a random crop of the image with this many black pixels added on each side; with `flip` it mirrors images with probability
+ * 1/2.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,9 @@ enum { SIDE = 32, CHANNELS = 3, IMAGE_BYTES = CHANNELS * SIDE * SIDE };
 
 struct cifar_kind {
     const char *name;
-    const char *files[2][6]; /* by part; NULL-terminated */
+    const char *files[2][6]; /* by dataset_part; NULL-terminated */
     int classes;
-    size_t label_bytes; /* the last of them counts */
+    size_t label_bytes; /* the last of them is used */
     float mean[CHANNELS], deviation[CHANNELS];
 };
 
@@ -121,15 +122,15 @@ static enum ps_status open_kind(const struct cifar_kind *kind, const char *rest,
     return PS_OK;
 }
 
-static enum ps_status open_cifar10(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+static enum ps_status open_cifar10(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                    struct dataset **dataset, struct ps_error *error) {
-    (void)wanted;
+    (void)required;
     return open_kind(&cifar10, rest, part, dataset, error);
 }
 
-static enum ps_status open_cifar100(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+static enum ps_status open_cifar100(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                     struct dataset **dataset, struct ps_error *error) {
-    (void)wanted;
+    (void)required;
     return open_kind(&cifar100, rest, part, dataset, error);
 }
 

@@ -11,12 +11,12 @@
 /* ------------------------------------------------------------- tokenisation */
 
 /*
- * Tokenisation. 13a is defined (by mteval-v13a.pl, and after it sacrebleu) as substitutions one after the other over the whole
- * line, each going on behind what the one before it has matched; here each is a pass that does the same on bytes. All that is
- * inserted is blanks beside ASCII characters, so UTF-8 stays whole.
+ * 13a is defined (by mteval-v13a.pl, and after it by sacrebleu) as a sequence of substitutions over the whole line; each
+ * substitution continues after its last match. Here each is a pass over the bytes of the line. Only blanks next to ASCII
+ * characters are inserted, so UTF-8 stays valid.
  */
 
-/* Bytes of a blank at `text`, 0: none. What Unicode calls white space. */
+/* Length in bytes of the white space character (as in Unicode) at `text`; 0: there is none. */
 static size_t blank_length(const char *text, size_t left) {
     const unsigned char *b = (const unsigned char *)text;
     if (b[0] == ' ' || (b[0] >= 0x09 && b[0] <= 0x0d) || (b[0] >= 0x1c && b[0] <= 0x1f)) return 1;
@@ -47,16 +47,16 @@ void words_given(const char *line, size_t length, struct text *words) {
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_point(char c) { return c == '.' || c == ','; }
 
-/* What always stands by itself: ASCII's punctuation but for ' , - and . */
+/* Punctuation that is always a word of its own: ASCII's except ' , - and . */
 static bool is_symbol(char c) {
     return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') ||
            (c >= ':' && c <= '@') || c == '/';
 }
 
 struct rule {
-    bool (*first)(char), (*second)(char); /* second NULL: one character matches */
-    bool not_first, not_second;           /* the character must not be one of those */
-    const char *format;                   /* '1', '2': what matched; ' ' */
+    bool (*first)(char), (*second)(char); /* second NULL: the rule matches one character */
+    bool not_first, not_second;           /* the character must not be in that class */
+    const char *format;                   /* '1', '2': the first, second matched character; ' ': a blank */
 };
 
 static void apply(const struct rule *rule, const char *line, size_t length, struct text *out) {
@@ -87,7 +87,7 @@ static void unescape(const char *line, size_t length, struct text *out) {
     static const char *const values[] = {"\"", "&", "<", ">", ""};
     struct text from = {0}, to = {0};
     text_add_raw(&from, line, length);
-    for (int n = 0; n < 5; n++) { /* one name after the other: "&amp;lt;" becomes "<" */
+    for (int n = 0; n < 5; n++) { /* in this order "&amp;lt;" becomes "<" */
         static const int order[] = {4, 0, 1, 2, 3};
         const char *name = names[order[n]], *value = values[order[n]];
         size_t size = strlen(name);
@@ -146,29 +146,30 @@ void words_plain(const char *line, size_t length, struct text *words) {
     text_free(&kept);
 }
 
-size_t words_next(const char **place, const char **word) {
-    while (**place == ' ') (*place)++;
-    *word = *place;
-    size_t length = strcspn(*place, " ");
-    *place += length;
+size_t words_next(const char **position, const char **word) {
+    while (**position == ' ') (*position)++;
+    *word = *position;
+    size_t length = strcspn(*position, " ");
+    *position += length;
     return length;
 }
 
 /* ------------------------------------------------------------------ options */
 
-enum ps_status text_vocabularies_find(const char *what, struct options *options, const struct dataset_shape *wanted, int count,
-                                      struct text_vocabularies *vocabularies, struct ps_error *error) {
+enum ps_status text_vocabularies_find(const char *what, struct options *options, const struct dataset_shape *required,
+                                      int count, struct text_vocabularies *vocabularies, struct ps_error *error) {
     const char *file = NULL;
     TRY(options_string(options, "vocab", &file, error));
     if (file) TRY(vocabulary_read(file, vocabularies->own, error));
     for (int v = 0; v < count; v++) {
-        vocabularies->used[v] = file ? vocabularies->own[v] : wanted->words[v];
+        vocabularies->used[v] = file ? vocabularies->own[v] : required->words[v];
         if (file && !vocabularies->used[v]) {
             return error_set(error, PS_USAGE, "data '%s': %s has one vocabulary, but two languages need two", what, file);
         }
-        if (file && wanted->words[v] && !vocabulary_equal(vocabularies->own[v], wanted->words[v]))
-            return error_set(error, PS_USAGE, "data '%s': %s has other words than those that the network learnt", what, file);
-        int size = v == 0 ? wanted->vocabulary : wanted->classes;
+        if (file && required->words[v] && !vocabulary_equal(vocabularies->own[v], required->words[v]))
+            return error_set(error, PS_USAGE, "data '%s': %s has other words than those that the network was trained with",
+                             what, file);
+        int size = v == 0 ? required->vocabulary : required->classes;
         if (vocabularies->used[v] && vocabulary_size(vocabularies->used[v]) > size) {
             const int tokens = vocabulary_size(vocabularies->used[v]);
             error_set(error, PS_USAGE, "data '%s': the vocabulary%s%s has %d tokens, but the network's %d", what,
@@ -184,8 +185,8 @@ static void describe(const char *what, const char *name, char data[VOCABULARY_DA
     snprintf(data, VOCABULARY_DATA, name ? "%s,tokens=%s" : "%s", what, name);
 }
 
-/* The place of the vocabulary's way; -1: it is none of these. */
-static int find_way(const char *what, const char *made, const char *const *names, int count) {
+/* The index in `names` of the tokenisation in `made`; -1: it is none of these. */
+static int find_tokenisation(const char *what, const char *made, const char *const *names, int count) {
     char data[VOCABULARY_DATA];
     for (int i = 0; i < count; i++) {
         describe(what, names[i], data);
@@ -198,35 +199,35 @@ enum ps_status text_tokens_find(const char *what, struct options *options, const
                                 const char *const *names, int count, int *kind, char data[VOCABULARY_DATA],
                                 struct ps_error *error) {
     static const char *const only[] = {NULL};
-    const char *made = vocabularies->used[0] ? vocabulary_data(vocabularies->used[0]) : "", *said = NULL;
-    if (count > 0) TRY(options_string(options, "tokens", &said, error));
-    const int ways = count > 0 ? count : 1, way = find_way(what, made, count > 0 ? names : only, ways);
-    int chosen = way >= 0 ? way : 0;
-    if (said) {
-        for (chosen = 0; chosen < count && strcmp(said, names[chosen]) != 0;) chosen++;
+    const char *made = vocabularies->used[0] ? vocabulary_data(vocabularies->used[0]) : "", *given = NULL;
+    if (count > 0) TRY(options_string(options, "tokens", &given, error));
+    const int kinds = count > 0 ? count : 1, found = find_tokenisation(what, made, count > 0 ? names : only, kinds);
+    int chosen = found >= 0 ? found : 0;
+    if (given) {
+        for (chosen = 0; chosen < count && strcmp(given, names[chosen]) != 0;) chosen++;
     }
-    if (chosen == ways) {
-        enum ps_status status = error_unknown(error, PS_USAGE, "tokens", said, names, (size_t)count);
+    if (chosen == kinds) {
+        enum ps_status status = error_unknown(error, PS_USAGE, "tokens", given, names, (size_t)count);
         error_prefix(error, "data '%s'", what);
         return status;
     }
     describe(what, count > 0 ? names[chosen] : NULL, data);
     if (*made && strcmp(made, data) != 0)
-        return error_set(error, PS_USAGE, "data '%s': the vocabulary is one of %s", data, made);
+        return error_set(error, PS_USAGE, "data '%s': the vocabulary was made from %s", data, made);
     *kind = chosen;
     return PS_OK;
 }
 
 enum ps_status text_vocabulary_missing(const char *what, struct ps_error *error) {
-    error_set(error, PS_USAGE, "data '%s': whose vocabulary numbers its words is not said", what);
+    error_set(error, PS_USAGE, "data '%s': needs a vocabulary, which numbers its words", what);
     error_hint(error, "evaluate a run, or add ,vocab=RUN_DIR/vocabulary.json");
     return PS_USAGE;
 }
 
-void text_vocabularies_take(struct text_vocabularies *vocabularies, int place, struct vocabulary *made, const char *data) {
+void text_vocabularies_take(struct text_vocabularies *vocabularies, int index, struct vocabulary *made, const char *data) {
     vocabulary_set_data(made, data);
-    vocabularies->own[place] = made;
-    vocabularies->used[place] = made;
+    vocabularies->own[index] = made;
+    vocabularies->used[index] = made;
 }
 
 void text_vocabularies_free(struct text_vocabularies *vocabularies) {
@@ -284,7 +285,7 @@ void corpus_free(struct corpus *corpus) {
     *corpus = (struct corpus){0};
 }
 
-/* The words of a line in `words`, which is emptied before; "" where memory ran out, which `words` remembers. */
+/* Replaces `words` by the words of a line and returns them; "" with words->failed set if memory ran out. */
 static const char *split_line(const struct corpus *corpus, int64_t line, corpus_split *split, struct text *words) {
     words->length = 0;
     if (words->data) words->data[0] = '\0';
@@ -299,8 +300,8 @@ enum ps_status corpus_vocabulary(const struct corpus *corpus, corpus_split *spli
     struct text words = {0};
     enum ps_status status = PS_OK;
     for (int64_t l = 0; l < corpus->count && status == PS_OK; l++) {
-        const char *place = split_line(corpus, l, split, &words), *word;
-        for (size_t length; status == PS_OK && (length = words_next(&place, &word)) > 0;) {
+        const char *position = split_line(corpus, l, split, &words), *word;
+        for (size_t length; status == PS_OK && (length = words_next(&position, &word)) > 0;) {
             status = vocabulary_count(made, word, length, error);
         }
     }
@@ -316,11 +317,11 @@ enum ps_status corpus_vocabulary(const struct corpus *corpus, corpus_split *spli
 
 static enum ps_status add_token(struct corpus *corpus, size_t *count, size_t *capacity, int32_t token, struct ps_error *error) {
     if (*count == *capacity) {
-        size_t wanted = *capacity > 0 ? 2 * *capacity : 1 << 16;
-        int32_t *grown = realloc(corpus->tokens, wanted * sizeof *grown);
-        if (!grown) return error_memory(error, "tokens", wanted * sizeof *grown);
+        size_t required = *capacity > 0 ? 2 * *capacity : 1 << 16;
+        int32_t *grown = realloc(corpus->tokens, required * sizeof *grown);
+        if (!grown) return error_memory(error, "tokens", required * sizeof *grown);
         corpus->tokens = grown;
-        *capacity = wanted;
+        *capacity = required;
     }
     corpus->tokens[(*count)++] = token;
     return PS_OK;
@@ -334,8 +335,8 @@ enum ps_status corpus_number(struct corpus *corpus, corpus_split *split, const s
     struct text words = {0};
     enum ps_status status = PS_OK;
     for (int64_t l = 0; l < corpus->count && status == PS_OK; l++) {
-        const char *place = split_line(corpus, l, split, &words), *word;
-        for (size_t length; status == PS_OK && (length = words_next(&place, &word)) > 0;) {
+        const char *position = split_line(corpus, l, split, &words), *word;
+        for (size_t length; status == PS_OK && (length = words_next(&position, &word)) > 0;) {
             status = add_token(corpus, &count, &capacity, vocabulary_find(vocabulary, word, length), error);
         }
         corpus->first[l + 1] = count;

@@ -1,6 +1,6 @@
 /*
  * Dataset specs: "FORMAT:REST[#train|#test][@A-B]". The suffixes are cut off from the end, the format is looked up in the table
- * and opens the rest, and what came out is held against what the network takes.
+ * and opens the rest, and the shape of the dataset is checked against the shape that the network takes.
  */
 #include "data/dataset.h"
 
@@ -19,7 +19,7 @@ struct range {
     int64_t first, end;
 };
 
-/* Reads digits at *text and moves it behind them. */
+/* Reads digits at *text and moves *text past them. */
 static bool read_number(const char **text, int64_t *number) {
     if (!isdigit((unsigned char)**text)) return false;
     char *end;
@@ -73,10 +73,10 @@ static TABLE_FIND(find_class, dataset_class, dataset_table, "data format")
     return status;
 }
 
-static enum dataset_task network_task(const struct dataset_shape *wanted) {
-    if (wanted->vocabulary == 0) return DATASET_IMAGES;
-    if (!wanted->gives_tokens) return DATASET_LABELLED_TEXTS;
-    return dataset_labels(wanted) < wanted->height ? DATASET_TRANSLATIONS : DATASET_RUNNING_TEXT;
+static enum dataset_task network_task(const struct dataset_shape *required) {
+    if (required->vocabulary == 0) return DATASET_IMAGES;
+    if (!required->gives_tokens) return DATASET_LABELLED_TEXTS;
+    return dataset_labels(required) < required->height ? DATASET_TRANSLATIONS : DATASET_RUNNING_TEXT;
 }
 
 static void hint_formats(enum dataset_task task, struct ps_error *error) {
@@ -89,7 +89,7 @@ static void hint_formats(enum dataset_task task, struct ps_error *error) {
     text_free(&names);
 }
 
-static enum ps_status check_task(const char *spec, enum dataset_task task, const struct dataset_shape *wanted,
+static enum ps_status check_task(const char *spec, enum dataset_task task, const struct dataset_shape *required,
                                  struct ps_error *error) {
     static const char *const data[] = {
         [DATASET_IMAGES] = "images",
@@ -103,55 +103,55 @@ static enum ps_status check_task(const char *spec, enum dataset_task task, const
         [DATASET_RUNNING_TEXT] = "reads running text",
         [DATASET_TRANSLATIONS] = "translates",
     };
-    const enum dataset_task wants = network_task(wanted);
-    if (task == DATASET_ANY || task == wants) return PS_OK;
-    error_set(error, PS_USAGE, "data '%s' are %s, but the network %s", spec, data[task], network[wants]);
-    hint_formats(wants, error);
+    const enum dataset_task expected = network_task(required);
+    if (task == DATASET_ANY || task == expected) return PS_OK;
+    error_set(error, PS_USAGE, "data '%s' are %s, but the network %s", spec, data[task], network[expected]);
+    hint_formats(expected, error);
     return PS_USAGE;
 }
 
-/* Images for a network that reads tokens, or the other way; and sequences of another length, vocabulary or task. */
-static enum ps_status check_sequences(const char *spec, const struct dataset_shape *has, const struct dataset_shape *wanted,
+/* Fails for images if the network reads tokens, for tokens if it reads images, and for sequences of another length, vocabulary
+ * or number of labels. */
+static enum ps_status check_sequences(const char *spec, const struct dataset_shape *has, const struct dataset_shape *required,
                                       struct ps_error *error) {
-    if ((has->vocabulary > 0) != (wanted->vocabulary > 0))
+    if ((has->vocabulary > 0) != (required->vocabulary > 0))
         return error_set(error, PS_USAGE, "data '%s' are %s, but the network reads %s", spec,
                          has->vocabulary > 0 ? "sequences of tokens" : "images", has->vocabulary > 0 ? "images" : "tokens");
     if (has->vocabulary == 0) return PS_OK;
-    if (has->height != wanted->height) {
+    if (has->height != required->height) {
         return error_set(error, PS_USAGE, "data '%s' have sequences of %lld tokens, but the network takes %lld", spec,
-                         (long long)has->height, (long long)wanted->height);
+                         (long long)has->height, (long long)required->height);
     }
-    if (has->vocabulary != wanted->vocabulary) {
+    if (has->vocabulary != required->vocabulary) {
         error_set(error, PS_USAGE, "data '%s' have a vocabulary of %d tokens, but the network's is %d", spec, has->vocabulary,
-                  wanted->vocabulary);
+                  required->vocabulary);
         error_hint(error, "give the network the option vocab=%d", has->vocabulary);
         return PS_USAGE;
     }
-    if (dataset_labels(has) == dataset_labels(wanted)) return PS_OK;
-    return error_set(error, PS_USAGE, "data '%s' have %d label%s a sequence, but the network's loss reads %d", spec,
-                     dataset_labels(has), text_plural(dataset_labels(has)), dataset_labels(wanted));
+    if (dataset_labels(has) == dataset_labels(required)) return PS_OK;
+    return error_set(error, PS_USAGE, "data '%s' have %d label%s per sequence, but the network's loss reads %d", spec,
+                     dataset_labels(has), text_plural(dataset_labels(has)), dataset_labels(required));
 }
 
-static enum ps_status check_fit(const char *spec, const struct dataset_shape *has, const struct dataset_shape *wanted,
+static enum ps_status check_fit(const char *spec, const struct dataset_shape *has, const struct dataset_shape *required,
                                 struct ps_error *error) {
-    TRY(check_sequences(spec, has, wanted, error));
-    if (has->height != wanted->height || has->width != wanted->width || has->channels != wanted->channels) {
+    TRY(check_sequences(spec, has, required, error));
+    if (has->height != required->height || has->width != required->width || has->channels != required->channels) {
         error_set(error, PS_USAGE,
                   "data '%s' has images of %lldx%lld pixels and %lld channel%s, but the network takes %lldx%lld and %lld", spec,
                   (long long)has->height, (long long)has->width, (long long)has->channels, text_plural(has->channels),
-                  (long long)wanted->height, (long long)wanted->width, (long long)wanted->channels);
+                  (long long)required->height, (long long)required->width, (long long)required->channels);
         if (has->height == has->width) {
             error_hint(
                 error,
-                "give the network the options input=%lld,channels=%lld, where it takes such images, or choose other data",
+                "give the network the options input=%lld,channels=%lld, if it supports such images, or choose other data",
                 (long long)has->height, (long long)has->channels);
         }
         return PS_USAGE;
     }
-    if (has->classes < 2)
-        return error_set(error, PS_USAGE, "data '%s' has one class only; a network tells two apart or more", spec);
-    if (has->classes != wanted->classes) {
-        error_set(error, PS_USAGE, "data '%s' has %d classes, but the network has %d", spec, has->classes, wanted->classes);
+    if (has->classes < 2) return error_set(error, PS_USAGE, "data '%s' has only one class; at least two are needed", spec);
+    if (has->classes != required->classes) {
+        error_set(error, PS_USAGE, "data '%s' has %d classes, but the network has %d", spec, has->classes, required->classes);
         error_hint(error, "give the network the option classes=%d", has->classes);
         return PS_USAGE;
     }
@@ -165,8 +165,8 @@ static enum ps_status check_range(const char *spec, const struct range *range, i
                      (long long)range->end, (long long)samples, (long long)samples);
 }
 
-/* `copy` is the spec in memory of our own, cut up in place. */
-static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part part, const struct dataset_shape *wanted,
+/* `copy` is a copy of the spec, which is split in place. */
+static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part part, const struct dataset_shape *required,
                                 struct samples *samples, struct ps_error *error) {
     const struct dataset_class *class = NULL;
     char *colon = strchr(copy, ':');
@@ -182,11 +182,11 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
         return error_set(error, PS_USAGE, "data '%s': something must follow the format, as in %s:%s", spec, class->name,
                          class->example);
     }
-    TRY(check_task(spec, class->task, wanted, error));
+    TRY(check_task(spec, class->task, required, error));
     struct dataset *dataset;
-    TRY(class->open(rest, part, wanted, &dataset, error));
+    TRY(class->open(rest, part, required, &dataset, error));
     if (!dataset->class) dataset->class = class;
-    enum ps_status status = check_fit(spec, &dataset->shape, wanted, error);
+    enum ps_status status = check_fit(spec, &dataset->shape, required, error);
     if (status == PS_OK) status = check_range(spec, &range, dataset->samples, error);
     if (status != PS_OK) {
         dataset->class->close(dataset);
@@ -197,11 +197,11 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
     return PS_OK;
 }
 
-enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *wanted,
+enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *required,
                             struct samples *samples, struct ps_error *error) {
     char *copy = strdup(spec);
     if (!copy) return error_memory(error, "a dataset spec", strlen(spec) + 1);
-    enum ps_status status = open_copy(copy, spec, part, wanted, samples, error);
+    enum ps_status status = open_copy(copy, spec, part, required, samples, error);
     free(copy);
     return status;
 }

@@ -3,13 +3,13 @@
  *
  *     train-images-idx3-ubyte  train-labels-idx1-ubyte  t10k-images-idx3-ubyte  t10k-labels-idx1-ubyte
  *
- * each of them plain or packed (.gz), with '-' or '.' before "idx". A file is a magic number (0, 0, type 8 = byte, number of
- * dimensions), the dimensions as big-endian 32-bit numbers, and the bytes, rows of the image one after the other.
- * (Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits".)
+ * each of them plain or compressed (.gz), with '-' or '.' before "idx". A file is a magic number (0, 0, type 8 = byte, number
+ * of dimensions), the dimensions as big-endian 32-bit numbers, and the bytes, rows of the image one after the other. (Y. LeCun,
+ * C. Cortes, C. Burges, "The MNIST database of handwritten digits".)
  *
- * Pixels are normalised with the mean and deviation of MNIST (0.1307, 0.3081), also for its relatives: constants, so that a
- * part of a set, and the test part without the training part, give the same numbers. The files do not say how many classes
- * there are: as many as the network has, and each label is checked against that.
+ * Pixels are normalised with the mean and deviation of MNIST (0.1307, 0.3081), also for its relatives: with constants a subset,
+ * or the test set without the training set, gives the same numbers. The files do not give the number of classes: it is the
+ * network's, and each label is checked against it.
  */
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ struct idx_file {
     const uint8_t *values;
 };
 
-/* The path of a part's "images" or "labels" file, whichever of its names is there. */
+/* The path of the "images" or "labels" file of the training or test set, under any of its names. */
 static enum ps_status find_file(const char *directory, enum dataset_part part, const char *what, int rank, char path[4096],
                                 struct ps_error *error) {
     static const char *const parts[] = {[DATASET_TRAIN] = "train", [DATASET_TEST] = "t10k"};
@@ -59,11 +59,11 @@ static enum ps_status check_magic(const struct idx_file *file, size_t size, size
     if (magic == expected) return PS_OK;
     error_set(error, PS_BAD_INPUT, "%s: not an IDX file of bytes in %d dimension%s: the magic number is 0x%08x, not 0x%08x",
               file->path, file->rank, text_plural(file->rank), magic, expected);
-    if (magic >> 16 == 0x1f8b) error_hint(error, "the file is packed by gzip: give it a name that ends in .gz");
+    if (magic >> 16 == 0x1f8b) error_hint(error, "the file is compressed by gzip: give it a name that ends in .gz");
     return PS_BAD_INPUT;
 }
 
-/* The header must promise exactly the bytes that follow it. */
+/* Fails unless the header's sizes match the bytes that follow it. */
 static enum ps_status parse_header(struct idx_file *file, size_t size, struct ps_error *error) {
     const size_t header = 4 + 4 * (size_t)file->rank;
     TRY(check_magic(file, size, header, error));
@@ -76,7 +76,7 @@ static enum ps_status parse_header(struct idx_file *file, size_t size, struct ps
         used += snprintf(sizes + used, sizeof sizes - (size_t)used, "%s%u", i ? "x" : "", file->size[i]);
     }
     if (overflow || promised > BYTES_FILE_LIMIT) {
-        return error_set(error, PS_BAD_INPUT, "%s: the header promises %s bytes, which is absurd", file->path, sizes);
+        return error_set(error, PS_BAD_INPUT, "%s: the header promises %s bytes, which is too large", file->path, sizes);
     }
     if (promised == 0) return error_set(error, PS_BAD_INPUT, "%s: no samples: the header says %s", file->path, sizes);
     const uint64_t present = size - header;
@@ -109,7 +109,7 @@ static enum ps_status read_both(const char *directory, enum dataset_part part, s
                      labels->path, labels->size[0]);
 }
 
-static enum ps_status open_idx(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+static enum ps_status open_idx(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                struct dataset **dataset, struct ps_error *error) {
     TRY(byte_dataset_check_directory(rest, "idx", error));
     struct idx_file images = {.rank = 3}, labels = {.rank = 1};
@@ -121,14 +121,14 @@ static enum ps_status open_idx(const char *rest, enum dataset_part part, const s
     if (status == PS_OK) {
         bytes->dataset.samples = images.size[0];
         bytes->dataset.shape = (struct dataset_shape){
-            .channels = 1, .height = images.size[1], .width = images.size[2], .classes = wanted->classes};
+            .channels = 1, .height = images.size[1], .width = images.size[2], .classes = required->classes};
         bytes->pixels = images.values;
         bytes->pixel_stride = (size_t)images.size[1] * images.size[2];
         bytes->labels = labels.values;
         bytes->label_stride = 1;
         byte_dataset_normalise(bytes, 0, MNIST_MEAN, MNIST_DEVIATION);
         status = byte_dataset_check_labels(bytes, 0, labels.path, error);
-        if (status != PS_OK) error_hint(error, "how many there are is the network's option classes=, here %d", wanted->classes);
+        if (status != PS_OK) error_hint(error, "the network's option classes= sets their number, here %d", required->classes);
     }
     if (status != PS_OK) {
         byte_dataset_close(&bytes->dataset);

@@ -1,11 +1,11 @@
 /*
- * A directory of images, one folder per class: DIR/train/CLASS/FILE and DIR/val/CLASS/FILE (or test/); a DIR that has
- * neither holds the classes itself, for either part. Labels count the classes of the training part in the order of their
- * names. Files are JPEG or PNG, found by their endings and read when they are asked for.
+ * A directory of images, one folder per class: DIR/train/CLASS/FILE and DIR/val/CLASS/FILE (or test/); a DIR that has neither
+ * holds the classes itself, both for training and for tests. Labels number the classes of the training set in the order of
+ * their names. Files are JPEG or PNG, found by their extensions and read when a sample is read.
  *
- * An image is scaled so that its shorter side has `resize` pixels (without it as many as the network takes), and the square
- * that the network takes is cut from the middle. Training may cut it elsewhere and mirror it (data/pixels.h). Where the longer
- * side or the middle is no whole number of pixels, they are torchvision's (Resize rounds down, CenterCrop to the even one).
+ * An image is scaled so that its shorter side has `resize` pixels (by default as many as the network takes), and the square
+ * that the network takes is cropped from the centre. Training may use random crops and mirror them (data/pixels.h). Rounding is
+ * torchvision's: Resize rounds the longer side down, CenterCrop rounds the offset to even.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -22,13 +22,13 @@
 enum { FOLDERS_DEEP = 4 };
 
 struct image_file {
-    size_t path; /* where it begins in `paths` */
+    size_t path; /* offset in `paths` */
     int32_t label;
 };
 
 struct images {
     struct dataset dataset; /* first: a struct dataset * of this format points here */
-    char directory[4096];   /* of the part; paths go on from it */
+    char directory[4096];   /* of the training or test set; paths are relative to it */
     char *paths;
     size_t paths_used, paths_size;
     struct image_file *files; /* dataset.samples of them */
@@ -38,7 +38,7 @@ struct images {
     struct normalisation normalisation;
 };
 
-/* ------------------------------------------------------------- finding files */
+/* ------------------------------------------------------------ finding files */
 
 static bool is_image(const char *name) {
     static const char *const endings[] = {".jpg", ".jpeg", ".png"};
@@ -51,7 +51,7 @@ static bool is_image(const char *name) {
 
 static int visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
-/* By bytes, so that labels and order depend on no locale. */
+/* Compares bytes, so labels and order do not depend on the locale. */
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
 static bool is_directory(const char *path) {
@@ -73,18 +73,18 @@ static enum ps_status add_file(struct images *images, const char *path, int32_t 
     const char *own = path + strlen(images->directory) + 1;
     const size_t size = strlen(own) + 1;
     if (images->paths_used + size > images->paths_size) {
-        const size_t wanted = 2 * (images->paths_used + size);
-        char *grown = realloc(images->paths, wanted);
-        if (!grown) return error_memory(error, "names of images", wanted);
+        const size_t capacity = 2 * (images->paths_used + size);
+        char *grown = realloc(images->paths, capacity);
+        if (!grown) return error_memory(error, "names of images", capacity);
         images->paths = grown;
-        images->paths_size = wanted;
+        images->paths_size = capacity;
     }
     if (images->dataset.samples == images->files_size) {
-        const int64_t wanted = 2 * images->files_size + 256;
-        struct image_file *grown = realloc(images->files, (size_t)wanted * sizeof *grown);
-        if (!grown) return error_memory(error, "names of images", (size_t)wanted * sizeof *grown);
+        const int64_t capacity = 2 * images->files_size + 256;
+        struct image_file *grown = realloc(images->files, (size_t)capacity * sizeof *grown);
+        if (!grown) return error_memory(error, "names of images", (size_t)capacity * sizeof *grown);
         images->files = grown;
-        images->files_size = wanted;
+        images->files_size = capacity;
     }
     images->files[images->dataset.samples++] = (struct image_file){images->paths_used, label};
     memcpy(images->paths + images->paths_used, own, size);
@@ -92,7 +92,7 @@ static enum ps_status add_file(struct images *images, const char *path, int32_t 
     return PS_OK;
 }
 
-/* All images below `path`, folders in folders included. */
+/* Adds all images below `path`, those in nested folders included. */
 static enum ps_status add_folder(struct images *images, const char *path, int32_t label, int deep, struct ps_error *error) {
     struct dirent **entries;
     int count;
@@ -110,7 +110,7 @@ static enum ps_status add_folder(struct images *images, const char *path, int32_
     return status;
 }
 
-/* The folders of `path`, of other things than folders cleaned. */
+/* The folders in `path`; other entries are removed from the list. */
 static enum ps_status list_classes(const char *path, struct dirent ***entries, int *count, struct ps_error *error) {
     int kept = 0;
     TRY(list(path, entries, count, error));
@@ -132,7 +132,7 @@ static enum ps_status add_class(struct images *images, const char *name, struct 
     int32_t label = 0;
     while (label < class_count && strcmp(classes[label]->d_name, name) != 0) label++;
     if (label == class_count) {
-        return error_set(error, PS_BAD_INPUT, "%s/%s: the training part has no class of this name", images->directory, name);
+        return error_set(error, PS_BAD_INPUT, "%s/%s: the training set has no class of this name", images->directory, name);
     }
     char path[4096];
     const int64_t before = images->dataset.samples;
@@ -174,9 +174,9 @@ static enum ps_status find_files(struct images *images, const char *directory, e
     return add_classes(images, has_train ? train : own, error);
 }
 
-/* ------------------------------------------------------------------- reading */
+/* ------------------------------------------------------------------ reading */
 
-/* The part of the picture that is scaled to the network's square. */
+/* The window of the picture that is scaled to the network's square. */
 static struct picture_window choose_window(const struct images *images, const struct picture *picture,
                                            const struct random_key *key) {
     const int64_t side = images->dataset.shape.height,
@@ -189,7 +189,7 @@ static struct picture_window choose_window(const struct images *images, const st
     return (struct picture_window){(double)top * down, (double)left * across, (double)side * down, (double)side * across};
 }
 
-/* Area and sides by chance, until they fit; else what evaluation takes. */
+/* A window of random area and aspect ratio that fits into the picture; after ATTEMPTS failures the window of evaluation. */
 static struct picture_window choose_scaled_window(const struct images *images, const struct picture *picture,
                                                   const struct random_key *key) {
     enum { ATTEMPTS = 10, DRAWS = 4 };
@@ -215,7 +215,7 @@ static void normalise(const struct images *images, float *image) {
     }
 }
 
-/* `key` NULL: without chance. */
+/* `key` NULL: nothing is random. */
 static enum ps_status read_with(const struct images *images, int64_t index, const struct random_key *key, float *image,
                                 int32_t *label, struct ps_error *error) {
     const struct image_file *file = &images->files[index];
@@ -250,7 +250,7 @@ static enum ps_status read_label(const struct dataset *dataset, int64_t index, i
     return PS_OK;
 }
 
-/* ------------------------------------------------------------- life and death */
+/* ----------------------------------------------------------- open and close */
 
 static void close_images(struct dataset *dataset) {
     struct images *images = (struct images *)dataset;
@@ -281,26 +281,25 @@ static enum ps_status parse_options(struct images *images, struct options *optio
     images->augmentation.crop = images->augmentation.pad > 0 || resize > side ? CROP_RANDOM : CROP_CENTRE;
     TRY(parse_crop(options, &images->augmentation.crop, error));
     if (images->augmentation.pad > 0 && images->augmentation.crop != CROP_RANDOM)
-        return error_set(error, PS_USAGE, "images: pad=%d: there are pixels around an image with crop=random only",
-                         images->augmentation.pad);
+        return error_set(error, PS_USAGE, "images: pad=%d: only crop=random pads images", images->augmentation.pad);
     TRY(options_string(options, "normalise", &normalisation, error));
     TRY(augment_normalisation(normalisation, images->dataset.shape.channels, &images->normalisation, error));
     images->resize = resize;
     return options_finish(options, "images", keys, sizeof keys / sizeof *keys, error);
 }
 
-static enum ps_status open_images(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+static enum ps_status open_images(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                   struct dataset **dataset, struct ps_error *error) {
     char directory[4096];
     struct options options;
     TRY(augment_cut_options(rest, "images", directory, &options, error));
-    if (wanted->channels != 1 && wanted->channels != 3)
+    if (required->channels != 1 && required->channels != 3)
         return error_set(error, PS_USAGE, "images have 1 or 3 channels, and the network takes %lld",
-                         (long long)wanted->channels);
+                         (long long)required->channels);
     struct images *images = calloc(1, sizeof *images);
     if (!images) return error_memory(error, "a dataset", sizeof *images);
     images->dataset.shape = (struct dataset_shape){
-        .channels = wanted->channels, .height = wanted->height, .width = wanted->width, .classes = wanted->classes};
+        .channels = required->channels, .height = required->height, .width = required->width, .classes = required->classes};
     enum ps_status status = parse_options(images, &options, error);
     if (status == PS_OK) status = find_files(images, directory, part, error);
     if (status != PS_OK) {

@@ -1,16 +1,17 @@
 /*
- * The loader: a ring of `ahead` mini-batches between reading threads and one caller. Mini-batch `number` lives in slot
- * `number % ahead` (with a stride `number / stride % ahead`, and the counters move by strides). Three counters say it all, the
- * next mini-batch to be given back, asked for and read; released <= asked <= read:
+ * A ring buffer of `ahead` mini-batches between reading threads and one caller. Mini-batch `number` lives in slot `number %
+ * ahead` (with a stride `number / stride % ahead`, and the counters move by strides). Three counters hold the state, the next
+ * mini-batch to be given back, requested and read; released <= requested <= read:
  *
- *     released .. asked-1   held by the caller
- *     asked    .. read-1    ready
- *     read                  being read, or waiting for room while read == released + ahead
+ *     released .. requested-1   held by the caller
+ *     requested .. read-1       ready
+ *     read                      being read, or waiting for room while read == released + ahead
  *
- * The threads share the samples of mini-batch `read`: each claims some, reads them without the lock, and whoever finishes the
- * last makes the mini-batch ready. The next one is prepared (its order may change with the epoch) when nobody reads. Reading
- * threads alone write slots and the order of samples, the caller alone reads slots; counters and the error change under the
- * lock. Seeking sets the counters and `sought`: threads in the middle of their samples throw their work away.
+ * The threads share the samples of mini-batch `read`: each claims some and reads them without the lock; the thread that
+ * finishes the last samples marks the mini-batch as ready. The next mini-batch is prepared (the order may change with the
+ * epoch) when no thread is reading. Only reading threads write slots and the order of samples, only the caller reads slots;
+ * counters and the error change under the lock. Seeking sets the counters and increments `seeks`; threads that are reading then
+ * discard their samples.
  */
 #include "data/loader.h"
 
@@ -23,13 +24,13 @@
 #include "base/processor.h"
 #include "data/order.h"
 
-enum { THREADS_MAX = 16, THREADS_USUAL = 4, CLAIMS = 4 /* of each thread in a mini-batch */ };
+enum { THREADS_MAX = 16, THREADS_USUAL = 4, CLAIMS = 4 /* per thread and mini-batch */ };
 
 struct slot {
     char *inputs;
     int32_t *labels;
     int samples;
-    int64_t counted; /* labels */
+    int64_t counted; /* labels that are not -1 */
 };
 
 struct loader {
@@ -39,16 +40,16 @@ struct loader {
     int64_t batches;    /* in an epoch */
     struct memory_block memory;
     struct slot *slots;
-    struct sample_order order; /* of the epoch that is read; zeroed: samples come as they lie */
-    char *scratch;             /* an input that nobody wants; then one thread reads */
-    int32_t *ignored;          /* a mini-batch's labels that nobody wants */
+    struct sample_order order; /* of the epoch of `read`; zeroed: samples in their own order */
+    char *scratch;             /* for an input that is not needed; one thread reads then */
+    int32_t *ignored;          /* for the labels of a mini-batch that are not needed */
 
-    int64_t released, asked, read;
-    /* mini-batch `read`: whether its order is known, samples claimed and done, the threads that read, the first sample that
-     * could not be read (-1: none) and why */
+    int64_t released, requested, read;
+    /* mini-batch `read`: whether it was prepared, samples claimed and done, the number of reading threads, the first sample
+     * that could not be read (-1: none) and the error */
     bool prepared;
     int claimed, done, busy, failed_at;
-    uint64_t sought;                /* how often */
+    uint64_t seeks;
     enum ps_status failure, status; /* of that sample; of mini-batch `read` */
     struct ps_error error;
 
@@ -59,16 +60,16 @@ struct loader {
     pthread_cond_t room, ready; /* for the threads, for the caller */
 };
 
-/* ---------------------------------------------------------------- reading */
+/* ------------------------------------------------------------------ reading */
 
 static struct slot *slot_of(const struct loader *loader, int64_t number) {
     return &loader->slots[number / loader->options.stride % loader->options.ahead];
 }
 
-/* How far reading may be ahead of what was given back. */
+/* The distance that `read` may be ahead of `released`. */
 static int64_t room(const struct loader *loader) { return (int64_t)loader->options.ahead * loader->options.stride; }
 
-static bool wanted(const struct loader_options *options, int sample) {
+static bool is_needed(const struct loader_options *options, int sample) {
     return options->labels || options->replicas < 2 || sample / options->chunk % options->replicas == options->replica;
 }
 
@@ -90,15 +91,15 @@ static enum ps_status read_samples(struct loader *loader, int64_t number, int fi
     struct slot *slot = slot_of(loader, number);
     const int64_t epoch = number / loader->batches, start = number % loader->batches * loader->options.batch;
     for (int i = first; i < end; i++) {
-        if (!wanted(&loader->options, i)) continue;
-        const int64_t place = loader->order.at ? loader->order.at[start + i] : start + i;
+        if (!is_needed(&loader->options, i)) continue;
+        const int64_t index = loader->order.at ? loader->order.at[start + i] : start + i;
         *failed_at = i;
-        TRY(read_sample(loader, slot, i, epoch, loader->options.samples->first + place, error));
+        TRY(read_sample(loader, slot, i, epoch, loader->options.samples->first + index, error));
     }
     return PS_OK;
 }
 
-/* Order and number of samples of mini-batch `read`, and the padding behind them. */
+/* Sets the order and number of samples of mini-batch `read`, and its padding. */
 static void prepare(struct loader *loader) {
     const struct samples *samples = loader->options.samples;
     struct slot *slot = slot_of(loader, loader->read);
@@ -124,7 +125,7 @@ static bool has_work(struct loader *loader) {
     return loader->failed_at < 0 && loader->claimed < slot_of(loader, loader->read)->samples;
 }
 
-/* Of the mini-batch that has been read. */
+/* Counts the labels of mini-batch `read`. */
 static void count_labels(const struct loader *loader) {
     struct slot *slot = slot_of(loader, loader->read);
     const size_t labels = slot->labels ? (size_t)slot->samples * loader->label_count : 0;
@@ -132,7 +133,7 @@ static void count_labels(const struct loader *loader) {
     for (size_t i = 0; i < labels; i++) slot->counted += slot->labels[i] >= 0;
 }
 
-/* Under the lock: takes in what became of samples [first, end). The first failure counts, whoever came first. */
+/* Under the lock: records the result of samples [first, end). Of several failures the one of the first sample is kept. */
 static void account(struct loader *loader, int first, int end, int failed_at, enum ps_status status,
                     const struct ps_error *error) {
     if (status == PS_OK) {
@@ -151,13 +152,13 @@ static void account(struct loader *loader, int first, int end, int failed_at, en
     }
 }
 
-/* Under the lock, which it gives up while it reads: claims samples and reads them. */
+/* Under the lock, which it releases while reading: claims samples and reads them. */
 static void work(struct loader *loader) {
     const int64_t number = loader->read;
     const int samples = slot_of(loader, number)->samples;
     const int share = loader->threads > 1 ? samples / (loader->threads * CLAIMS) + 1 : samples;
     const int first = loader->claimed, end = samples - first < share ? samples : first + share;
-    const uint64_t sought = loader->sought;
+    const uint64_t seeks = loader->seeks;
     loader->claimed = end;
     loader->busy++;
     pthread_mutex_unlock(&loader->lock);
@@ -166,7 +167,7 @@ static void work(struct loader *loader) {
     const enum ps_status status = read_samples(loader, number, first, end, &failed_at, &error);
     pthread_mutex_lock(&loader->lock);
     loader->busy--;
-    if (sought == loader->sought) account(loader, first, end, failed_at, status, &error);
+    if (seeks == loader->seeks) account(loader, first, end, failed_at, status, &error);
 }
 
 static void *reading_thread(void *argument) {
@@ -195,13 +196,13 @@ int64_t loader_batches(const struct loader *loader) { return loader->batches; }
 
 enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_batch *batch, struct ps_error *error) {
     pthread_mutex_lock(&loader->lock);
-    assert(number == loader->asked && number < loader->released + room(loader));
+    assert(number == loader->requested && number < loader->released + room(loader));
     while (loader->options.serial && loader->read == number && has_work(loader)) work(loader);
     while (loader->read == number && loader->status == PS_OK) pthread_cond_wait(&loader->ready, &loader->lock);
     const bool there = loader->read > number;
     const enum ps_status status = there ? PS_OK : loader->status;
     if (there) {
-        loader->asked += loader->options.stride;
+        loader->requested += loader->options.stride;
     } else if (error) {
         *error = loader->error;
     }
@@ -215,7 +216,7 @@ enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_b
 
 void loader_release(struct loader *loader, int64_t number) {
     pthread_mutex_lock(&loader->lock);
-    assert(number < loader->asked);
+    assert(number < loader->requested);
     if (number >= loader->released) {
         loader->released = number + loader->options.stride;
         pthread_cond_broadcast(&loader->room);
@@ -226,18 +227,18 @@ void loader_release(struct loader *loader, int64_t number) {
 enum ps_status loader_seek(struct loader *loader, int64_t number, struct ps_error *error) {
     if (number < 0) return error_set(error, PS_USAGE, "mini-batch %lld: they are counted from 0", (long long)number);
     pthread_mutex_lock(&loader->lock);
-    if (loader->status != PS_OK || loader->released != number || loader->asked != number) {
-        loader->released = loader->asked = loader->read = number;
+    if (loader->status != PS_OK || loader->released != number || loader->requested != number) {
+        loader->released = loader->requested = loader->read = number;
         loader->status = PS_OK;
         loader->prepared = false;
-        loader->sought++;
+        loader->seeks++;
         pthread_cond_broadcast(&loader->room);
     }
     pthread_mutex_unlock(&loader->lock);
     return PS_OK;
 }
 
-/* ------------------------------------------------------------- life and death */
+/* ------------------------------------------------------- create and destroy */
 
 /* Takes one block for the mini-batches and the scratch input. */
 static enum ps_status take_memory(struct loader *loader, struct ps_error *error) {
@@ -270,19 +271,19 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
 
 static int thread_count(const struct loader_options *options) {
     if (options->serial) return 0;
-    if (!options->inputs) return 1; /* labels alone are mostly had without reading the inputs */
+    if (!options->inputs) return 1; /* most formats read labels without the inputs */
     if (options->threads > 0) return options->threads < THREADS_MAX ? options->threads : THREADS_MAX;
     if (!options->samples->dataset->class->several_readers) return 1;
     const int usable = cores_usable();
     return usable < THREADS_USUAL ? usable : THREADS_USUAL;
 }
 
-/* Stops with the thread that cannot be started; loader_destroy joins those before it. */
+/* Stops at the first thread that cannot be started; loader_destroy joins those before it. */
 static enum ps_status start_threads(struct loader *loader, struct ps_error *error) {
-    const int wanted = thread_count(&loader->options);
+    const int count = thread_count(&loader->options);
     int code = 0, started = 0;
     pthread_mutex_lock(&loader->lock);
-    for (; started < wanted && code == 0; started += code == 0) {
+    for (; started < count && code == 0; started += code == 0) {
         code = pthread_create(&loader->thread[started], NULL, reading_thread, loader);
     }
     loader->threads = started;

@@ -11,9 +11,9 @@
 
 /* ------------------------------------------------------------------ lengths */
 
-/* ------------------------------------------------------------------- which there are */
+/* ---------------------------------------------------------- which there are */
 
-/* Reads a number at *text and moves it behind, and behind a comma that another number follows. */
+/* Reads a number at *text and moves *text past it, and past a comma that another number follows. */
 static bool read_length(const char **text, long *length) {
     char *end;
     if (**text < '0' || **text > '9') return false;
@@ -24,21 +24,21 @@ static bool read_length(const char **text, long *length) {
     return true;
 }
 
-enum ps_status lengths_parse(const char *text, struct sequence_length whole, struct lengths *lengths, struct ps_error *error) {
+enum ps_status lengths_parse(const char *text, struct sequence_length full, struct lengths *lengths, struct ps_error *error) {
     struct lengths made = {0};
     long length, before = 0;
     for (const char *rest = text; *rest || made.count == 0; before = length) {
         if (!read_length(&rest, &length))
-            return error_set(error, PS_USAGE, "--lengths: '%s' is no list of lengths, as 8,12 is", text);
-        if (length < 1 || length >= whole.source)
-            return error_set(error, PS_USAGE, "--lengths: %ld is not from 1 to %d, below the network's seq", length,
-                             whole.source - 1);
+            return error_set(error, PS_USAGE, "--lengths: '%s' is not a list of lengths such as 8,12", text);
+        if (length < 1 || length >= full.source)
+            return error_set(error, PS_USAGE, "--lengths: %ld is not from 1 to %d, which is below the network's seq", length,
+                             full.source - 1);
         if (length <= before) return error_set(error, PS_USAGE, "--lengths: %ld after %ld: they must ascend", length, before);
         if (made.count == LENGTHS_MAX - 1)
-            return error_set(error, PS_USAGE, "--lengths: more than the %d that are taken", LENGTHS_MAX - 1);
-        made.at[made.count++] = (struct sequence_length){(int)length, number_share_up(whole.target, (int)length, whole.source)};
+            return error_set(error, PS_USAGE, "--lengths: at most %d are accepted", LENGTHS_MAX - 1);
+        made.at[made.count++] = (struct sequence_length){(int)length, number_share_up(full.target, (int)length, full.source)};
     }
-    made.at[made.count++] = whole;
+    made.at[made.count++] = full;
     *lengths = made;
     return PS_OK;
 }
@@ -55,7 +55,7 @@ enum ps_status lengths_measure(struct lengths *lengths, const struct samples *sa
                                struct ps_error *error) {
     const struct dataset *dataset = samples->dataset;
     if (!dataset->class->length)
-        return error_set(error, PS_USAGE, "--lengths: the data '%s' are no pairs of texts, whose lengths are known", spec);
+        return error_set(error, PS_USAGE, "--lengths: needs pairs of texts, and the data '%s' are not", spec);
     lengths->of = malloc((size_t)samples->count);
     if (!lengths->of) return error_memory(error, "the lengths of samples", (size_t)samples->count);
     lengths->samples = samples->count;
@@ -77,20 +77,20 @@ void lengths_free(struct lengths *lengths) {
     *lengths = (struct lengths){0};
 }
 
-/* ----------------------------------------------------------------------------- packing */
+/* ------------------------------------------------------------------ packing */
 
-void lengths_pack_tokens(const struct lengths *lengths, int length, int samples, const int32_t *whole, int32_t *packed) {
+void lengths_pack_tokens(const struct lengths *lengths, int length, int samples, const int32_t *full, int32_t *packed) {
     const struct sequence_length from = lengths->at[lengths->count - 1], to = lengths->at[length];
-    for (int n = 0; n < samples; n++, whole += from.source + from.target) {
-        memcpy(packed, whole, (size_t)to.source * sizeof *packed);
-        memcpy(packed + to.source, whole + from.source, (size_t)to.target * sizeof *packed);
+    for (int n = 0; n < samples; n++, full += from.source + from.target) {
+        memcpy(packed, full, (size_t)to.source * sizeof *packed);
+        memcpy(packed + to.source, full + from.source, (size_t)to.target * sizeof *packed);
         packed += to.source + to.target;
     }
 }
 
-void lengths_pack_labels(const struct lengths *lengths, int length, int samples, const int32_t *whole, int32_t *packed) {
+void lengths_pack_labels(const struct lengths *lengths, int length, int samples, const int32_t *full, int32_t *packed) {
     const int from = lengths->at[lengths->count - 1].target, to = lengths->at[length].target;
-    for (int n = 0; n < samples; n++) memcpy(packed + n * to, whole + n * from, (size_t)to * sizeof *packed);
+    for (int n = 0; n < samples; n++) memcpy(packed + n * to, full + n * from, (size_t)to * sizeof *packed);
 }
 
 /* -------------------------------------------------------------------- order */
@@ -99,14 +99,14 @@ enum ps_status sample_order_create(int64_t samples, int batch, uint64_t seed, co
                                    struct sample_order *order, struct ps_error *error) {
     struct sample_order made = {.samples = samples, .batch = batch, .seed = seed, .lengths = lengths, .epoch = -1};
     const size_t batches = (size_t)sample_order_batches(&made), all = (size_t)samples * sizeof *made.at;
-    const size_t turns = batches * sizeof *made.turns;
+    const size_t orders = batches * sizeof *made.batch_order;
     assert(!lengths || lengths->samples == samples);
-    const size_t sorting = lengths ? memory_align(all) + memory_align(turns) + memory_align(batches) : 0;
+    const size_t sorting = lengths ? memory_align(all) + memory_align(orders) + memory_align(batches) : 0;
     TRY(memory_block_take(&made.memory, memory_align(all) + sorting, "the order of samples", error));
     made.at = memory_block_carve(&made.memory, all);
     if (lengths) {
-        made.aside = memory_block_carve(&made.memory, all);
-        made.turns = memory_block_carve(&made.memory, turns);
+        made.by_length = memory_block_carve(&made.memory, all);
+        made.batch_order = memory_block_carve(&made.memory, orders);
         made.length_of = memory_block_carve(&made.memory, batches);
     }
     *order = made;
@@ -118,12 +118,12 @@ void sample_order_free(struct sample_order *order) {
     *order = (struct sample_order){0};
 }
 
-/* The first `count` samples of the permutation into `aside`, by length. */
+/* Sorts the first `count` samples of the permutation by length, into `by_length`; the sort is stable. */
 static void sort(struct sample_order *order, size_t count) {
     size_t next[LENGTHS_MAX + 1] = {0};
     for (size_t i = 0; i < count; i++) next[order->lengths->of[order->at[i]] + 1]++;
     for (int l = 1; l < LENGTHS_MAX; l++) next[l] += next[l - 1];
-    for (size_t i = 0; i < count; i++) order->aside[next[order->lengths->of[order->at[i]]]++] = order->at[i];
+    for (size_t i = 0; i < count; i++) order->by_length[next[order->lengths->of[order->at[i]]]++] = order->at[i];
 }
 
 void sample_order_turn(struct sample_order *order, int64_t epoch) {
@@ -133,9 +133,9 @@ void sample_order_turn(struct sample_order *order, int64_t epoch) {
     if (!order->lengths) return;
     const size_t batch = (size_t)order->batch, batches = (size_t)sample_order_batches(order);
     sort(order, batches * batch);
-    random_permutation(random_key(order->seed, RANDOM_ORDER, (uint64_t)epoch, 1), order->turns, batches);
+    random_permutation(random_key(order->seed, RANDOM_ORDER, (uint64_t)epoch, 1), order->batch_order, batches);
     for (size_t b = 0; b < batches; b++) {
-        const uint32_t *samples = order->aside + order->turns[b] * batch;
+        const uint32_t *samples = order->by_length + order->batch_order[b] * batch;
         memcpy(order->at + b * batch, samples, batch * sizeof *samples);
         order->length_of[b] = order->lengths->of[samples[batch - 1]];
     }

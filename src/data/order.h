@@ -8,70 +8,72 @@
 /* ------------------------------------------------------------------ lengths */
 
 /*
- * Buckets by length: which of a few lengths a sample of source and target needs. A mini-batch whose samples all fit into a
- * shorter length is computed at that length, by the same network built for it; what is cut off is padding.
+ * Buckets by length: each sample of source and target is assigned to the shortest of a few lengths that holds it. A mini-batch
+ * whose samples all fit into a shorter length is computed at that length, by the same network built for it; only padding is cut
+ * off.
  */
 
 enum { LENGTHS_MAX = 16, LENGTHS_TEXT = 128 };
 
 struct lengths {
-    int count; /* the samples' whole length, which is the last, included; 0: samples are not told apart */
+    int count; /* including the full length, which is the last; 0: all samples have one length */
     struct sequence_length at[LENGTHS_MAX];
-    uint8_t *of; /* by sample, from the first that was taken on: the shortest that holds it whole, else the last; may be NULL */
+    uint8_t *of; /* by sample of the range: the number of the shortest length that holds it completely, else of the last; may be
+                    NULL */
     int64_t samples;
 };
 
-/* Reads "8,12": tokens of the source, ascending, below the `whole` ones; the target's share is rounded up. PS_USAGE says what
- * is wrong with --lengths. */
-enum ps_status lengths_parse(const char *text, struct sequence_length whole, struct lengths *lengths, struct ps_error *error);
-/* Sets `of`. PS_USAGE where the data do not know how long their samples are; `spec` names them in messages. */
+/* Reads "8,12": numbers of source tokens, ascending, below `full`; target tokens in proportion, rounded up. PS_USAGE with a
+ * message about --lengths. */
+enum ps_status lengths_parse(const char *text, struct sequence_length full, struct lengths *lengths, struct ps_error *error);
+/* Sets `of`. PS_USAGE if the dataset does not give the lengths of its samples; `spec` names it in messages. */
 enum ps_status lengths_measure(struct lengths *lengths, const struct samples *samples, const char *spec,
                                struct ps_error *error);
 void lengths_free(struct lengths *lengths);
-/* The shorter ones, as "8,12". */
+/* All lengths but the full one, as "8,12". */
 const char *lengths_text(const struct lengths *lengths, char text[LENGTHS_TEXT]);
 
-/* The first tokens of source and target, of `samples` samples that lie at the whole length, packed as a network for length
- * number `length` takes them; and the same of labels. */
-void lengths_pack_tokens(const struct lengths *lengths, int length, int samples, const int32_t *whole, int32_t *packed);
-void lengths_pack_labels(const struct lengths *lengths, int length, int samples, const int32_t *whole, int32_t *packed);
+/* Copies `samples` samples, stored at the full length, as a network for length number `length` takes them: the first tokens of
+ * source and target. The second does the same for labels. */
+void lengths_pack_tokens(const struct lengths *lengths, int length, int samples, const int32_t *full, int32_t *packed);
+void lengths_pack_labels(const struct lengths *lengths, int length, int samples, const int32_t *full, int32_t *packed);
 
 /* -------------------------------------------------------------------- order */
 
 /*
- * In which order training takes the samples: a permutation keyed by (seed, epoch), cut into mini-batches, of which a last short
- * one is left out.
+ * The order of the samples in training: a permutation keyed by (seed, epoch), cut into mini-batches; a last, shorter mini-batch
+ * is left out.
  *
- * With lengths the samples that the permutation leaves in are first sorted by length, those of one length in
- * the permutation's order, and then cut; so each mini-batch holds samples of one length, or the last of a shorter one and the
- * first of the next, and has the length of its last sample. The mini-batches then take their turns by a second permutation.
- * The samples of an epoch and the number of mini-batches are the same as without.
+ * With lengths the same samples are first sorted by length, those of one length in the order of the permutation, and then cut.
+ * So each mini-batch holds samples of one length, or the last samples of one length and the first of the next, and has the
+ * length of its last sample. The mini-batches are then ordered by a second permutation. An epoch has the same samples and the
+ * same number of mini-batches as without lengths.
  */
 
 struct sample_order {
     int64_t samples;
     int batch;
     uint64_t seed;
-    const struct lengths *lengths; /* borrowed; NULL: samples are not told apart */
-    int64_t epoch;                 /* that stands below; -1: none yet */
-    uint32_t *at;                  /* samples by place: those of mini-batch b begin at b * batch */
+    const struct lengths *lengths; /* borrowed; NULL: all samples have one length */
+    int64_t epoch;                 /* the epoch of the order below; -1: none yet */
+    uint32_t *at;                  /* samples in order: those of mini-batch b begin at b * batch */
     uint8_t *length_of;            /* by mini-batch: number of its length; NULL without lengths */
     struct memory_block memory;
-    uint32_t *aside, *turns; /* samples, mini-batches: to sort in */
+    uint32_t *by_length, *batch_order; /* work space: samples, mini-batches */
 };
 
-/* `lengths` NULL, or with `of` of as many samples. All memory is taken here. */
+/* `lengths`: NULL, or with `of` set for the same samples. Takes all memory. */
 enum ps_status sample_order_create(int64_t samples, int batch, uint64_t seed, const struct lengths *lengths,
                                    struct sample_order *order, struct ps_error *error);
-/* A zeroed one is fine. */
+/* A zeroed order is fine. */
 void sample_order_free(struct sample_order *order);
-/* Makes it the order of an epoch (from 0), unless it is. */
+/* Computes the order of an epoch (from 0) unless it is there already. */
 void sample_order_turn(struct sample_order *order, int64_t epoch);
 
 /* Mini-batches of an epoch. */
 static inline int64_t sample_order_batches(const struct sample_order *order) { return order->samples / order->batch; }
 
-/* Which share of an epoch's mini-batches each length has, as the first epoch goes; `shares` has lengths->count elements. */
+/* The share of each length in the mini-batches of the first epoch; `shares` has lengths->count elements. */
 enum ps_status sample_order_shares(int64_t samples, int batch, uint64_t seed, const struct lengths *lengths, double *shares,
                                    struct ps_error *error);
 

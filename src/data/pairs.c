@@ -1,12 +1,12 @@
 /*
  * Pairs of sentences for translation: "PREFIX:SRC:TGT[,tokens=words|given|pieces][,vocab=FILE]". Line n of PREFIX.TGT is the
- * translation of line n of PREFIX.SRC. Tokens are words and punctuation (words_13a), or what blanks part, for files that hold
- * subwords already: with tokens=given "@@" at the end of a token joins it to the next, with tokens=pieces all are joined and
- * U+2581 at the beginning of one is a blank. Translations and what they are held against are spelled so.
+ * translation of line n of PREFIX.SRC. Tokens are words and punctuation (words_13a) or, for files that hold subwords, separated
+ * by blanks. With tokens=given "@@" at the end of a token joins it to the next one; with tokens=pieces all tokens are joined,
+ * and U+2581 at the beginning of one is a blank. Translations and references are spelled by these rules.
  *
- * A sample is S tokens of the source, its end </s> included, and T of the target as the decoder reads it, beginning with <s>;
- * its labels are the T tokens that should come next, ending with </s>. What is longer is cut off, what is shorter padded: S and
- * T are the network's, one for all samples.
+ * A sample is S tokens of the source, </s> at its end included, and T tokens of the target as the decoder reads it, beginning
+ * with <s>. Its labels are the T next tokens, ending with </s>. Longer sentences are cut off, shorter ones padded; the network
+ * determines S and T.
  */
 #include "data/pairs.h"
 
@@ -20,13 +20,13 @@ struct pairs {
     struct dataset dataset; /* first */
     struct corpus corpus[2];
     struct text_vocabularies vocabularies;
-    int way; /* one of those below */
+    int tokens; /* a tokenisation below */
 };
 
-/* Ways to part a sentence. */
-enum { WORDS, GIVEN, PIECES, WAYS };
-static const char *const ways[WAYS] = {[WORDS] = "words", [GIVEN] = "given", [PIECES] = "pieces"};
-static corpus_split *const splits[WAYS] = {[WORDS] = words_13a, [GIVEN] = words_given, [PIECES] = words_given};
+/* Tokenisations of a sentence. */
+enum { WORDS, GIVEN, PIECES, TOKENISATIONS };
+static const char *const tokenisations[TOKENISATIONS] = {[WORDS] = "words", [GIVEN] = "given", [PIECES] = "pieces"};
+static corpus_split *const splits[TOKENISATIONS] = {[WORDS] = words_13a, [GIVEN] = words_given, [PIECES] = words_given};
 
 static void close_pairs(struct dataset *dataset) {
     struct pairs *pairs = (struct pairs *)dataset;
@@ -51,26 +51,26 @@ static enum ps_status make_paths(const char *name, char paths[2][4096], struct p
 }
 
 static enum ps_status load(struct pairs *pairs, struct options *options, enum dataset_part part,
-                           const struct dataset_shape *wanted, struct ps_error *error) {
+                           const struct dataset_shape *required, struct ps_error *error) {
     static const char *const keys[] = {"tokens", "vocab"};
     struct text_vocabularies *vocabularies = &pairs->vocabularies;
     char paths[2][4096], data[VOCABULARY_DATA];
     TRY(make_paths(options->name, paths, error));
-    TRY(text_vocabularies_find("pairs", options, wanted, 2, vocabularies, error));
-    TRY(text_tokens_find("pairs", options, vocabularies, ways, WAYS, &pairs->way, data, error));
+    TRY(text_vocabularies_find("pairs", options, required, 2, vocabularies, error));
+    TRY(text_tokens_find("pairs", options, vocabularies, tokenisations, TOKENISATIONS, &pairs->tokens, data, error));
     TRY(options_finish(options, "data", keys, 2, error));
-    if (!vocabularies->used[0] && (part != DATASET_TRAIN || wanted->words_needed))
+    if (!vocabularies->used[0] && (part != DATASET_TRAIN || required->words_needed))
         return text_vocabulary_missing("pairs", error);
     for (int v = 0; v < 2; v++) {
         struct corpus *corpus = &pairs->corpus[v];
         TRY(corpus_read(paths[v], corpus, error));
         if (!vocabularies->used[v]) {
-            int size = v == 0 ? wanted->vocabulary : wanted->classes;
+            int size = v == 0 ? required->vocabulary : required->classes;
             struct vocabulary *made;
-            TRY(corpus_vocabulary(corpus, splits[pairs->way], size, &made, error));
+            TRY(corpus_vocabulary(corpus, splits[pairs->tokens], size, &made, error));
             text_vocabularies_take(vocabularies, v, made, data);
         }
-        TRY(corpus_number(corpus, splits[pairs->way], vocabularies->used[v], error));
+        TRY(corpus_number(corpus, splits[pairs->tokens], vocabularies->used[v], error));
         pairs->dataset.shape.words[v] = vocabularies->used[v];
     }
     pairs->dataset.samples = pairs->corpus[0].count;
@@ -81,14 +81,14 @@ static enum ps_status load(struct pairs *pairs, struct options *options, enum da
                      paths[0], (long long)pairs->corpus[0].count, paths[1], (long long)pairs->corpus[1].count);
 }
 
-static enum ps_status open_pairs(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+static enum ps_status open_pairs(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                  struct dataset **dataset, struct ps_error *error) {
     struct options options;
     TRY(options_parse(rest, "data", &options, error));
     struct pairs *pairs = calloc(1, sizeof *pairs);
     if (!pairs) return error_memory(error, "a dataset", sizeof *pairs);
-    pairs->dataset.shape = *wanted;
-    enum ps_status status = load(pairs, &options, part, wanted, error);
+    pairs->dataset.shape = *required;
+    enum ps_status status = load(pairs, &options, part, required, error);
     if (status == PS_OK)
         *dataset = &pairs->dataset;
     else
@@ -96,7 +96,7 @@ static enum ps_status open_pairs(const char *rest, enum dataset_part part, const
     return status;
 }
 
-/* -------------------------------------------------------------------- samples */
+/* ------------------------------------------------------------------ samples */
 
 static enum ps_status read_labels(const struct dataset *dataset, int64_t index, int32_t *labels, struct ps_error *error) {
     (void)error;
@@ -123,7 +123,7 @@ static enum ps_status read_pair(const struct dataset *dataset, int64_t index, vo
     return read_labels(dataset, index, labels, error);
 }
 
-/* With the source's end and the target's start, or its labels' end. */
+/* Counts </s> of the source, and <s> of the target. */
 static struct sequence_length length_of(const struct dataset *dataset, int64_t index) {
     const struct pairs *pairs = (const struct pairs *)dataset;
     int64_t count[2];
@@ -148,18 +148,18 @@ const struct dataset_class dataset_pairs = {
 
 bool dataset_has_pairs(const struct dataset *dataset) { return dataset->class == &dataset_pairs; }
 
-/* Adds a token to a sentence, after a blank or, where subwords say so, without one. *`joined`: no blank is wanted before the
- * next; true before the first. */
-static void spell_token(int way, const char *token, size_t length, bool *joined, struct text *sentence) {
+/* Appends a token to a sentence, with a blank before it unless subwords are joined. *joined: the next token needs no blank
+ * before it; true at the beginning. */
+static void spell_token(int tokens, const char *token, size_t length, bool *joined, struct text *sentence) {
     static const char mark[] = "\xe2\x96\x81"; /* U+2581, SentencePiece's blank */
     const size_t size = sizeof mark - 1;
-    const bool begins = way == PIECES && length >= size && memcmp(token, mark, size) == 0;
-    const bool joins = way == GIVEN && length > 2 && memcmp(token + length - 2, "@@", 2) == 0;
+    const bool begins = tokens == PIECES && length >= size && memcmp(token, mark, size) == 0;
+    const bool joins = tokens == GIVEN && length > 2 && memcmp(token + length - 2, "@@", 2) == 0;
     if (begins) {
         token += size;
         length -= size;
     }
-    if (!*joined && (begins || way != PIECES)) text_add_raw(sentence, " ", 1);
+    if (!*joined && (begins || tokens != PIECES)) text_add_raw(sentence, " ", 1);
     text_add_raw(sentence, token, length - (joins ? 2 : 0));
     *joined = joins || (begins && length == 0);
 }
@@ -168,16 +168,16 @@ void pairs_reference(const struct dataset *dataset, int64_t index, struct text *
     const struct pairs *pairs = (const struct pairs *)dataset;
     const char *line = pairs->corpus[1].lines[index], *word;
     text_add_raw(sentence, "", 0);
-    if (pairs->way == WORDS) {
+    if (pairs->tokens == WORDS) {
         text_add_raw(sentence, line, strlen(line));
         return;
     }
     struct text words = {0};
     bool joined = true;
-    splits[pairs->way](line, strlen(line), &words);
-    const char *place = words.data ? words.data : "";
-    for (size_t length; (length = words_next(&place, &word)) > 0;) {
-        spell_token(pairs->way, word, length, &joined, sentence);
+    splits[pairs->tokens](line, strlen(line), &words);
+    const char *position = words.data ? words.data : "";
+    for (size_t length; (length = words_next(&position, &word)) > 0;) {
+        spell_token(pairs->tokens, word, length, &joined, sentence);
     }
     if (words.failed) sentence->failed = true;
     text_free(&words);
@@ -189,6 +189,6 @@ void pairs_spell(const struct dataset *dataset, const int32_t *tokens, int64_t c
     for (int64_t t = 0; t < count && tokens[t] != VOCABULARY_END && tokens[t] != VOCABULARY_PADDING; t++) {
         bool known = tokens[t] < vocabulary_size(pairs->vocabularies.used[1]);
         const char *word = vocabulary_token(pairs->vocabularies.used[1], known ? tokens[t] : VOCABULARY_UNKNOWN);
-        spell_token(pairs->way, word, strlen(word), &joined, sentence);
+        spell_token(pairs->tokens, word, strlen(word), &joined, sentence);
     }
 }

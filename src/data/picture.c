@@ -1,4 +1,4 @@
-/* Decoding image files; see the header. */
+/* Decoding and scaling images; see the header. */
 #include "data/picture.h"
 
 #include <math.h>
@@ -31,17 +31,17 @@ static enum ps_status take_pixels(const char *path, struct picture *picture, str
     return picture->pixels ? PS_OK : error_memory(error, path, size);
 }
 
-/* What JPEG calls luma (ITU-R BT.601), in 65536ths and rounded as libjpeg and PIL do: one grey for a colour, whatever the file.
- */
+/* Luma as in JPEG (ITU-R BT.601), in units of 1/65536 and rounded as by libjpeg and PIL: a colour has the same grey in every
+ * file format. */
 static uint8_t grey_of(const uint8_t colour[3]) {
     return (uint8_t)((19595 * colour[0] + 38470 * colour[1] + 7471 * colour[2] + 32768) >> 16);
 }
 
-/* ---------------------------------------------------------------------- JPEG */
+/* --------------------------------------------------------------------- JPEG */
 
-/* libjpeg calls back where something is wrong and must not get control again: errors jump. */
+/* libjpeg calls back on errors and must not continue then, so the callback jumps out. */
 struct jpeg {
-    struct jpeg_error_mgr errors; /* first: libjpeg's pointer to it is ours */
+    struct jpeg_error_mgr errors; /* first: libjpeg's pointer to it is a pointer to this struct */
     jmp_buf failed;
     char text[JMSG_LENGTH_MAX];
     struct jpeg_decompress_struct file;
@@ -54,8 +54,8 @@ static void fail_jpeg(j_common_ptr file) {
     longjmp(jpeg->failed, 1);
 }
 
-/* Warnings mostly mean nothing; those of a file that ends early or has codes that are none do, since pixels would be made up
- * for the rest. */
+/* Most warnings are harmless. A file that ends early or has invalid codes is an error: libjpeg would invent the remaining
+ * pixels. */
 static void warn_jpeg(j_common_ptr file, int level) {
     static const int damage[] = {JWRN_HIT_MARKER, JWRN_JPEG_EOF, JWRN_HUFF_BAD_CODE, JWRN_ARITH_BAD_CODE, JWRN_MUST_RESYNC};
     const int code = file->err->msg_code;
@@ -63,7 +63,7 @@ static void warn_jpeg(j_common_ptr file, int level) {
         if (code == damage[i]) fail_jpeg(file);
 }
 
-/* Four colours as printers have them, stored inverted: red is cyan times black. */
+/* CMYK colours are stored inverted: red is cyan times black. */
 static void to_red_green_blue(const uint8_t *row, int64_t width, int channels, uint8_t *out) {
     for (int64_t x = 0; x < width; x++, row += 4) {
         uint8_t colour[3];
@@ -83,7 +83,7 @@ static void read_rows(struct jpeg *jpeg, const struct picture *picture) {
     }
 }
 
-/* All between the jump's target and the end; what it takes is in `jpeg` and `picture`. */
+/* Errors of libjpeg jump back to its beginning. The caller frees what it allocates, in `jpeg` and `picture`. */
 static enum ps_status decode_jpeg(struct jpeg *jpeg, const char *path, const char *data, size_t size, struct picture *picture,
                                   struct ps_error *error) {
     struct jpeg_decompress_struct *file = &jpeg->file;
@@ -120,10 +120,10 @@ static enum ps_status read_jpeg(const char *path, const char *data, size_t size,
     return status;
 }
 
-/* ----------------------------------------------------------------------- PNG */
+/* ---------------------------------------------------------------------- PNG */
 
-/* To `channels` of them, in place: what is written stands where it, or a pixel before it, was read. Of four the last is how
- * opaque the pixel is, over black. */
+/* Reduces the picture to `channels` channels in place: each byte is written at or before the pixel that it is read from. The
+ * fourth channel is opacity; pixels are blended with black. */
 static void reduce_channels(struct picture *picture, int channels) {
     const uint8_t *from = picture->pixels;
     uint8_t *to = picture->pixels;
@@ -142,10 +142,10 @@ static uint32_t big_endian(const char *bytes) {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* Takes out of the file, in place, the chunks by which libpng would convert its colours to how they are to be seen. PIL and
- * with it torchvision take the numbers that are there. Returns the size that remains. */
+/* Removes the chunks gAMA and cICP from the file, in place: libpng would convert colours by them, while PIL, and so
+ * torchvision, use the stored values. Returns the remaining size. */
 static size_t drop_gamma(char *data, size_t size) {
-    /* Bytes: the file's mark; a chunk's name behind its length; all of a chunk beside its data. */
+    /* Bytes of the file's signature; of the length before a chunk's name; of a chunk in addition to its data. */
     enum { HEAD = 8, NAME = 4, AROUND = 12 };
     for (size_t at = HEAD; at + AROUND <= size && memcmp(data + at + NAME, "IDAT", 4) != 0;) {
         const size_t length = (size_t)big_endian(data + at) + AROUND;
@@ -164,9 +164,9 @@ static enum ps_status read_png(const char *path, char *data, size_t size, struct
     png_image file = {.version = PNG_IMAGE_VERSION};
     size = drop_gamma(data, size);
     if (!png_image_begin_read_from_memory(&file, data, size)) return damaged(path, "PNG", file.message, error);
-    /* Of 16 bits a colour: as those of 8, and not in proportion to the light. */
+    /* Treats 16-bit colours as sRGB, like 8-bit ones, not as linear light. */
     file.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-    /* libpng would mix with black, and make grey of colours, in proportion to the light. */
+    /* libpng would blend with black and convert colours to grey in linear light. */
     const int channels = (int)picture->channels;
     const bool mixed = (file.format & PNG_FORMAT_FLAG_ALPHA) != 0, coloured = (file.format & PNG_FORMAT_FLAG_COLOR) != 0;
     picture->channels = mixed ? 4 : coloured ? 3 : channels;
@@ -182,7 +182,7 @@ static enum ps_status read_png(const char *path, char *data, size_t size, struct
     return status;
 }
 
-/* ----------------------------------------------------------------------- both */
+/* --------------------------------------------------------------------- both */
 
 static bool begins_with(const char *data, size_t size, const char *bytes, size_t count) {
     return size >= count && memcmp(data, bytes, count) == 0;
@@ -218,12 +218,12 @@ void picture_free(struct picture *picture) {
 /* ------------------------------------------------------------------ scaling */
 
 /*
- * Scaling a part of a picture, first along the rows and then along the columns. An output pixel's centre lies at (i + 1/2)
- * scale in the window; it is the mean of the pixels nearer than `reach` = max(scale, 1), with weights that fall linearly to
- * 0 there. What falls outside of the picture takes no part; where the centre itself does, the result is 0.
+ * Scaling a window of a picture, first along the rows and then along the columns. An output pixel's centre is at (i + 1/2)
+ * scale in the window. Its value is the mean of the pixels nearer than `reach` = max(scale, 1), with weights that decrease
+ * linearly to 0 at that distance. Pixels outside the picture are ignored; if the centre is outside, the value is 0.
  */
 
-/* Input pixels [first, end) of an output pixel, and where their weights begin. */
+/* Input pixels [first, end) of an output pixel, and their weights. */
 struct taps {
     int64_t first, end;
     float *weights;
@@ -265,7 +265,7 @@ static void scale_row(const uint8_t *row, int64_t channels, const struct taps *t
     }
 }
 
-/* `rows` holds the picture's rows from `top` on, scaled to `side` pixels already. */
+/* `rows` holds the picture's rows from `top` on, already scaled to `side` pixels. */
 static void scale_columns(const float *rows, int64_t top, const struct taps *taps, int64_t side, int64_t floats, float *out) {
     for (int64_t y = 0; y < side; y++) {
         float *row = out + y * floats;

@@ -16,8 +16,8 @@ enum ps_status augment_cut_options(const char *rest, const char *format, char di
     const size_t length = comma ? (size_t)(comma - rest) : strlen(rest);
     if (length >= 4096) return error_set(error, PS_USAGE, "%s: the directory's name is longer than 4095 characters", format);
     char text[sizeof options->buffer];
-    const int wanted = snprintf(text, sizeof text, "%s%s", format, comma ? comma : "");
-    if (wanted >= (int)sizeof text) {
+    const int needed = snprintf(text, sizeof text, "%s%s", format, comma ? comma : "");
+    if (needed >= (int)sizeof text) {
         return error_set(error, PS_USAGE, "%s: the options are longer than %zu characters", format, sizeof text - 1);
     }
     TRY(options_parse(text, format, options, error));
@@ -36,7 +36,7 @@ enum ps_status augment_parse(struct options *options, struct augmentation *augme
 
 int64_t augment_offset(const struct random_key *key, enum augment_draw draw, int64_t size, int64_t side, int pad) {
     const int64_t room = size - side, half = room / 2;
-    if (!key || room + 2 * pad < 0) return half + (room % 2 != 0 && half % 2 != 0); /* half a pixel: to the even one */
+    if (!key || room + 2 * pad < 0) return half + (room % 2 != 0 && half % 2 != 0); /* half a pixel: rounded to even */
     return (int64_t)random_below(*key, draw, (uint64_t)(room + 2 * pad) + 1) - pad;
 }
 
@@ -125,7 +125,7 @@ enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, v
     return byte_dataset_label(dataset, index, label, error);
 }
 
-/* Black pixels around the image count as bytes of 0. */
+/* Padding counts as bytes of 0. */
 enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
                                            int32_t *label, struct ps_error *error) {
     float *image = input;

@@ -1,6 +1,6 @@
 /*
- * Texts with a class each: "FILE[,vocab=FILE]", a line "label<TAB>text". Words are those of words_plain. A sample is the first
- * T words, T being what the network takes, and padding behind.
+ * Texts with one label each: "FILE[,vocab=FILE]", lines "label<TAB>text". Words are those of words_plain. A sample is the first
+ * T words, followed by padding; the network determines T.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,21 +23,20 @@ static void close_reviews(struct dataset *dataset) {
     free(reviews);
 }
 
-/* Reads the label off the line, and moves the line behind the TAB. */
+/* Reads a line's label and moves the line's beginning past the TAB. */
 static enum ps_status read_label(struct reviews *reviews, const char *path, int64_t line, struct ps_error *error) {
     const char *text = reviews->corpus.lines[line];
     int classes = reviews->dataset.shape.classes;
     const char *tab = strchr(text, '\t');
     if (!tab)
-        return error_set(error, PS_BAD_INPUT, "%s: line %lld: there is no TAB; a line is label<TAB>text", path,
-                         (long long)line + 1);
+        return error_set(error, PS_BAD_INPUT, "%s: line %lld: no TAB; a line is label<TAB>text", path, (long long)line + 1);
     char *end;
     errno = 0;
     long label = strtol(text, &end, 10);
     if (end != tab || end == text || errno || *text < '0' || *text > '9' || label >= classes) {
         error_set(error, PS_BAD_INPUT, "%s: line %lld: label '%.*s': a number from 0 to %d is needed", path,
                   (long long)line + 1, (int)(tab - text < 40 ? tab - text : 40), text, classes - 1);
-        error_hint(error, "how many classes there are is the network's option classes=, here %d", classes);
+        error_hint(error, "the network's option classes= sets the number of classes, here %d", classes);
         return PS_BAD_INPUT;
     }
     reviews->labels[line] = (int32_t)label;
@@ -46,14 +45,14 @@ static enum ps_status read_label(struct reviews *reviews, const char *path, int6
 }
 
 static enum ps_status load(struct reviews *reviews, struct options *options, enum dataset_part part,
-                           const struct dataset_shape *wanted, struct ps_error *error) {
+                           const struct dataset_shape *required, struct ps_error *error) {
     static const char *const keys[] = {"vocab"};
     struct text_vocabularies *vocabularies = &reviews->vocabularies;
     char data[VOCABULARY_DATA];
     int kind;
-    TRY(text_vocabularies_find("reviews", options, wanted, 1, vocabularies, error));
+    TRY(text_vocabularies_find("reviews", options, required, 1, vocabularies, error));
     TRY(text_tokens_find("reviews", options, vocabularies, NULL, 0, &kind, data, error));
-    if (!vocabularies->used[0] && (part != DATASET_TRAIN || wanted->words_needed))
+    if (!vocabularies->used[0] && (part != DATASET_TRAIN || required->words_needed))
         return text_vocabulary_missing("reviews", error);
     TRY(options_finish(options, "data", keys, 1, error));
     TRY(corpus_read(options->name, &reviews->corpus, error));
@@ -63,7 +62,7 @@ static enum ps_status load(struct reviews *reviews, struct options *options, enu
     for (int64_t l = 0; l < count; l++) TRY(read_label(reviews, options->name, l, error));
     if (!vocabularies->used[0]) {
         struct vocabulary *made;
-        TRY(corpus_vocabulary(&reviews->corpus, words_plain, wanted->vocabulary, &made, error));
+        TRY(corpus_vocabulary(&reviews->corpus, words_plain, required->vocabulary, &made, error));
         text_vocabularies_take(vocabularies, 0, made, data);
     }
     TRY(corpus_number(&reviews->corpus, words_plain, vocabularies->used[0], error));
@@ -72,19 +71,19 @@ static enum ps_status load(struct reviews *reviews, struct options *options, enu
     return PS_OK;
 }
 
-static enum ps_status open_reviews(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+static enum ps_status open_reviews(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                    struct dataset **dataset, struct ps_error *error) {
     struct options options;
     TRY(options_parse(rest, "data", &options, error));
     struct reviews *reviews = calloc(1, sizeof *reviews);
     if (!reviews) return error_memory(error, "a dataset", sizeof *reviews);
     reviews->dataset.shape = (struct dataset_shape){.channels = 1,
-                                                    .height = wanted->height,
+                                                    .height = required->height,
                                                     .width = 1,
-                                                    .classes = wanted->classes,
+                                                    .classes = required->classes,
                                                     .labels = 1,
-                                                    .vocabulary = wanted->vocabulary};
-    enum ps_status status = load(reviews, &options, part, wanted, error);
+                                                    .vocabulary = required->vocabulary};
+    enum ps_status status = load(reviews, &options, part, required, error);
     if (status == PS_OK)
         *dataset = &reviews->dataset;
     else

@@ -1,13 +1,13 @@
 /*
  * Running text for language models: "FILE[,tokens=characters|words|bytes][,test=SHARE][,vocab=FILE]".
  *
- * The file's tokens are one row. The last SHARE of them (0.1) are the test part, those before the training part; a part is cut
- * into sequences of T tokens, T being what the network takes, one behind the other, and what is left over at the end is not
- * used. The labels of a sequence are each position's next token; for a network that fills in hidden tokens they are those
- * (data/vocabulary.h), hidden anew in every epoch of training.
+ * The file is one sequence of tokens. The last SHARE of them (0.1) are the test set, the others the training set. Each set is
+ * cut into consecutive sequences of T tokens, which the network determines; a remainder at the end is not used. The labels of a
+ * sequence are each position's next token or, for a network that predicts masked tokens, these (data/vocabulary.h), masked
+ * differently in each epoch of training.
  *
- * A word is what blanks part, and a line's end is the token </s>. The vocabulary is that of the training part: all its
- * characters, its most frequent words, or every byte there is ("<0x41>").
+ * Words are separated by blanks, and the end of a line is the token </s>. The vocabulary is that of the training set: all its
+ * characters or its most frequent words; for bytes, all 256 byte values ("<0x41>").
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -25,19 +25,19 @@ enum level { CHARACTERS, WORDS, BYTES, LEVELS };
 struct running_text {
     struct dataset dataset; /* first */
     struct text_vocabularies vocabularies;
-    int32_t *tokens; /* of the part */
+    int32_t *tokens; /* of the training or test set */
     bool masked;
 };
 
-/* The file, and how it is read. */
+/* The file and its options. */
 struct source {
     const char *path;
     int level;
-    char data_kind[VOCABULARY_DATA]; /* what the vocabulary is made of */
+    char data_kind[VOCABULARY_DATA]; /* what the vocabulary is made from */
     double test;
     char *data;
     size_t size;
-    int64_t tokens, training; /* in the file; in its training part, which comes first */
+    int64_t tokens, training; /* in the file; in the training set, which comes first */
 };
 
 /* ------------------------------------------------------------------- tokens */
@@ -47,15 +47,15 @@ static const char *byte_token(unsigned char byte, char text[8]) {
     return text;
 }
 
-/* The token at *place, which moves behind it; `length` 0 at the end. `text` has room for a byte's name. */
-static const char *next_token(const struct source *source, size_t *place, char text[8], size_t *length) {
+/* Returns the token at *position and moves *position past it; *length is 0 at the end. `text` has room for a byte's name. */
+static const char *next_token(const struct source *source, size_t *position, char text[8], size_t *length) {
     const char *data = source->data;
     *length = 0;
     if (source->level == WORDS) {
-        while (*place < source->size && memchr(" \t\r", data[*place], 3)) ++*place;
+        while (*position < source->size && memchr(" \t\r", data[*position], 3)) ++*position;
     }
-    if (*place == source->size) return data;
-    size_t start = (*place)++;
+    if (*position == source->size) return data;
+    size_t start = (*position)++;
     unsigned char first = (unsigned char)data[start];
     if (source->level == BYTES) {
         *length = strlen(byte_token(first, text));
@@ -65,28 +65,28 @@ static const char *next_token(const struct source *source, size_t *place, char t
         *length = strlen("</s>");
         return "</s>";
     }
-    if (source->level == CHARACTERS) *place += first >= 0xf0 ? 3u : first >= 0xe0 ? 2u : first >= 0xc0 ? 1u : 0u;
-    while (source->level == WORDS && *place < source->size && !memchr(" \t\r\n", data[*place], 4)) ++*place;
-    *length = *place - start;
+    if (source->level == CHARACTERS) *position += first >= 0xf0 ? 3u : first >= 0xe0 ? 2u : first >= 0xc0 ? 1u : 0u;
+    while (source->level == WORDS && *position < source->size && !memchr(" \t\r\n", data[*position], 4)) ++*position;
+    *length = *position - start;
     return data + start;
 }
 
 static int64_t count_tokens(const struct source *source) {
     char text[8];
-    size_t place = 0, length;
+    size_t position = 0, length;
     int64_t count = 0;
-    while (next_token(source, &place, text, &length), length > 0) count++;
+    while (next_token(source, &position, text, &length), length > 0) count++;
     return count;
 }
 
 static enum ps_status count_words(const struct source *source, struct vocabulary *vocabulary, struct ps_error *error) {
     char text[8];
-    size_t place = 0, length;
+    size_t position = 0, length;
     for (int byte = 0; byte < 256 && source->level == BYTES; byte++) {
         TRY(vocabulary_count(vocabulary, byte_token((unsigned char)byte, text), strlen("<0x00>"), error));
     }
     for (int64_t i = 0; i < source->training && source->level != BYTES; i++) {
-        const char *token = next_token(source, &place, text, &length);
+        const char *token = next_token(source, &position, text, &length);
         TRY(vocabulary_count(vocabulary, token, length, error));
     }
     return PS_OK;
@@ -94,18 +94,19 @@ static enum ps_status count_words(const struct source *source, struct vocabulary
 
 /* ----------------------------------------------------------------- the file */
 
-static enum ps_status read_options(struct options *options, const struct dataset_shape *wanted,
+static enum ps_status read_options(struct options *options, const struct dataset_shape *required,
                                    struct text_vocabularies *vocabularies, struct source *source, struct ps_error *error) {
     static const char *const levels[LEVELS] = {[CHARACTERS] = "characters", [WORDS] = "words", [BYTES] = "bytes"};
     static const char *const keys[] = {"tokens", "test", "vocab"};
     source->path = options->name;
     source->test = 0.1;
-    TRY(text_vocabularies_find("text", options, wanted, 1, vocabularies, error));
+    TRY(text_vocabularies_find("text", options, required, 1, vocabularies, error));
     TRY(text_tokens_find("text", options, vocabularies, levels, LEVELS, &source->level, source->data_kind, error));
     TRY(options_number(options, "test", 0, 1, &source->test, error));
     TRY(options_finish(options, "data", keys, 3, error));
-    /* The training part is at hand whichever part is asked for: either may make the vocabulary; bytes are always the same. */
-    if (vocabularies->used[0] || !wanted->words_needed || source->level == BYTES) return PS_OK;
+    /* The file always contains the training set, so the vocabulary can also be made when the test set is opened. That of bytes
+     * is fixed. */
+    if (vocabularies->used[0] || !required->words_needed || source->level == BYTES) return PS_OK;
     return text_vocabulary_missing("text", error);
 }
 
@@ -122,7 +123,7 @@ static enum ps_status read_file(struct source *source, struct ps_error *error) {
     return PS_OK;
 }
 
-/* The vocabulary of the training part, where neither the spec nor the run has one. */
+/* Makes the vocabulary from the training set unless the spec or the run has one. */
 static enum ps_status make_vocabulary(struct running_text *text, const struct source *source, int size,
                                       struct ps_error *error) {
     struct text_vocabularies *vocabularies = &text->vocabularies;
@@ -138,21 +139,22 @@ static enum ps_status number_tokens(struct running_text *text, const struct sour
                                     struct ps_error *error) {
     int64_t first = part == DATASET_TRAIN ? 0 : source->training,
             end = part == DATASET_TRAIN ? source->training : source->tokens;
-    int64_t length = text->dataset.shape.height, behind = text->masked ? 0 : 1; /* the last position has a next token, too */
-    text->dataset.samples = (end - first - behind) / length;
-    if (end - first < length + behind) {
-        error_set(error, PS_USAGE, "%s: its %s part has %lld tokens, fewer than the %lld of one sequence", source->path,
-                  part == DATASET_TRAIN ? "training" : "test", (long long)(end - first), (long long)(length + behind));
-        error_hint(error, "the test part's share of its %lld tokens is the option test=, here %g", (long long)source->tokens,
-                   source->test);
+    int64_t length = text->dataset.shape.height,
+            following = text->masked ? 0 : 1; /* the last position needs a next token, too */
+    text->dataset.samples = (end - first - following) / length;
+    if (end - first < length + following) {
+        error_set(error, PS_USAGE, "%s: its %s set has %lld tokens, fewer than the %lld of one sequence", source->path,
+                  part == DATASET_TRAIN ? "training" : "test", (long long)(end - first), (long long)(length + following));
+        error_hint(error, "the option test= sets the share of its %lld tokens that are the test set, here %g",
+                   (long long)source->tokens, source->test);
         return PS_USAGE;
     }
     text->tokens = malloc((size_t)(end - first) * sizeof *text->tokens);
     if (!text->tokens) return error_memory(error, source->path, (size_t)(end - first) * sizeof *text->tokens);
-    size_t place = 0, size;
+    size_t position = 0, size;
     char name[8];
     for (int64_t i = 0; i < end; i++) {
-        const char *token = next_token(source, &place, name, &size);
+        const char *token = next_token(source, &position, name, &size);
         if (i >= first) text->tokens[i - first] = vocabulary_find(text->vocabularies.used[0], token, size);
     }
     return PS_OK;
@@ -168,31 +170,31 @@ static void close_text(struct dataset *dataset) {
 }
 
 static enum ps_status load(struct running_text *text, struct options *options, enum dataset_part part,
-                           const struct dataset_shape *wanted, struct source *source, struct ps_error *error) {
-    TRY(read_options(options, wanted, &text->vocabularies, source, error));
+                           const struct dataset_shape *required, struct source *source, struct ps_error *error) {
+    TRY(read_options(options, required, &text->vocabularies, source, error));
     TRY(read_file(source, error));
-    TRY(make_vocabulary(text, source, wanted->vocabulary, error));
+    TRY(make_vocabulary(text, source, required->vocabulary, error));
     int size = vocabulary_size(text->vocabularies.used[0]);
-    text->masked = wanted->masked;
+    text->masked = required->masked;
     text->dataset.shape = (struct dataset_shape){.channels = 1,
-                                                 .height = wanted->height,
+                                                 .height = required->height,
                                                  .width = 1,
                                                  .classes = size,
-                                                 .labels = (int)wanted->height,
+                                                 .labels = (int)required->height,
                                                  .vocabulary = size,
-                                                 .masked = wanted->masked,
+                                                 .masked = required->masked,
                                                  .words = {text->vocabularies.used[0]}};
     return number_tokens(text, source, part, error);
 }
 
-static enum ps_status open_text(const char *rest, enum dataset_part part, const struct dataset_shape *wanted,
+static enum ps_status open_text(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                 struct dataset **dataset, struct ps_error *error) {
     struct options options;
     TRY(options_parse(rest, "data", &options, error));
     struct running_text *text = calloc(1, sizeof *text);
     if (!text) return error_memory(error, "a dataset", sizeof *text);
     struct source source = {0};
-    enum ps_status status = load(text, &options, part, wanted, &source, error);
+    enum ps_status status = load(text, &options, part, required, &source, error);
     free(source.data);
     if (status == PS_OK)
         *dataset = &text->dataset;

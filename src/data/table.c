@@ -1,4 +1,4 @@
-/* All dataset formats. A new one is a file beside this one and a line here. */
+/* All dataset formats. To add one, add a file to this directory and a line here. */
 #include "data/dataset.h"
 
 extern const struct dataset_class dataset_idx, dataset_cifar10, dataset_cifar100, dataset_synthetic, dataset_images,

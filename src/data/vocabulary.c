@@ -1,4 +1,4 @@
-/* A vocabulary is a list of tokens with their counts, and a table of places in it by the hash of the token. */
+/* A vocabulary is an array of tokens with their counts, and a hash table of indices into it. */
 #include "data/vocabulary.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct entry {
 struct vocabulary {
     struct entry *entries;
     int count, capacity;
-    int *table; /* places in `entries` plus 1; 0: free. Its size is a power of two, and at most half of it is taken. */
+    int *table; /* index in `entries` plus 1; 0: free. Its size is a power of two; at most half of it is in use. */
     size_t table_size;
     char data[VOCABULARY_DATA];
 };
@@ -28,7 +28,7 @@ static size_t hash(const char *token, size_t length) {
     return (size_t)(value ^ value >> 32);
 }
 
-/* The place of the token in the table, or the free one where it would be. */
+/* The slot of the token in the table, or the free slot where it would be inserted. */
 static size_t slot_of(const struct vocabulary *vocabulary, const char *token, size_t length) {
     size_t mask = vocabulary->table_size - 1;
     for (size_t slot = hash(token, length) & mask;; slot = (slot + 1) & mask) {
@@ -47,16 +47,16 @@ static void fill_table(struct vocabulary *vocabulary) {
 }
 
 static enum ps_status grow(struct vocabulary *vocabulary, struct ps_error *error) {
-    int wanted = vocabulary->capacity > 0 ? 2 * vocabulary->capacity : 1024;
-    size_t table_size = 2 * (size_t)wanted, bytes = (size_t)wanted * sizeof(struct entry) + table_size * sizeof(int);
-    struct entry *entries = realloc(vocabulary->entries, (size_t)wanted * sizeof *entries);
+    int capacity = vocabulary->capacity > 0 ? 2 * vocabulary->capacity : 1024;
+    size_t table_size = 2 * (size_t)capacity, bytes = (size_t)capacity * sizeof(struct entry) + table_size * sizeof(int);
+    struct entry *entries = realloc(vocabulary->entries, (size_t)capacity * sizeof *entries);
     if (!entries) return error_memory(error, "a vocabulary", bytes);
     vocabulary->entries = entries;
     int *table = realloc(vocabulary->table, table_size * sizeof *table);
     if (!table) return error_memory(error, "a vocabulary", bytes);
     vocabulary->table = table;
     vocabulary->table_size = table_size;
-    vocabulary->capacity = wanted;
+    vocabulary->capacity = capacity;
     fill_table(vocabulary);
     return PS_OK;
 }
@@ -97,9 +97,9 @@ void vocabulary_destroy(struct vocabulary *vocabulary) {
 }
 
 enum ps_status vocabulary_count(struct vocabulary *vocabulary, const char *token, size_t length, struct ps_error *error) {
-    int place = vocabulary->table[slot_of(vocabulary, token, length)];
-    if (place == 0) return add(vocabulary, token, length, 1, error);
-    vocabulary->entries[place - 1].count++;
+    int found = vocabulary->table[slot_of(vocabulary, token, length)];
+    if (found == 0) return add(vocabulary, token, length, 1, error);
+    vocabulary->entries[found - 1].count++;
     return PS_OK;
 }
 
@@ -114,7 +114,8 @@ enum ps_status vocabulary_finish(struct vocabulary *vocabulary, int size, struct
         error_set(error, PS_USAGE,
                   "a vocabulary of %d tokens: four are padding, unknown, start and end, so at least %d are needed", size,
                   VOCABULARY_SPECIALS + 1);
-        error_hint(error, "how many there are is the network's option vocab=, of a translation's target target_vocab=");
+        error_hint(error,
+                   "the network's option vocab= sets the number of tokens, target_vocab= that of a translation's target");
         return PS_USAGE;
     }
     qsort(vocabulary->entries + VOCABULARY_SPECIALS, (size_t)(vocabulary->count - VOCABULARY_SPECIALS),
@@ -125,8 +126,8 @@ enum ps_status vocabulary_finish(struct vocabulary *vocabulary, int size, struct
 }
 
 int vocabulary_find(const struct vocabulary *vocabulary, const char *token, size_t length) {
-    int place = vocabulary->table[slot_of(vocabulary, token, length)];
-    return place > 0 ? place - 1 : VOCABULARY_UNKNOWN;
+    int found = vocabulary->table[slot_of(vocabulary, token, length)];
+    return found > 0 ? found - 1 : VOCABULARY_UNKNOWN;
 }
 
 const char *vocabulary_token(const struct vocabulary *vocabulary, int number) { return vocabulary->entries[number].token; }
@@ -146,7 +147,7 @@ bool vocabulary_equal(const struct vocabulary *a, const struct vocabulary *b) {
     return true;
 }
 
-/* -------------------------------------------------------------------- file */
+/* --------------------------------------------------------------------- file */
 
 static const char *const lists[2] = {"tokens", "target_tokens"};
 
@@ -170,13 +171,13 @@ static enum ps_status read_list(const struct json_place *list, struct vocabulary
         struct json_place item;
         TRY(json_item(list, i, &item, error));
         const char *token = json_string_value(item.value);
-        if (!token || !*token) return json_error(&item, error, "a token must be a text that is not empty");
-        int place = vocabulary->table[slot_of(vocabulary, token, strlen(token))] - 1;
-        if (place >= 0 && place != (int)i) return json_error(&item, error, "token '%s' is there already", token);
-        if (i < VOCABULARY_SPECIALS && place < 0) {
+        if (!token || !*token) return json_error(&item, error, "a token must be a string that is not empty");
+        int found = vocabulary->table[slot_of(vocabulary, token, strlen(token))] - 1;
+        if (found >= 0 && found != (int)i) return json_error(&item, error, "token '%s' is a duplicate", token);
+        if (i < VOCABULARY_SPECIALS && found < 0) {
             return json_error(&item, error, "'%s': the first four tokens must be <pad>, <unk>, <s> and </s>", token);
         }
-        if (place < 0) TRY(add(vocabulary, token, strlen(token), 0, error));
+        if (found < 0) TRY(add(vocabulary, token, strlen(token), 0, error));
     }
     return PS_OK;
 }
