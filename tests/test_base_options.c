@@ -39,7 +39,7 @@ static void refuses_what_is_no_list(void **state) {
         {"x,a", "'a' in 'x,a' is not of the form key=value"},
         {"x,=1", "is not of the form key=value"},
         {"x,a=1,,b=2", "is not of the form key=value"},
-        {"x,a=1,a=2", "says 'a' twice"},
+        {"x,a=1,a=2", "gives 'a' twice"},
         {"x,a=,b=,c=,d=,e=,f=,g=,h=,i=,j=,k=,l=,m=,n=,o=,p=,q=", "more than 16"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -1,4 +1,4 @@
-/* Chunks from calloc, each twice as large as the one before up to a limit; what is larger has a chunk to itself. */
+/* Chunks from calloc, each twice as large as the one before up to a limit; a larger request gets a chunk of its own. */
 #include "base/arena.h"
 
 #include <stddef.h>
@@ -17,7 +17,7 @@ static size_t aligned(size_t bytes) {
     return (bytes + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) * _Alignof(max_align_t);
 }
 
-/* A chunk with room for `bytes`, in front of the others. */
+/* Adds a chunk with room for `bytes` at the head of the list. */
 static bool grow(struct arena *arena, size_t bytes) {
     const struct arena_chunk *newest = arena->newest;
     size_t size = newest ? 2 * newest->size : CHUNK_LEAST;

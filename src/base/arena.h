@@ -1,6 +1,6 @@
 /*
- * Arenas: memory of what is created together and destroyed together. A creator takes all its arrays, checks once, and fills
- * them; the destroyer releases the arena. There is nothing else to check or to free.
+ * Arenas: memory that is allocated together and freed together. A creator takes all its arrays, checks once, and fills them;
+ * the destroyer releases the arena. Nothing else needs to be checked or freed.
  *
  *     struct arena arena = {0};
  *     struct row *rows = arena_take(&arena, count, sizeof *rows);
@@ -14,20 +14,20 @@
 
 #include "base/error.h"
 
-/* All zeros: empty. */
+/* A zeroed arena is empty. */
 struct arena {
     struct arena_chunk *newest;
-    size_t refused; /* bytes that were not to be had; 0: all that was asked for was given */
+    size_t refused; /* bytes of the first request that failed; 0: none failed */
 };
 
-/* Room for `count` elements of `size` bytes (0 is fine), zeroed and aligned for any type; it stays where it is until the
- * release. NULL where memory ran out, and from then on for every request. */
+/* Room for `count` elements of `size` bytes (0 is fine), zeroed and aligned for any type; it does not move until the release.
+ * NULL if memory ran out, and from then on for every request. */
 void *arena_take(struct arena *arena, size_t count, size_t size);
-/* The same, filled with what stands at `from`. */
+/* The same, filled with a copy of the elements at `from`. */
 void *arena_copy(struct arena *arena, const void *from, size_t count, size_t size);
-/* PS_FAILED where something was refused: "out of memory: WHAT needs SIZE". The arena is then released already. */
+/* PS_FAILED if a request failed: "out of memory: WHAT needs SIZE". The arena is released then. */
 enum ps_status arena_check(struct arena *arena, const char *what, struct ps_error *error);
-/* Frees all, and leaves the arena empty. */
+/* Frees everything; the arena is empty then. */
 void arena_release(struct arena *arena);
 
 #endif

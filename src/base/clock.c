@@ -1,6 +1,6 @@
 /*
- * Waiting to within some microseconds: a sleep wakes up late by the timer's slack (50 us unless told) and the scheduler's
- * delay, so it ends a little before the time, and a spin does the rest.
+ * Waiting with a precision of microseconds: a sleep ends late by the timer's slack (50 us by default) and the scheduler's
+ * delay, so the sleep ends a little early, and a spin loop waits for the rest.
  */
 #include "base/clock.h"
 
@@ -21,7 +21,7 @@ static void sleep_until(double time) {
     until.tv_nsec = (long)((time - (double)until.tv_sec) * 1e9);
     int slack = prctl(PR_GET_TIMERSLACK);
     prctl(PR_SET_TIMERSLACK, 1ul);
-    /* A signal ends the sleep early; the caller's spin must not take over what may be seconds. */
+    /* A signal ends the sleep early; the caller must not spin for the rest, which may be seconds. */
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) continue;
     if (slack > 0) prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
 }

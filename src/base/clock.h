@@ -3,11 +3,11 @@
 #define PENSTOCK_BASE_CLOCK_H
 
 double clock_now(void);
-/* Returns at `time` (as clock_now counts) to within some microseconds: sleeps, then spins for the last moment. */
+/* Returns at `time` (on the clock of clock_now) with a precision of microseconds: sleeps, then spins for the last 60 us. */
 void clock_wait_until(double time);
-/* Between two looks of a loop that waits without sleeping. */
+/* Pauses the processor in a loop that waits without sleeping. */
 void clock_pause(void);
-/* Sleeps about so long: some ten microseconds more, and never spins. */
+/* Sleeps for this time and some ten microseconds more; never spins. */
 void clock_sleep(double seconds);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The one message that a failing call leaves behind: made in a local buffer first, since a message may be made from itself
- * (a prefix), and kept to one line of UTF-8, since names and words that come from users and files may hold anything.
+ * The message of a failed call. It is formatted in a local buffer first, since its arguments may be the old message, and
+ * reduced to one line of UTF-8, since names from users and files may contain any bytes.
  */
 #include "base/error.h"
 

@@ -1,4 +1,4 @@
-/* Making the one message that a failing call leaves behind. */
+/* The message of a failed call. */
 #ifndef PENSTOCK_BASE_ERROR_H
 #define PENSTOCK_BASE_ERROR_H
 
@@ -10,11 +10,11 @@
 #define PS_PRINTF(text, first)
 #endif
 
-/* Writes the message into `error` (which may be NULL) and returns `status`, so that callers can write
- * `return error_set(error, PS_USAGE, "...")`. The first to see the trouble calls it; the others pass the status up. */
+/* Writes the message into `error` (which may be NULL) and returns `status`, so that callers can write `return error_set(error,
+ * PS_USAGE, "...")`. The function that detects the error calls it; its callers return the status. */
 enum ps_status error_set(struct ps_error *error, enum ps_status status, const char *format, ...) PS_PRINTF(3, 4);
 
-/* Adds "what to do" to a message already set. */
+/* Adds a hint, what the user can do, to a message that was set. */
 void error_hint(struct ps_error *error, const char *format, ...) PS_PRINTF(2, 3);
 
 /* Puts "PREFIX: " before the message. */
@@ -27,7 +27,7 @@ enum ps_status error_unknown(struct ps_error *error, enum ps_status status, cons
 /* Adds "known: A, B, C" as a hint. */
 void error_names(struct ps_error *error, const char *const *names, size_t count);
 
-/* Out of memory: names what was wanted and how much. */
+/* Out of memory: "out of memory: WHAT needs SIZE". */
 enum ps_status error_memory(struct ps_error *error, const char *what, size_t bytes);
 
 /* Returns the status of `call` from the enclosing function if it failed. */
@@ -37,7 +37,7 @@ enum ps_status error_memory(struct ps_error *error, const char *what, size_t byt
         if (try_status_ != PS_OK) return try_status_;                                                                          \
     } while (0)
 
-/* As TRY, for functions that must free something first: sets `status` and jumps to `out`. */
+/* Like TRY, for functions that must free something first: sets `status` and jumps to `out`. */
 #define TRY_OUT(call)                                                                                                          \
     do {                                                                                                                       \
         status = (call);                                                                                                       \

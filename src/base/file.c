@@ -1,6 +1,6 @@
 /*
- * Whole files. Writing goes to a new file beside the place, which is synced and renamed over the old one, so that at every
- * moment the name stands for a whole file: the old one or the new one.
+ * Complete files. A file is written to a new file in the same directory, which is synced and renamed over the old one. So the
+ * name refers to a complete file at any time, the old one or the new one.
  */
 #include "base/file.h"
 
@@ -15,14 +15,14 @@
 
 #define PATH_SIZE 4096
 
-/* Where bytes come from: a plain file, or one that zlib unpacks. */
+/* Source of bytes: a plain file, or one that zlib unpacks. */
 struct source {
-    int descriptor; /* -1 where `packed` is used */
+    int descriptor; /* -1 if `packed` is used */
     gzFile packed;
 };
 
 static enum ps_status cannot(struct ps_error *error, enum ps_status status, const char *path, const char *what) {
-    /* A path of any length leaves room for the reason. */
+    /* The path is cut so that the reason always fits. */
     return error_set(error, status, "%.800s: cannot %s: %s", path, what, strerror(errno));
 }
 
@@ -71,7 +71,7 @@ static void source_close(struct source *source) {
     if (source->packed == NULL) close(source->descriptor);
 }
 
-/* Reads to the end into a buffer that grows; one byte more than `limit` is asked for, so that too much is noticed. */
+/* Reads to the end into a growing buffer; requests one byte more than `limit`, to detect a larger file. */
 static enum ps_status read_all(struct source *source, const char *path, size_t limit, size_t size_guess, char **data,
                                size_t *size, struct ps_error *error) {
     size_t capacity = (size_guess < limit ? size_guess : limit) + 2, used = 0;
@@ -129,7 +129,7 @@ static bool write_pieces(int descriptor, const struct file_piece *pieces, size_t
     return true;
 }
 
-/* Writes, syncs and closes; errno says what failed. */
+/* Writes, syncs and closes; errno is the reason of a failure. */
 static bool fill(int descriptor, const struct file_piece *pieces, size_t count) {
     bool written = write_pieces(descriptor, pieces, count) && fsync(descriptor) == 0;
     int reason = errno;
@@ -138,8 +138,8 @@ static bool fill(int descriptor, const struct file_piece *pieces, size_t count) 
     return written;
 }
 
-/* A new file beside `path`; -1 where it cannot be made. */
-static int open_beside(const char *path, char name[PATH_SIZE]) {
+/* Creates a new file in the directory of `path`; -1 if that fails. */
+static int open_temporary(const char *path, char name[PATH_SIZE]) {
     for (int attempt = 0; attempt < 100; attempt++) {
         int length = snprintf(name, PATH_SIZE, "%s.%ld-%d.tmp", path, (long)getpid(), attempt);
         if (length >= PATH_SIZE) {
@@ -152,7 +152,7 @@ static int open_beside(const char *path, char name[PATH_SIZE]) {
     return -1;
 }
 
-/* Into a device or pipe, which is not to be replaced by a file; /dev/stdout may be a file, to which more was written before. */
+/* Writes to a device or pipe, which must not be replaced by a file, or appends to /dev/stdout, which may be a file. */
 static enum ps_status write_in_place(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
     int descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (descriptor < 0) return cannot(error, PS_IO, path, "write");
@@ -162,9 +162,9 @@ static enum ps_status write_in_place(const char *path, const struct file_piece *
     return status;
 }
 
-static enum ps_status write_beside(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
+static enum ps_status replace(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
     char name[PATH_SIZE];
-    int descriptor = open_beside(path, name);
+    int descriptor = open_temporary(path, name);
     if (descriptor < 0) return cannot(error, PS_IO, path, "write");
     if (fill(descriptor, pieces, count) && rename(name, path) == 0) return PS_OK;
     enum ps_status status = cannot(error, PS_IO, path, "write");
@@ -187,12 +187,12 @@ enum ps_status file_write_pieces(const char *path, const struct file_piece *piec
     const bool open_already = strcmp(path, "/dev/stdout") == 0 || strncmp(path, "/dev/fd/", 8) == 0;
     if (stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || open_already))
         return write_in_place(path, pieces, count, error);
-    /* A symbolic link stays; what it points to is replaced. */
-    char *place = realpath(path, NULL);
+    /* A symbolic link is kept; the file that it points to is replaced. */
+    char *target = realpath(path, NULL);
     char parent[PATH_SIZE];
-    parent_of(place != NULL ? place : path, parent);
-    enum ps_status result = write_beside(place != NULL ? place : path, pieces, count, error);
-    free(place);
+    parent_of(target != NULL ? target : path, parent);
+    enum ps_status result = replace(target != NULL ? target : path, pieces, count, error);
+    free(target);
     return result == PS_OK ? file_sync_directory(parent, error) : result;
 }
 
@@ -212,7 +212,7 @@ enum ps_status file_create(const char *path, const struct file_piece *pieces, si
 uint32_t file_checksum(const struct file_piece *pieces, size_t count) {
     uLong sum = crc32_z(0, NULL, 0);
     for (size_t i = 0; i < count; i++) {
-        /* A call without data would start anew. */
+        /* A call without data would reset the sum. */
         if (pieces[i].size > 0) sum = crc32_z(sum, pieces[i].data, pieces[i].size);
     }
     return (uint32_t)sum;
@@ -249,7 +249,7 @@ enum ps_status file_make_directory(const char *path, struct ps_error *error) {
 enum ps_status file_sync_directory(const char *path, struct ps_error *error) {
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return cannot(error, PS_IO, path, "sync the directory");
-    /* Some file systems have no such call for directories; they answer EINVAL. */
+    /* Some file systems cannot sync directories; they return EINVAL. */
     bool synced = fsync(descriptor) == 0 || errno == EINVAL;
     enum ps_status status = synced ? PS_OK : cannot(error, PS_IO, path, "sync the directory");
     close(descriptor);

@@ -1,6 +1,6 @@
 /*
- * Strict reading of JSON with messages that say where. A place's path is "FILE:" at the root and "FILE: a.b[2]" below it; the
- * colon at the end tells the two apart.
+ * Strict reading of JSON, with messages that name the field. The path of a json_place is "FILE:" at the root and "FILE: a.b[2]"
+ * below it; a colon at the end marks the root.
  */
 #include "base/json.h"
 
@@ -52,7 +52,7 @@ enum ps_status json_error(const struct json_place *place, struct ps_error *error
 
 struct json_place json_root(json_t *root, const char *file) {
     struct json_place place = {.value = root};
-    /* Of a long path the end is what tells files apart. */
+    /* A long path is shortened at its beginning: its end distinguishes files. */
     size_t length = strlen(file), most = sizeof place.path / 2;
     snprintf(place.path, sizeof place.path, "%s%s:", length > most ? "..." : "", length > most ? file + length - most : file);
     return place;
@@ -71,7 +71,7 @@ static enum ps_status check_format(json_t *root, const char *path, const char *f
     return PS_OK;
 }
 
-/* Fields that earlier versions wrote by other names, which are still read; also with "_spread" or "_spill" behind them. */
+/* Fields that earlier versions wrote under other names, which are still read; also with "_spread" or "_spill" appended. */
 static const struct {
     const char *old, *name;
 } renamed_fields[] = {
@@ -79,8 +79,8 @@ static const struct {
     {"hand_over_s", "core_transfer_s"}, {"medium", "shared_link"},
 };
 
-/* Today's name of a field into `name`; false: it has not been renamed. */
-static bool todays_name(const char *key, char name[64]) {
+/* Writes the current name of a field to `name`; false: it has not been renamed. */
+static bool current_name(const char *key, char name[64]) {
     for (size_t f = 0; f < sizeof renamed_fields / sizeof renamed_fields[0]; f++) {
         size_t length = strlen(renamed_fields[f].old);
         const char *rest = key + length;
@@ -92,7 +92,7 @@ static bool todays_name(const char *key, char name[64]) {
     return false;
 }
 
-/* Renames all such fields below `value`; `old` becomes the name that one of them had. */
+/* Renames all such fields below `value`; `old` becomes the old name of one of them. */
 static enum ps_status rename_fields(json_t *value, const char *path, char old[64], struct ps_error *error) {
     const char *key;
     void *next;
@@ -102,9 +102,9 @@ static enum ps_status rename_fields(json_t *value, const char *path, char old[64
     json_array_foreach(value, index, item) TRY(rename_fields(item, path, old, error));
     json_object_foreach_safe(value, next, key, item) {
         TRY(rename_fields(item, path, old, error));
-        if (!todays_name(key, name)) continue;
+        if (!current_name(key, name)) continue;
         if (json_object_get(value, name) != NULL)
-            return error_set(error, PS_BAD_INPUT, "%s: field '%s' is an old name of '%s', which stands beside it", path, key,
+            return error_set(error, PS_BAD_INPUT, "%s: field '%s' is an old name of '%s', which is present, too", path, key,
                              name);
         snprintf(old, 64, "%s", key);
         json_object_set(value, name, item);
@@ -116,7 +116,7 @@ static enum ps_status rename_fields(json_t *value, const char *path, char old[64
 static enum ps_status read_old_names(json_t *root, const char *path, struct ps_error *error) {
     char old[64] = "", name[64];
     TRY(rename_fields(root, path, old, error));
-    if (old[0] != '\0' && todays_name(old, name))
+    if (old[0] != '\0' && current_name(old, name))
         log_warn("%s: written by an earlier version: '%s' is called '%s' now; the old names are read as well", path, old, name);
     return PS_OK;
 }
@@ -164,7 +164,7 @@ enum ps_status json_read_file(const char *path, const char *format, json_t **roo
     return status;
 }
 
-/* Adds the number token with as few digits as give the same double, or as it stands where it is an integer. */
+/* Appends a number token with the fewest digits that give the same double; an integer is appended unchanged. */
 static void add_number(struct text *out, const char *token, size_t length) {
     char *end;
     double value = number_read(token, &end);
@@ -343,12 +343,11 @@ void json_set_finite(json_t *object, const char *field, double number) {
 /* -------------------------------------------------------------------- lines */
 
 /*
- * The line of a field in a JSON file that parses but says something wrong. jansson keeps no places, so the text is looked
- * through again, along the field that the message names: "plan.json: stages[2].layers: ..." Only where there is an error to
- * tell.
+ * The line of a field with a wrong value in a JSON file without syntax errors. jansson does not keep positions, so the text is
+ * searched again for the field that the message names: "plan.json: stages[2].layers: ..." This is done only after an error.
  */
 
-/* The text ends with a zero, at which every step stops. */
+/* The text ends with a zero byte, at which each of these functions stops. */
 static const char *skip_space(const char *c) {
     while (*c && isspace((unsigned char)*c)) c++;
     return c;
@@ -371,13 +370,13 @@ static const char *skip_value(const char *c) {
         if (*c == '{' || *c == '[') depth++;
         if (*c == '}' || *c == ']') depth--;
         if (*c) c++;
-        /* A number or a word has more letters. */
+        /* The other characters of a number or a word. */
         while (isalnum((unsigned char)*c) || *c == '.' || *c == '-' || *c == '+') c++;
     } while (*c && depth > 0);
     return c;
 }
 
-/* The value of an object's field, or of an array's item where `name` is NULL; NULL: there is none. */
+/* The value of an object's field or, if `name` is NULL, of an array's item; NULL: there is none. */
 static const char *enter(const char *c, const char *name, size_t length, long item) {
     bool object = *c == '{';
     if (object != (name != NULL) || (!object && *c != '[')) return NULL;
@@ -397,24 +396,24 @@ static const char *enter(const char *c, const char *name, size_t length, long it
     return NULL;
 }
 
-/* How far the path leads: to the field, or to what has no such field. */
+/* Follows the path to the field, or to the last value on the path that exists. */
 static const char *follow(const char *text, const char *path) {
-    const char *place = skip_space(text), *next = place;
+    const char *position = skip_space(text), *next = position;
     while (next && *path && *path != ':') {
         char *end;
         if (*path == '[') {
-            next = enter(place, NULL, 0, strtol(path + 1, &end, 10));
+            next = enter(position, NULL, 0, strtol(path + 1, &end, 10));
             path = *end == ']' ? end + 1 : end;
         } else {
             path += *path == '.';
             size_t length = strcspn(path, ".[: ");
             if (length == 0) break;
-            next = enter(place, path, length, -1);
+            next = enter(position, path, length, -1);
             path += length;
         }
-        if (next) place = next;
+        if (next) position = next;
     }
-    return place;
+    return position;
 }
 
 void json_add_line(const char *text, struct ps_error *error) {
@@ -422,7 +421,7 @@ void json_add_line(const char *text, struct ps_error *error) {
     const char *path = strstr(error->message, ": ");
     size_t used = strlen(error->message);
     int line = 1;
-    for (const char *place = follow(text, path ? path + 2 : ""), *c = text; c < place; c++) line += *c == '\n';
+    for (const char *field = follow(text, path ? path + 2 : ""), *c = text; c < field; c++) line += *c == '\n';
     snprintf(error->message + used, sizeof error->message - used, " (line %d)", line);
 }
 

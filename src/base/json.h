@@ -1,6 +1,7 @@
 /*
- * Reading our JSON files strictly: every object states its fields, unknown ones are errors that offer the nearest name, and
- * messages carry the path of the field ("plan.json: stages[2].layers: ..."). JSON itself is jansson's work.
+ * Strict reading of Penstock's JSON files: readers list the fields of each object, an unknown field is an error that suggests
+ * the nearest name, and messages contain the path of the field ("plan.json: stages[2].layers: ..."). jansson parses and writes
+ * JSON.
  */
 #ifndef PENSTOCK_BASE_JSON_H
 #define PENSTOCK_BASE_JSON_H
@@ -9,36 +10,36 @@
 
 #include "base/error.h"
 
-/* No file of ours comes near it; a wrong file should not fill the memory. */
+/* Far above the size of any file that Penstock writes; a wrong file must not fill the memory. */
 #define JSON_FILE_LIMIT ((size_t)1 << 30)
 
-/* json_loadb and json_dumps, with numbers as JSON has them in every locale of the program. */
+/* json_loadb and json_dumps, with a decimal point in numbers whatever the program's locale. */
 json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t *trouble);
 char *json_dump_text(const json_t *root, size_t flags);
 
-/* Parses a file; syntax errors name line and column. `format` is what its "format" field must say, with "version": 1; NULL for
- * files of others, of which nothing is asked. */
+/* Parses a file; syntax errors name line and column. `format` is the required value of its "format" field, with "version": 1;
+ * NULL: neither is checked. */
 enum ps_status json_read_file(const char *path, const char *format, json_t **root, struct ps_error *error);
-/* The same of a text at hand; `name` is what messages call it. */
+/* The same for a text in memory; `name` is its name in messages. */
 enum ps_status json_parse(const char *text, size_t size, const char *name, const char *format, json_t **root,
                           struct ps_error *error);
-/* Adds the line of the field that a PS_BAD_INPUT message names, "FILE: stages[2].layers: ...", or of what should have it: "...
- * (line 12)". The first looks it up in the text, which ends with a zero; the second reads the file again, and passes on
- * `status`. */
+/* Adds " (line 12)" to a PS_BAD_INPUT message that names a field, "FILE: stages[2].layers: ...": the line of the field or, if
+ * it is missing, of the object that should have it. The first function searches `text`, which ends with a zero byte; the second
+ * reads the file again, and returns `status`. */
 void json_add_line(const char *text, struct ps_error *error);
 enum ps_status json_tell_line(const char *path, enum ps_status status, struct ps_error *error);
-/* Two-space indented text with a final newline (free()); takes the reference `root`. Numbers are written so that reading them
- * back gives the same double. */
+/* The document as text with an indentation of two spaces and a final newline (free()); consumes the reference `root`. Reading a
+ * number back gives the same double. */
 char *json_text(json_t *root);
-/* Takes `array` and returns it if all of its `count` items could be made; else NULL, which json_pack passes on: no file is
- * written rather than half of it. */
+/* Returns `array` if it has `count` items; else, since memory ran out, frees it and returns NULL, so that json_pack fails and
+ * no incomplete file is written. */
 json_t *json_whole(json_t *array, int count);
-/* As json_text, into a file by file_write. Takes `root`. */
+/* Writes the text of json_text to a file by file_write. Consumes `root`. */
 enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error);
 
 /* A place in a document: the value, and the path that messages name. */
 struct json_place {
-    json_t *value; /* borrowed; NULL where an optional field is missing */
+    json_t *value; /* borrowed; NULL if an optional field is missing */
     char path[256];
 };
 
@@ -50,11 +51,11 @@ enum ps_status json_object_fields(const struct json_place *place, const char *co
 enum ps_status json_field(const struct json_place *place, const char *name, bool required, struct json_place *field,
                           struct ps_error *error);
 enum ps_status json_item(const struct json_place *array, size_t index, struct json_place *item, struct ps_error *error);
-/* Length of an array; not an array is an error. */
+/* The length of an array; an error if the value is not an array. */
 enum ps_status json_array_length(const struct json_place *place, size_t *length, struct ps_error *error);
 
-/* Typed reads of a field with the accepted range in the message. With `required` false and the field missing the output is
- * left as it is. Strings are borrowed from the document. */
+/* Typed reads of a field with the accepted range in the message. If the field is missing and not `required`, the output is
+ * unchanged. Strings are borrowed from the document. */
 enum ps_status json_get_integer(const struct json_place *place, const char *name, bool required, int64_t low, int64_t high,
                                 int64_t *out, struct ps_error *error);
 enum ps_status json_get_int(const struct json_place *place, const char *name, bool required, int low, int high, int *out,
@@ -68,7 +69,7 @@ enum ps_status json_get_bool(const struct json_place *place, const char *name, b
 /* A JSON error at a place: "PATH: MESSAGE", PS_BAD_INPUT. */
 enum ps_status json_error(const struct json_place *place, struct ps_error *error, const char *format, ...) PS_PRINTF(3, 4);
 
-/* Sets a field unless the number is not finite: JSON has no word for that. */
+/* Sets a field if the number is finite; JSON has no representation of others. */
 void json_set_finite(json_t *object, const char *field, double number);
 
 /* -------------------------------------------------------------- tables from JSON */

@@ -1,7 +1,7 @@
 /*
- * The library's only global state: where log lines and progress go. The level is read first and without a lock, so that a line
- * nobody wants costs one load; the sink's functions are called under the mutex, one at a time. A sink may call the library, and
- * so be called again within its own call: a thread takes the mutex once.
+ * The library's only global state: the sink of log lines and progress. The level is read first and without a lock, so a line
+ * below the level costs one load. The sink's functions are called under the mutex, one at a time. A sink may call the library
+ * and so be called recursively: a thread locks the mutex only once.
  */
 #include "base/log.h"
 
@@ -18,9 +18,9 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct ps_log_sink sink;
 static void (*forward)(void *context, enum ps_log_level level, const char *text);
 static void *forward_context;
-static atomic_int level_wanted = LEVEL_SILENT;
-static atomic_bool progress_wanted;
-static _Thread_local int depth; /* of the calls of this thread that hold the mutex */
+static atomic_int lowest_level = LEVEL_SILENT;
+static atomic_bool progress_enabled;
+static _Thread_local int depth; /* nested calls of this thread that hold the mutex */
 
 static void enter(void) {
     if (depth++ == 0) pthread_mutex_lock(&mutex);
@@ -33,8 +33,8 @@ static void leave(void) {
 void ps_log_to(const struct ps_log_sink *new_sink) {
     enter();
     sink = new_sink != NULL ? *new_sink : (struct ps_log_sink){0};
-    atomic_store(&level_wanted, sink.line != NULL ? (int)sink.level : LEVEL_SILENT);
-    atomic_store(&progress_wanted, sink.progress != NULL);
+    atomic_store(&lowest_level, sink.line != NULL ? (int)sink.level : LEVEL_SILENT);
+    atomic_store(&progress_enabled, sink.progress != NULL);
     leave();
 }
 
@@ -46,7 +46,7 @@ void log_forward(void (*line)(void *context, enum ps_log_level level, const char
 }
 
 void log_line(enum ps_log_level level, const char *format, ...) {
-    if ((int)level < atomic_load_explicit(&level_wanted, memory_order_relaxed)) return;
+    if ((int)level < atomic_load_explicit(&lowest_level, memory_order_relaxed)) return;
     char text[2048];
     va_list arguments;
     va_start(arguments, format);
@@ -62,7 +62,7 @@ void log_line(enum ps_log_level level, const char *format, ...) {
 }
 
 void log_progress(const char *what, double done, double total, const char *detail_format, ...) {
-    if (!atomic_load_explicit(&progress_wanted, memory_order_relaxed)) return;
+    if (!atomic_load_explicit(&progress_enabled, memory_order_relaxed)) return;
     char detail[512];
     va_list arguments;
     va_start(arguments, detail_format);

@@ -1,6 +1,6 @@
 /*
- * Blocks come from mmap: zeroed, aligned to a page, and a page costs nothing until it is touched. A request that the system
- * cannot back is refused here, at the start of a run, and not in the middle of a step.
+ * Blocks are allocated with mmap: zeroed and aligned to a page; a page uses memory only after it is touched. A request that the
+ * system cannot satisfy fails here, at the start of a run, and not during a step.
  */
 #include "base/memory.h"
 
@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 
-/* `pointer` is the address of a pointer of any type, so what it points to is read and written as bytes. */
+/* `pointer` is the address of a pointer of any type, so that pointer is read and written as bytes. */
 enum ps_status memory_new_bytes(void *pointer, size_t count, size_t size, const char *what, struct ps_error *error) {
     bool possible = count <= SIZE_MAX / 2 / size;
     void *made = possible ? calloc(count > 0 ? count : 1, size) : NULL;

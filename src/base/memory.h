@@ -1,6 +1,6 @@
 /*
- * Memory: single allocations that report being refused, and blocks, which are one aligned allocation that is handed out piece
- * by piece. Several allocations with one life are an arena (base/arena.h).
+ * Memory: single allocations that report failure, and blocks, each an aligned allocation that is divided into pieces. For
+ * several allocations that are freed together see base/arena.h.
  */
 #ifndef PENSTOCK_BASE_MEMORY_H
 #define PENSTOCK_BASE_MEMORY_H
@@ -13,8 +13,8 @@
     memory_new_bytes((pointer), (size_t)(count), sizeof **(pointer), (what), (error))
 enum ps_status memory_new_bytes(void *pointer, size_t count, size_t size, const char *what, struct ps_error *error);
 
-/* Makes room for `needed` elements in the array *pointer, which has room for *capacity (a size_t): at least twice as many as
- * before where that is not enough. New elements are not zeroed. PS_FAILED as above leaves both as they are. */
+/* Makes room for `needed` elements in the array *pointer, which has room for *capacity (a size_t): at least twice the old
+ * capacity if it must grow. New elements are not zeroed. PS_FAILED as above, and both are unchanged. */
 #define memory_grow(pointer, capacity, needed, what, error)                                                                    \
     memory_grow_bytes((pointer), (capacity), (size_t)(needed), sizeof **(pointer), (what), (error))
 enum ps_status memory_grow_bytes(void *pointer, size_t *capacity, size_t needed, size_t size, const char *what,
@@ -22,7 +22,7 @@ enum ps_status memory_grow_bytes(void *pointer, size_t *capacity, size_t needed,
 
 #define MEMORY_ALIGNMENT 64
 
-/* `bytes` rounded up to the alignment: every piece of every block is of such a size, so sums of sizes are exact. */
+/* `bytes` rounded up to the alignment: every piece of a block has such a size, so sums of sizes are exact. */
 static inline size_t memory_align(size_t bytes) { return (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT; }
 
 struct memory_block {
@@ -30,15 +30,15 @@ struct memory_block {
     size_t size, used;
 };
 
-/* Takes `size` bytes (0 is fine), zeroed; pages that are never touched cost nothing. PS_FAILED with the size when refused. */
+/* Allocates `size` bytes (0 is fine), zeroed; pages that are never touched use no memory. PS_FAILED names the size. */
 enum ps_status memory_block_take(struct memory_block *block, size_t size, const char *what, struct ps_error *error);
-/* The next `bytes` (rounded up) of the block; asserts that they fit: sizes are planned, so not fitting is our bug. */
+/* The next `bytes` (rounded up) of the block; asserts that they fit: sizes are computed in advance, so a failure is a bug. */
 void *memory_block_carve(struct memory_block *block, size_t bytes);
-/* Makes the system back the whole block now, whatever stands in it: nothing of it costs a page fault later. */
+/* Touches every page of the block without changing it, so that no page fault occurs later. */
 void memory_block_touch(struct memory_block *block);
 void memory_block_release(struct memory_block *block);
 
-/* Gives the system what the C library keeps of large pieces that were freed, where it can be told to. */
+/* Returns freed memory that the C library keeps to the system, if the C library supports that. */
 void memory_trim(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Numbers as text, whatever the locale of the program: the calling thread has the C locale meanwhile. */
+/* Numbers as text, independent of the program's locale: the calling thread uses the C locale meanwhile. */
 #include "base/number.h"
 
 #include <pthread.h>

@@ -9,12 +9,12 @@
 
 #include "base/error.h"
 
-/* strtod, snprintf and vsnprintf as in the C locale: "1.5" wherever the program runs, never "1,5". Nothing in the library reads
- * or writes a number with a fraction otherwise (text_add, error_set and log_line are made of these). */
+/* strtod, snprintf and vsnprintf as in the C locale: "1.5" in every locale of the program, never "1,5". The library reads and
+ * writes numbers with a fraction only by these functions (text_add, error_set and log_line use them). */
 double number_read(const char *text, char **rest);
 int number_print(char *out, size_t size, const char *format, ...) PS_PRINTF(3, 4);
 int number_vprint(char *out, size_t size, const char *format, va_list arguments);
-/* Around calls of others that do so: gives the calling thread the C locale, and the one before back. */
+/* For calls of other libraries that read or write numbers: gives the calling thread the C locale; restores the one before. */
 locale_t number_locale_enter(void);
 void number_locale_leave(locale_t before);
 
@@ -35,10 +35,10 @@ static inline int number_common_divisor(int a, int b) {
 /* The least common multiple of two positive numbers. */
 static inline int number_common_multiple(int a, int b) { return a / number_common_divisor(a, b) * b; }
 
-/* The part of `whole` that `some` is of `of`, rounded up; all are positive. */
+/* whole * some / of, rounded up; all are positive. */
 static inline int number_share_up(int whole, int some, int of) { return (int)(((int64_t)whole * some + of - 1) / of); }
 
-/* Times as searches count them: sums and comparisons of whole nanoseconds are exact. */
+/* Times in whole nanoseconds, so that sums and comparisons in searches are exact. */
 static inline int64_t number_nanoseconds(double seconds) { return llround(seconds * 1e9); }
 
 /* The order of doubles, for qsort. */

@@ -1,6 +1,6 @@
 /*
- * Types of numbers: what the elements of a value or of a parameter are. One table says what files call a type and how many
- * bytes an element takes; nothing else knows.
+ * Number types: the types of the elements of values and parameters. One table holds a type's name in files and the size of an
+ * element.
  */
 #ifndef PENSTOCK_BASE_NUMBER_TYPE_H
 #define PENSTOCK_BASE_NUMBER_TYPE_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Types begin with the one that is meant where nothing is said. */
+/* The first type is the default. */
 enum number_type {
     TYPE_F32,  /* IEEE 754 single precision */
     TYPE_BF16, /* the upper half of an f32: its exponents with 8 bits of precision */
@@ -25,8 +25,8 @@ struct number_type_traits {
 
 extern const struct number_type_traits number_types[TYPE_COUNT];
 
-/* The nearest bf16; of two equally near the one whose last bit is 0. What is larger than all becomes infinite, a NaN stays a
- * NaN of its sign. */
+/* The nearest bf16; of two equally near the one whose last bit is 0. Larger numbers become infinite, a NaN stays a NaN of the
+ * same sign. */
 static inline uint16_t bf16_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -42,7 +42,8 @@ static inline float bf16_value(uint16_t number) {
     return value;
 }
 
-/* Between f32 and bf16, or a copy within one type; nothing else is converted. `to` must not overlap `from`. */
+/* Converts between f32 and bf16, or copies within one type; other conversions are not supported. `to` must not overlap `from`.
+ */
 void numbers_convert(size_t count, enum number_type to_type, void *to, enum number_type from_type, const void *from);
 /* y[i] += x[i], rounded to the type, which is f32 or bf16; they do not overlap. */
 void numbers_add(enum number_type type, size_t count, void *y, const void *x);

@@ -1,11 +1,12 @@
-/* "name,key=value,...": cut in place in the struct's own buffer. */
+/* "name,key=value,...", split in place in the struct's own buffer. */
 #include "base/options.h"
-#include "base/number.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/number.h"
 
 static enum ps_status add_pair(struct options *options, char *text, const char *spec, const char *what,
                                struct ps_error *error) {
@@ -16,7 +17,7 @@ static enum ps_status add_pair(struct options *options, char *text, const char *
     *equals = '\0';
     for (int i = 0; i < options->count; i++) {
         if (strcmp(options->pair[i].key, text) == 0) {
-            return error_set(error, PS_USAGE, "%s: '%s' says '%s' twice", what, spec, text);
+            return error_set(error, PS_USAGE, "%s: '%s' gives '%s' twice", what, spec, text);
         }
     }
     if (options->count == OPTIONS_MAX) {

@@ -1,4 +1,4 @@
-/* "name,key=value,key=value" and "name:rest": the small specifications that choose and tune an entry of a table. */
+/* "name,key=value,key=value" and "name:rest": short specifications that select an entry of a table and set its options. */
 #ifndef PENSTOCK_BASE_OPTIONS_H
 #define PENSTOCK_BASE_OPTIONS_H
 
@@ -18,13 +18,13 @@ struct options {
 
 /* `what` names the thing in messages ("--model"). Empty names, repeated keys and pairs without '=' are PS_USAGE. */
 enum ps_status options_parse(const char *spec, const char *what, struct options *options, struct ps_error *error);
-/* Value of a key as an integer or number in [low, high]; the output is left as it is where the key is missing. Marks it
- * used. */
+/* Value of a key as an integer or number in [low, high]; the output is unchanged if the key is missing. Marks the key as used.
+ */
 enum ps_status options_int(struct options *options, const char *key, int low, int high, int *out, struct ps_error *error);
 enum ps_status options_number(struct options *options, const char *key, double low, double high, double *out,
                               struct ps_error *error);
 enum ps_status options_string(struct options *options, const char *key, const char **out, struct ps_error *error);
-/* Fails on the first key that nothing has read, offering the nearest of `keys`. */
+/* Fails on the first key that was not used, and suggests the nearest of `keys`. */
 enum ps_status options_finish(const struct options *options, const char *what, const char *const *keys, size_t count,
                               struct ps_error *error);
 

@@ -1,10 +1,10 @@
 /*
  * Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011): ten rounds of two
- * 32x32 -> 64-bit multiplications make a 128-bit counter and a 64-bit key into 128 random bits.
+ * 32x32 -> 64-bit multiplications turn a 128-bit counter and a 64-bit key into 128 random bits.
  *
- * Keys are themselves made by the generator, so that neighbouring seeds, uses and indices have nothing in common: the seed and
- * the use make a 64-bit key, and under it (a, b) is the counter whose block is the stream's key. For one seed and use different
- * (a, b) give different keys for certain, Philox being a bijection of the counter.
+ * Keys are themselves generated, so that streams of adjacent seeds, uses and indices are unrelated: the seed and the use give a
+ * 64-bit key, and with that key the block of counter (a, b) is the key of the stream. For one seed and use, different (a, b)
+ * always give different keys, since Philox is a bijection of the counter.
  */
 #include "base/random.h"
 
@@ -14,8 +14,8 @@
 
 #include "base/vector.h"
 
-/* Of a counter c and a key k, in scalars, so that a loop around it can be vectorised. */
-static inline void turn(uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0, uint32_t k1) {
+/* One round for counter c and key k, in scalars, so that a loop around it can be vectorised. */
+static inline void philox_round(uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0, uint32_t k1) {
     uint64_t left = (uint64_t)0xD2511F53u * *c0, right = (uint64_t)0xCD9E8D57u * *c2;
     *c0 = (uint32_t)(right >> 32) ^ *c1 ^ k0;
     *c2 = (uint32_t)(left >> 32) ^ *c3 ^ k1;
@@ -24,7 +24,7 @@ static inline void turn(uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, 
 }
 
 #define ROUNDS(c0, c1, c2, c3, k0, k1)                                                                                         \
-    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) turn(&c0, &c1, &c2, &c3, k0, k1);
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) philox_round(&c0, &c1, &c2, &c3, k0, k1);
 
 static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
@@ -59,7 +59,7 @@ void random_block(struct random_key key, uint64_t index, uint32_t words[4]) {
     philox((const uint32_t[4]){low(index), high(index), key.word[2], key.word[3]}, key.word, words);
 }
 
-/* philox, with lane i's counter i above `c0`, which it does not overflow. */
+/* philox for consecutive counters: lane i adds i to the first word, which must not overflow. */
 static VECTOR_CLONES void philox_lanes(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4][RANDOM_LANES]) {
     const uint32_t first = counter[0], second = counter[1], third = counter[2], fourth = counter[3], left_key = key[0],
                    right_key = key[1];

@@ -1,6 +1,6 @@
 /*
- * Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
- * A number depends on (seed, stream, counter) alone: there is no state to keep, lose or save.
+ * Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). A number
+ * depends on (seed, stream, counter) alone: there is no state to save.
  */
 #ifndef PENSTOCK_BASE_RANDOM_H
 #define PENSTOCK_BASE_RANDOM_H
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a stream of numbers is for; part of the key, so that uses never share numbers. */
+/* The use of a stream of numbers; part of the key, so that uses never share numbers. */
 enum random_use { RANDOM_WEIGHTS = 1, RANDOM_ORDER, RANDOM_AUGMENT, RANDOM_DROPOUT, RANDOM_SYNTHETIC, RANDOM_TEST };
 
 struct random_key {
@@ -23,7 +23,8 @@ struct random_key random_key_named(uint64_t seed, enum random_use use, const cha
 /* Four independent 32-bit words for `index`. */
 void random_block(struct random_key key, uint64_t index, uint32_t words[4]);
 enum { RANDOM_LANES = 64 };
-/* The same for RANDOM_LANES indices from `first` on, a multiple of RANDOM_LANES: word by word, and several times faster. */
+/* The same for RANDOM_LANES indices from `first` on, a multiple of RANDOM_LANES: words[w][i] is word w of index first + i.
+ * Several times faster. */
 void random_blocks(struct random_key key, uint64_t first, uint32_t words[4][RANDOM_LANES]);
 /* Uniform in [0, 1) with 24 bits, element `index` of the stream: the upper bits of word `index % 4` of block `index / 4`. */
 float random_uniform(struct random_key key, uint64_t index);

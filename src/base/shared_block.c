@@ -1,7 +1,7 @@
 /*
- * Files of memory (memfd_create) have no name that could be left behind, and no file system's limit: a container's /dev/shm is
- * often smaller than what is needed, and says so by a signal in the middle of a write. Other processes open them below /proc,
- * which the kernel allows to those of the same user.
+ * Memory files (memfd_create) have no name, so none remains after a crash, and no limit by a file system: a container's
+ * /dev/shm is often too small, which causes a signal (SIGBUS) in the middle of a write. Other processes open them through
+ * /proc, which the kernel permits to processes of the same user.
  */
 #include "base/shared_block.h"
 
@@ -18,7 +18,7 @@
 
 static size_t mapped_size(size_t size) { return size > 0 ? memory_align(size) : MEMORY_ALIGNMENT; }
 
-/* 0, or what the system says. A file above the limit would end the process by a signal. */
+/* Returns 0 or an errno value. A file above RLIMIT_FSIZE would end the process by a signal. */
 static int give_size(int file, size_t size, bool backed) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur) return EFBIG;

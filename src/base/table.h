@@ -1,6 +1,5 @@
 /*
- * Tables of what is chosen by name: arrays of pointers to constant structs that have a `name`, NULL at the end. The public view
- * of all of them is in run/tables.c.
+ * Tables of entries that are selected by name: arrays of pointers to constant structs that have a `name`, NULL at the end.
  */
 #ifndef PENSTOCK_BASE_TABLE_H
 #define PENSTOCK_BASE_TABLE_H
@@ -11,8 +10,8 @@
 
 enum { TABLE_NAMES_MAX = 64 };
 
-/* Defines enum ps_status function(const char *name, const struct type **entry, struct ps_error *error): PS_USAGE names `what`,
- * the nearest entry and all others where there is none of that name. */
+/* Defines enum ps_status function(const char *name, const struct type **entry, struct ps_error *error): PS_USAGE if there is no
+ * entry of that name; the message names `what`, the nearest entry and all others. */
 #define TABLE_FIND(function, type, table, what)                                                                                \
     enum ps_status function(const char *name, const struct type **entry, struct ps_error *error) {                             \
         const char *names[TABLE_NAMES_MAX];                                                                                    \

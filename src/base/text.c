@@ -1,4 +1,4 @@
-/* A growing string, numbers with units for people, and tables. */
+/* A growing string, numbers with units, UTF-8, and tables. */
 #include "base/text.h"
 
 #include <ctype.h>
@@ -63,7 +63,7 @@ void text_free(struct text *text) {
     *text = (struct text){0};
 }
 
-/* Three digits that count. */
+/* Three significant digits. */
 static const char *three_digits(double value, const char *unit, char out[32]) {
     int decimals = fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
     number_print(out, 32, "%.*f %s", decimals, value, unit);
@@ -90,7 +90,7 @@ const char *text_seconds(double seconds, char out[32]) {
         return out;
     }
     size_t unit = 0, count = sizeof units / sizeof units[0];
-    /* Minutes and hours only from two on: "90.0 s" says more than "1.50 min". */
+    /* Minutes and hours only from two on: "90.0 s" is clearer than "1.50 min". */
     while (unit + 1 < count && fabs(seconds) >= 0.9995 * units[unit + 1].size * (units[unit + 1].size > 1 ? 2 : 1)) unit++;
     return three_digits(seconds / units[unit].size, units[unit].name, out);
 }
@@ -98,8 +98,8 @@ const char *text_seconds(double seconds, char out[32]) {
 /* -------------------------------------------------------------------- UTF-8 */
 
 /*
- * Whether bytes are UTF-8 as RFC 3629 has it: the shortest form of each number, no surrogates, nothing above U+10FFFF. A zero
- * byte counts as none, since texts end there.
+ * UTF-8 as in RFC 3629: the shortest form of each number, no surrogates, nothing above U+10FFFF. A zero byte counts as invalid,
+ * since texts end there.
  */
 
 const char *utf8_invalid(const char *text, size_t length) {
@@ -128,13 +128,12 @@ size_t utf8_drop_mark(char *text, size_t length) {
 /* ------------------------------------------------------------------- tables */
 
 /*
- * Tables for people. A column of numbers stands right-aligned under its heading, any other left-aligned; widths are counted in
- * UTF-8 code points.
+ * A column of numbers is right-aligned under its heading, any other left-aligned; widths are counted in UTF-8 code points.
  */
 
 struct column {
     size_t width;
-    bool filled, words; /* has a body cell; has one that is no number */
+    bool filled, words; /* has a body cell; has one that is not a number */
 };
 
 /* Code points in `length` bytes of UTF-8. */
@@ -144,7 +143,8 @@ static size_t count_points(const char *bytes, size_t length) {
     return points;
 }
 
-/* "12", "-1.5e3", "3.2 ms", "45%", "3/4" are numbers and so is "-" for none; "1f1b" is a name: letters, then digits again. */
+/* "12", "-1.5e3", "3.2 ms", "45%", "3/4" are numbers, and so is "-" for none; "1f1b" is a name, since digits follow a letter.
+ */
 static bool is_number(const char *cell, size_t length) {
     if (strchr("+-.0123456789", cell[0]) == NULL) return false;
     bool letters = false;
@@ -189,23 +189,23 @@ static void measure(const char *source, struct column *columns) {
 static void add_spaces(struct text *out, size_t count) { text_add(out, "%*s", (int)count, ""); }
 
 static void add_rows(struct text *out, const char *source, const struct column *columns) {
-    size_t index = 0, owed = 0; /* spaces that are due only if something follows in the row */
+    size_t index = 0, padding = 0; /* padding that is written only if a cell follows in the row */
     for (const char *cell = source; *cell != '\0';) {
         size_t length = cell_length(cell);
         size_t pad = columns[index].width - count_points(cell, length);
         bool right = columns[index].filled && !columns[index].words;
         if (length > 0) {
-            add_spaces(out, owed + (right ? pad : 0));
+            add_spaces(out, padding + (right ? pad : 0));
             text_add_raw(out, cell, length);
-            owed = right ? 0 : pad;
+            padding = right ? 0 : pad;
         } else {
-            owed += pad;
+            padding += pad;
         }
         cell += length;
-        if (*cell == '\t') index++, owed += 2;
+        if (*cell == '\t') index++, padding += 2;
         if (*cell == '\n' || *cell == '\0') {
             text_add_raw(out, "\n", 1);
-            index = owed = 0;
+            index = padding = 0;
         }
         if (*cell != '\0') cell++;
     }

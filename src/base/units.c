@@ -1,6 +1,6 @@
 /*
- * Sizes, rates and times as people write them, and the nearest name to a misspelt one (edit distance with exchanges of
- * neighbours: Damerau 1964).
+ * Reads sizes, rates and times with units, and finds the nearest name to a misspelt one (edit distance with transpositions:
+ * Damerau 1964).
  */
 #include <ctype.h>
 #include <math.h>
@@ -36,7 +36,7 @@ static const struct unit rate_units[] = {
 };
 static const struct unit time_units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
 
-/* One kind of quantity: its units, what is absurdly much, and how messages describe it. */
+/* One kind of quantity: its units, its largest value, and its description in messages. */
 static const struct quantity {
     const struct unit *units;
     size_t count;
@@ -58,7 +58,7 @@ static enum ps_status refuse(const struct quantity *quantity, const char *text, 
     return error_set(error, PS_USAGE, "%s: '%s' is not %s; accepted are %s", name, text, quantity->what, quantity->examples);
 }
 
-/* The number in front and the unit behind it. A bare 0 needs no unit. */
+/* Reads a number and the unit after it. 0 needs no unit. */
 static enum ps_status parse(const struct quantity *quantity, const char *text, const char *name, double *number,
                             const struct unit **unit, struct ps_error *error) {
     bool starts_well = isdigit((unsigned char)text[0]) || (text[0] == '.' && isdigit((unsigned char)text[1]));
@@ -117,7 +117,7 @@ enum ps_status ps_parse_time(const char *text, const char *name, double *seconds
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* How many letters must be put in, taken out, replaced or exchanged with their neighbour; upper and lower case are the same. */
+/* The number of insertions, deletions, replacements and transpositions of adjacent letters; case is ignored. */
 static size_t edit_distance(const char *a, const char *b) {
     size_t a_length = strlen(a), b_length = strlen(b);
     if (a_length > NAME_MAX_LENGTH || b_length > NAME_MAX_LENGTH) return SIZE_MAX;
@@ -142,7 +142,7 @@ const char *ps_nearest_name(const char *word, const char *const *names, size_t c
     size_t length = strlen(word), nearest_distance = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {
         size_t distance = edit_distance(word, names[i]);
-        /* A third of the letters may be wrong; a name that shares none is not near, however short. */
+        /* A third of the letters may be wrong; a name without a common letter is not near, even if it is short. */
         if (distance > (length + 3) / 3 || distance >= strlen(names[i]) || distance >= nearest_distance) continue;
         nearest = names[i];
         nearest_distance = distance;

@@ -1,4 +1,4 @@
-/* The plainest loops there are: the compiler makes them as wide as the machine. */
+/* Plain loops: the compiler vectorises them for each machine. */
 #include "base/vector.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ VECTOR_CLONES void vector_axpy(size_t count, float *restrict y, float factor, co
     for (size_t i = 0; i < count; i++) y[i] += factor * x[i];
 }
 
-/* Sixteen partial sums; a compiler makes them of whatever registers there are. */
+/* Sixteen partial sums; the compiler maps them to the machine's registers. */
 enum { LANES = 16 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
@@ -28,7 +28,7 @@ static float add_lanes(const lanes *sums) {
     return lane[0];
 }
 
-/* The next elements, and `rest` behind the last. */
+/* Loads the next elements, and `rest` after the last one. */
 static inline void load_lanes(lanes *into, const float *x, size_t left, float rest) {
     if (left >= LANES) {
         memcpy(into, x, sizeof *into);
