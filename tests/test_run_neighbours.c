@@ -29,15 +29,15 @@ struct launch_pad {
 static struct launch_pad *pad;
 static int own_rank;
 
-static enum ps_status start(int *rank, int *count, int *beside, struct ps_error *error) {
+static enum ps_status start(int *rank, int *count, int *host_leader, struct ps_error *error) {
     (void)error;
     *rank = own_rank;
     *count = RANKS;
-    *beside = 0;
+    *host_leader = 0;
     return PS_OK;
 }
 
-static void introduce(void *data, size_t size) {
+static void bootstrap(void *data, size_t size) {
     if (size > sizeof pad->data) abort();
     if (own_rank == 0) {
         memcpy(pad->data, data, size);
@@ -49,8 +49,8 @@ static void introduce(void *data, size_t size) {
 }
 
 static void end(void) {}
-static void give_up(enum ps_status status) { (void)status; }
-static const char *trouble(void) { return NULL; }
+static void abort_run(enum ps_status status) { (void)status; }
+static const char *failure(void) { return NULL; }
 static enum ps_status message_create(size_t size, struct message **message, struct ps_error *error) {
     (void)size, (void)error;
     *message = (struct message *)pad;
@@ -64,13 +64,13 @@ static void message_start(struct message *message, int peer, int tag, bool outgo
 
 static const struct processes_class launched = {.name = "test",
                                                 .start = start,
-                                                .introduce = introduce,
+                                                .bootstrap = bootstrap,
                                                 .end = end,
-                                                .give_up = give_up,
+                                                .abort_run = abort_run,
                                                 .message_create = message_create,
                                                 .message_destroy = message_destroy,
                                                 .message_start = message_start,
-                                                .trouble = trouble};
+                                                .failure = failure};
 static const struct transport_class class = {
     .name = "test", .own_threads = true, .processes = &launched, .shares_memory = true};
 

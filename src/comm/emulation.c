@@ -12,7 +12,7 @@ struct emulation {
     double *free_at;  /* per link */
 };
 
-/* What a route carries; either end knows it. */
+/* The size of a route's blocks; if one end is in another process, the other end's sizes have it. */
 static int64_t route_bytes(const struct ps_programs *programs, const struct route *route, const struct stage_sizes *sizes) {
     const struct stage_sizes *to = &sizes[programs->instances[route->to].stage];
     int64_t sent = traffic_bytes(route->traffic, &sizes[programs->instances[route->from].stage]), taken = sent;
@@ -21,8 +21,8 @@ static int64_t route_bytes(const struct ps_programs *programs, const struct rout
     return sent > taken ? sent : taken;
 }
 
-static void lay_out(struct emulation *emulation, const struct ps_cluster *cluster, const struct ps_programs *programs,
-                    const struct routes *routes, const struct stage_sizes *sizes, int index) {
+static void add_route(struct emulation *emulation, const struct ps_cluster *cluster, const struct ps_programs *programs,
+                      const struct routes *routes, const struct stage_sizes *sizes, int index) {
     const struct instance *instances = programs->instances;
     const struct route *route = &routes->list[index];
     int from = instances[route->from].worker, to = instances[route->to].worker, other = 0;
@@ -48,7 +48,7 @@ enum ps_status emulation_create(const struct ps_cluster *cluster, const struct p
         emulation_destroy(emulation);
         return error_memory(error, "emulated links", count * sizeof *emulation->duration);
     }
-    for (int route = 0; route < routes->count; route++) lay_out(emulation, cluster, programs, routes, sizes, route);
+    for (int route = 0; route < routes->count; route++) add_route(emulation, cluster, programs, routes, sizes, route);
     *out = emulation;
     return PS_OK;
 }
@@ -68,7 +68,7 @@ double emulation_carry(struct emulation *emulation, int route, double when) {
     double *free_at = &emulation->free_at[emulation->link[route]];
     double start = when > *free_at ? when : *free_at;
     *free_at = start + emulation->duration[route];
-    double over = *free_at;
+    double end = *free_at;
     pthread_mutex_unlock(&emulation->lock);
-    return over;
+    return end;
 }

@@ -1,6 +1,6 @@
 /*
- * Launchers tell a process its number and how many there are by environment variables, each by its own: Open MPI's mpirun,
- * Slurm's srun (which sets PMI's too, where it speaks that), and whatever speaks PMI: MPICH's and Intel's mpirun.
+ * Launchers give a process its rank and the number of processes in environment variables, which differ: Open MPI's mpirun,
+ * Slurm's srun (which also sets PMI's variables if it supports PMI), and launchers with PMI: MPICH's and Intel's mpirun.
  */
 #include "comm/launch.h"
 
@@ -16,7 +16,7 @@ static const struct {
     {"mpirun", "PMI_RANK", "PMI_SIZE"},
 };
 
-/* A whole number that is not negative; else -1. */
+/* The value as a whole number, or -1 if it is not one. */
 static int number_of(const char *variable) {
     const char *text = getenv(variable);
     if (!text || *text < '0' || *text > '9') return -1;

@@ -7,7 +7,7 @@ struct launch {
     int rank, count;
 };
 
-/* By the variables that launchers set; nothing is started or asked. */
+/* Reads the environment variables that launchers set. */
 struct launch launch_find(void);
 
 #endif

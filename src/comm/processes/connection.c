@@ -21,16 +21,16 @@
 /* --------------------------------------------------------------- connecting */
 
 /*
- * How the star comes about: rank 0 listens at a free port and all of its addresses are made known; the others try one after the
- * other. Both ends show the run's secret, so that a stranger at a port, or on another network with the same address, is not
- * taken for one of the run.
+ * Rank 0 listens at a free port and publishes all of its addresses; the others try them in order. Both ends send the run's
+ * secret, so that another program at that port, or on another network with the same address, is not mistaken for a process of
+ * the run.
  */
 
 #define CONNECT_S 3.0
-#define GREET_S 20.0 /* who is connected has been let in; it may still have to wait for a processor */
+#define GREET_S 20.0 /* a connected process may still have to wait for a core */
 #define MEET_S 60.0
 
-/* What both ends say first. */
+/* The first message of a connection. */
 struct greeting {
     uint64_t secret;
     int32_t rank, padding;
@@ -49,49 +49,49 @@ static bool until_ready(int fd, short events, double until) {
 }
 
 static bool read_all(int fd, void *data, size_t size, double until) {
-    for (char *place = data; size > 0;) {
+    for (char *next = data; size > 0;) {
         if (!until_ready(fd, POLLIN, until)) return false;
-        ssize_t got = recv(fd, place, size, MSG_DONTWAIT);
+        ssize_t got = recv(fd, next, size, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
         if (got < 0) continue;
-        place += got;
+        next += got;
         size -= (size_t)got;
     }
     return true;
 }
 
 static bool write_all(int fd, const void *data, size_t size, double until) {
-    for (const char *place = data; size > 0;) {
+    for (const char *next = data; size > 0;) {
         if (!until_ready(fd, POLLOUT, until)) return false;
-        ssize_t put = send(fd, place, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t put = send(fd, next, size, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (put < 0 && errno != EAGAIN && errno != EINTR) return false;
         if (put < 0) continue;
-        place += put;
+        next += put;
         size -= (size_t)put;
     }
     return true;
 }
 
-/* This host's addresses, the loopback's last. */
-static void list_addresses(struct meeting_place *place) {
+/* Lists this host's addresses, those of the loopback interface last. */
+static void list_addresses(struct listening_address *listening) {
     struct ifaddrs *all = NULL;
     if (getifaddrs(&all) != 0) all = NULL;
     for (int loopback = 0; loopback < 2; loopback++)
         for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
             if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET || !(one->ifa_flags & IFF_UP)) continue;
-            if (!(one->ifa_flags & IFF_LOOPBACK) != !loopback || place->count == SOCKET_ADDRESSES) continue;
+            if (!(one->ifa_flags & IFF_LOOPBACK) != !loopback || listening->count == SOCKET_ADDRESSES) continue;
             struct sockaddr_in address;
             memcpy(&address, one->ifa_addr, sizeof address);
-            place->address[place->count++] = address.sin_addr.s_addr;
+            listening->address[listening->count++] = address.sin_addr.s_addr;
         }
     if (all) freeifaddrs(all);
 }
 
-enum ps_status socket_listen(struct meeting_place *place, int *out, struct ps_error *error) {
-    *place = (struct meeting_place){0};
-    if (getrandom(&place->secret, sizeof place->secret, 0) != (ssize_t)sizeof place->secret)
+enum ps_status socket_listen(struct listening_address *listening, int *out, struct ps_error *error) {
+    *listening = (struct listening_address){0};
+    if (getrandom(&listening->secret, sizeof listening->secret, 0) != (ssize_t)sizeof listening->secret)
         return error_set(error, PS_FAILED, "no random number for the run's connections: %s", strerror(errno));
-    list_addresses(place);
+    list_addresses(listening);
     struct sockaddr_in any = {.sin_family = AF_INET};
     socklen_t size = sizeof any;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -101,7 +101,7 @@ enum ps_status socket_listen(struct meeting_place *place, int *out, struct ps_er
         if (listener >= 0) close(listener);
         return PS_FAILED;
     }
-    place->port = ntohs(any.sin_port);
+    listening->port = ntohs(any.sin_port);
     *out = listener;
     return PS_OK;
 }
@@ -111,13 +111,13 @@ static void no_delay(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-/* A stranger is sent away: false. */
-static bool welcome(const struct meeting_place *place, int fd, int count, int *sockets, struct process_info *info) {
+/* False: the process does not belong to this run. */
+static bool accept_rank(const struct listening_address *listening, int fd, int count, int *sockets, struct process_info *info) {
     struct greeting greeting;
     double until = clock_now() + GREET_S;
-    if (!read_all(fd, &greeting, sizeof greeting, until) || greeting.secret != place->secret) return false;
+    if (!read_all(fd, &greeting, sizeof greeting, until) || greeting.secret != listening->secret) return false;
     if (greeting.rank < 1 || greeting.rank >= count || sockets[greeting.rank] >= 0) return false;
-    if (!write_all(fd, &place->secret, sizeof place->secret, until)) return false;
+    if (!write_all(fd, &listening->secret, sizeof listening->secret, until)) return false;
     no_delay(fd);
     greeting.info.host[sizeof greeting.info.host - 1] = greeting.info.cpu[sizeof greeting.info.cpu - 1] = '\0';
     info[greeting.rank] = greeting.info;
@@ -125,17 +125,17 @@ static bool welcome(const struct meeting_place *place, int fd, int count, int *s
     return true;
 }
 
-enum ps_status socket_accept_all(const struct meeting_place *place, int listener, int count, int *sockets,
+enum ps_status socket_accept_all(const struct listening_address *listening, int listener, int count, int *sockets,
                                  struct process_info *info, struct ps_error *error) {
     double until = clock_now() + MEET_S;
     for (int rank = 0; rank < count; rank++) sockets[rank] = -1;
     for (int met = 1; met < count;) {
         if (!until_ready(listener, POLLIN, until))
-            return error_set(error, PS_WORKER_LOST, "only %d of %d processes came to meet rank 0 within %.0f s", met, count,
+            return error_set(error, PS_WORKER_LOST, "only %d of %d processes connected to rank 0 within %.0f s", met, count,
                              MEET_S);
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0) continue;
-        if (welcome(place, fd, count, sockets, info))
+        if (accept_rank(listening, fd, count, sockets, info))
             met++;
         else
             close(fd);
@@ -161,25 +161,25 @@ static int connect_to(uint32_t address, int port) {
     return fd;
 }
 
-enum ps_status socket_meet(const struct meeting_place *place, int rank, const struct process_info *info, int *made,
-                           struct ps_error *error) {
-    struct greeting greeting = {.secret = place->secret, .rank = rank, .info = *info};
+enum ps_status socket_connect(const struct listening_address *listening, int rank, const struct process_info *info, int *made,
+                              struct ps_error *error) {
+    struct greeting greeting = {.secret = listening->secret, .rank = rank, .info = *info};
     char tried[INET_ADDRSTRLEN] = "no address";
-    for (int a = 0; a < place->count; a++) {
-        int fd = connect_to(place->address[a], place->port);
+    for (int a = 0; a < listening->count; a++) {
+        int fd = connect_to(listening->address[a], listening->port);
         uint64_t answer = 0;
         double until = clock_now() + GREET_S;
         if (fd >= 0 && write_all(fd, &greeting, sizeof greeting, until) && read_all(fd, &answer, sizeof answer, until) &&
-            answer == place->secret) {
+            answer == listening->secret) {
             no_delay(fd);
             *made = fd;
             return PS_OK;
         }
         if (fd >= 0) close(fd);
-        inet_ntop(AF_INET, &place->address[a], tried, sizeof tried);
+        inet_ntop(AF_INET, &listening->address[a], tried, sizeof tried);
     }
     return error_set(error, PS_FAILED, "rank %d on %s cannot connect to rank 0 at any of its %d addresses, the last %s port %d",
-                     rank, info->host, place->count, tried, place->port);
+                     rank, info->host, listening->count, tried, listening->port);
 }
 
 /* ------------------------------------------------------------------- frames */
@@ -195,12 +195,12 @@ void connection_free(struct connection *connection) {
     pthread_mutex_destroy(&connection->write_lock);
 }
 
-/* -------------------------------------------------------------------- writing */
+/* ------------------------------------------------------------------ writing */
 
 /* Under the lock. */
 static bool write_buffer(struct connection *connection, const void *data, size_t size) {
-    for (const char *place = data; size > 0;) {
-        ssize_t put = send(connection->fd, place, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    for (const char *next = data; size > 0;) {
+        ssize_t put = send(connection->fd, next, size, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (put < 0 && errno != EAGAIN && errno != EINTR) return false;
         if (put < 0) {
             struct pollfd one = {.fd = connection->fd, .events = POLLOUT};
@@ -208,7 +208,7 @@ static bool write_buffer(struct connection *connection, const void *data, size_t
             if (atomic_load(connection->over)) return false;
             continue;
         }
-        place += put;
+        next += put;
         size -= (size_t)put;
     }
     return true;
@@ -236,21 +236,21 @@ void connection_send_soon(struct connection *connection, unsigned kind, const vo
     memcpy(together, &head, sizeof head);
     memcpy(together + sizeof head, data, size);
     ssize_t put = connection->fd >= 0 ? send(connection->fd, together, all, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
-    /* A part of a frame must not stay alone. */
+    /* The rest of a partly sent frame must follow. */
     if (put > 0 && (size_t)put < all) write_buffer(connection, together + put, all - (size_t)put);
     pthread_mutex_unlock(&connection->write_lock);
 }
 
-/* -------------------------------------------------------------------- reading */
+/* ------------------------------------------------------------------ reading */
 
-/* Reads what there is of `wanted` bytes. False: nothing is there, now or ever (*open false). */
-static bool read_buffer(struct connection *connection, void *place, size_t wanted, size_t *done, bool *open) {
-    ssize_t got = recv(connection->fd, (char *)place + *done, wanted - *done, MSG_DONTWAIT);
+/* Reads what has arrived of `size` bytes. False: nothing has arrived; if *open is false, the connection has ended. */
+static bool read_buffer(struct connection *connection, void *data, size_t size, size_t *done, bool *open) {
+    ssize_t got = recv(connection->fd, (char *)data + *done, size - *done, MSG_DONTWAIT);
     if (got <= 0) {
         *open = got < 0 && (errno == EAGAIN || errno == EINTR);
         return false;
     }
-    connection->heard_at = clock_now();
+    connection->received_at = clock_now();
     *done += (size_t)got;
     return true;
 }
@@ -269,10 +269,10 @@ struct frame *connection_read(struct connection *connection, bool *open) {
     }
     while (connection->data_read < head->size)
         if (!read_buffer(connection, connection->reading->data, head->size, &connection->data_read, open)) return NULL;
-    struct frame *whole = connection->reading;
+    struct frame *complete = connection->reading;
     connection->reading = NULL;
     connection->head_read = connection->data_read = 0;
-    return whole;
+    return complete;
 }
 
 void connection_close(struct connection *connection) {

@@ -1,4 +1,4 @@
-/* Sockets between processes: connecting a star of them, and frames of data over one connection. IPv4. */
+/* Sockets between processes: connecting rank 0 with each other process, and frames of data over one connection. IPv4. */
 #ifndef PENSTOCK_COMM_PROCESSES_CONNECTION_H
 #define PENSTOCK_COMM_PROCESSES_CONNECTION_H
 
@@ -11,36 +11,35 @@
 
 /* --------------------------------------------------------------- connecting */
 
-/* Sockets for the links: connecting a star of processes, and moving whole buffers. IPv4. */
-
 enum { SOCKET_ADDRESSES = 16 };
 
-/* Where rank 0 listens, and a number that only this run's processes know. */
-struct meeting_place {
+/* The addresses at which rank 0 listens, and a number that only this run's processes know. */
+struct listening_address {
     uint64_t secret;
     uint32_t address[SOCKET_ADDRESSES]; /* as inet_ntop takes them */
     int32_t count, port;
 };
 
 /* Opens a listening socket on all of this host's addresses. */
-enum ps_status socket_listen(struct meeting_place *place, int *listener, struct ps_error *error);
-/* Takes in ranks 1 to count - 1: their sockets and what they tell of themselves. */
-enum ps_status socket_accept_all(const struct meeting_place *place, int listener, int count, int *sockets,
+enum ps_status socket_listen(struct listening_address *listening, int *listener, struct ps_error *error);
+/* Accepts ranks 1 to count - 1: sets their sockets and their info. */
+enum ps_status socket_accept_all(const struct listening_address *listening, int listener, int count, int *sockets,
                                  struct process_info *info, struct ps_error *error);
-/* Connects to rank 0 and tells `info`. */
-enum ps_status socket_meet(const struct meeting_place *place, int rank, const struct process_info *info, int *made,
-                           struct ps_error *error);
+/* Connects to rank 0 and sends `info`. */
+enum ps_status socket_connect(const struct listening_address *listening, int rank, const struct process_info *info, int *made,
+                              struct ps_error *error);
 
 /* ------------------------------------------------------------------- frames */
 
-/* One end of a connection between two processes: frames go out whole, under a lock, and come in as far as they have come. */
+/* One end of a connection between two processes: frames are sent completely, under a lock, and received in pieces without
+ * waiting. */
 
-/* Bytes in a frame, at most; in one that goes soon. */
+/* Maximum bytes of a frame; of a frame for connection_send_soon, with its head. */
 enum { FRAME_SIZE_MAX = 1 << 30, FRAME_SOON_MAX = sizeof(struct ps_error) + 64 };
 
 struct frame {
     struct frame *next;
-    int rank; /* it came from */
+    int rank; /* the sender */
     unsigned kind;
     size_t size;
     char data[];
@@ -53,26 +52,26 @@ struct frame_head {
 struct connection {
     int fd; /* -1: closed, or none */
     pthread_mutex_t write_lock;
-    const atomic_bool *over; /* set: nobody waits any more for an end that does not read */
-    double heard_at;
-    struct frame_head head; /* of the frame that is coming */
+    const atomic_bool *over; /* set: no thread waits any more for an end that does not read */
+    double received_at;
+    struct frame_head head; /* of the frame that is being received */
     size_t head_read, data_read;
     struct frame *reading;
 };
 
 /* A connection without a socket. `over` is borrowed. */
 void connection_init(struct connection *connection, const atomic_bool *over);
-/* Closes the socket, if there is one, and frees what was half read. */
+/* Closes the socket, if there is one, and frees a partly received frame. */
 void connection_free(struct connection *connection);
 
-/* Waits while the other end does not read. False: the connection is broken, or it is over. */
+/* Waits while the other end does not read. False: the connection is broken, or `over` is set. */
 bool connection_send(struct connection *connection, unsigned kind, const void *data, size_t size);
-/* What must not wait for those who do not read: waits `wait_s` at most for others who are writing. It may be left unsaid.
- * FRAME_SOON_MAX bytes with its head at most. */
+/* For frames that must not wait for the other end: waits at most `wait_s` for other writing threads. The frame may be dropped.
+ * At most FRAME_SOON_MAX bytes with its head. */
 void connection_send_soon(struct connection *connection, unsigned kind, const void *data, size_t size, double wait_s);
 
-/* One thread alone reads and closes. The next frame, free(), if all of it is there; else NULL, and *open tells whether more may
- * come. */
+/* Only one thread may read and close. Returns the next frame (free()) if it has arrived completely; else NULL, and *open says
+ * whether the connection is still open. */
 struct frame *connection_read(struct connection *connection, bool *open);
 void connection_close(struct connection *connection);
 /* For the other threads. */

@@ -1,11 +1,11 @@
 /*
- * The links at work. One thread per process reads all its connections and sends a beat now and then; whoever else has something
- * to say writes (connection.h). What ends the run is decided once: the first failure that is heard of, at rank 0 for all, since
- * everything goes through it.
+ * One thread per process reads all its connections and sends heartbeats; any thread may write (connection.h). The failure that
+ * ends the run is decided once: it is the first that a process receives, and rank 0's decision reaches all, since everything
+ * goes through it.
  *
- * A process that ends closes its connections, whatever killed it: the kernel sees to that, and the other end knows it at once.
- * One that is stopped, or whose host is gone, lets its beats out. A host that has far too much to do may let them out, too:
- * where the silent process is on this one, the kernel says whether it is stopped, and if not it gets more time.
+ * When a process ends, the kernel closes its connections, whatever killed it, and the other end is notified at once. A process
+ * that is stopped, or whose host has failed, sends no heartbeats. An overloaded host may delay them, too: if the silent process
+ * is on this host, the kernel says whether it is stopped; if it is not, it gets more time.
  */
 #include "comm/processes/links.h"
 
@@ -18,18 +18,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define BEAT_S 0.2   /* from one beat to the next */
-#define SILENT_S 3.6 /* without any, a process counts as lost */
-#define BUSY_S 12.0  /* the same where it is on this host and not stopped */
-#define LOCK_S 0.5   /* what goes to all waits so long for a connection that somebody else is writing to */
+#define HEARTBEAT_S 0.2 /* between two heartbeats */
+#define SILENT_S 3.6    /* without a heartbeat for this time a process counts as lost */
+#define BUSY_S 12.0     /* the same if it is on this host and not stopped */
+#define LOCK_S 0.5      /* maximum wait of a frame for all processes for a connection to which another thread is writing */
 
-/* Frames that nobody takes. */
-enum { FRAME_BEAT = FRAME_KEPT, FRAME_LOG, FRAME_FAILED, FRAME_LOST };
+/* Internal frames. */
+enum { FRAME_HEARTBEAT = FRAME_KEPT, FRAME_LOG, FRAME_FAILED, FRAME_LOST };
 
-/* A connection; unused where its socket is -1. */
+/* A connection; unused if its socket is -1. */
 struct peer {
     struct connection connection;
-    bool done; /* it said so: its connection may close */
+    bool done; /* it has sent FRAME_DONE: its connection may close */
 };
 
 struct links {
@@ -51,14 +51,14 @@ struct links {
     bool lost;
 };
 
-/* -------------------------------------------------------------------- writing */
+/* ------------------------------------------------------------------ writing */
 
 enum ps_status links_send(struct links *links, int rank, enum frame_kind kind, const void *data, size_t size,
                           struct ps_error *error) {
     if (size > FRAME_SIZE_MAX)
-        return error_set(error, PS_FAILED, "%zu bytes are more than one process tells another at once", size);
+        return error_set(error, PS_FAILED, "%zu bytes are more than one process can send to another at once", size);
     if (connection_send(&links->peers[rank].connection, kind, data, size)) return PS_OK;
-    /* The reading thread sees the end of the connection, too, and says what it means. */
+    /* The reading thread also detects the end of the connection, and decides the failure. */
     double until = clock_now() + 2;
     while (links_check(links, error) == PS_OK && clock_now() < until) clock_wait_until(clock_now() + 0.01);
     if (links_check(links, error) != PS_OK) return links_check(links, error);
@@ -70,9 +70,9 @@ static void send_all(struct links *links, int but, unsigned kind, const void *da
         if (rank != but && rank != links->rank) connection_send_soon(&links->peers[rank].connection, kind, data, size, LOCK_S);
 }
 
-/* ------------------------------------------------------------- what ends the run */
+/* -------------------------------------------------------- what ends the run */
 
-/* False where something else has ended it before. */
+/* False if the run has ended before. */
 static bool decide(struct links *links, enum ps_status status, const struct ps_error *error, const struct process_loss *loss) {
     pthread_mutex_lock(&links->lock);
     bool first = links->status == PS_OK;
@@ -91,15 +91,15 @@ static bool decide(struct links *links, enum ps_status status, const struct ps_e
 
 static void take_failure(struct links *links, int from, enum ps_status status, const struct ps_error *error) {
     if (!decide(links, status, error, NULL)) return;
-    struct ps_error told = *error;
-    told.status = status;
-    send_all(links, from, FRAME_FAILED, &told, sizeof told);
+    struct ps_error sent = *error;
+    sent.status = status;
+    send_all(links, from, FRAME_FAILED, &sent, sizeof sent);
 }
 
 static void take_loss(struct links *links, int from, const struct process_loss *loss) {
     struct ps_error error = {0};
     static const char *const what[] = {
-        [LOSS_ENDED] = "ended before the run did", [LOSS_SILENT] = "does not answer", [LOSS_STALLED] = "gets nowhere"};
+        [LOSS_ENDED] = "ended before the run did", [LOSS_SILENT] = "does not answer", [LOSS_STALLED] = "makes no progress"};
     error_set(&error, PS_WORKER_LOST, "worker %d was lost: rank %d on %s %s", loss->rank, loss->rank,
               links->info[loss->rank].host, what[loss->kind]);
     if (!decide(links, PS_WORKER_LOST, &error, loss)) return;
@@ -132,7 +132,7 @@ bool links_lost(const struct links *links, struct process_loss *loss) {
 
 void links_expect_end(struct links *links) { atomic_store(&links->end_expected, true); }
 
-/* -------------------------------------------------------------------- reading */
+/* ------------------------------------------------------------------ reading */
 
 static void keep(struct links *links, struct frame *frame) {
     pthread_mutex_lock(&links->lock);
@@ -143,12 +143,12 @@ static void keep(struct links *links, struct frame *frame) {
     pthread_mutex_unlock(&links->lock);
 }
 
-static void take_in(struct links *links, int rank, struct frame *frame) {
+static void handle_frame(struct links *links, int rank, struct frame *frame) {
     struct ps_error error;
     struct process_loss loss;
     int level;
     switch ((int)frame->kind) {
-    case FRAME_BEAT:
+    case FRAME_HEARTBEAT:
         if (frame->size != sizeof *links->states) break;
         pthread_mutex_lock(&links->lock);
         memcpy(&links->states[rank], frame->data, frame->size);
@@ -186,41 +186,41 @@ static void read_peer(struct links *links, int rank) {
     bool open;
     for (struct frame *frame; (frame = connection_read(&peer->connection, &open));) {
         frame->rank = rank;
-        take_in(links, rank, frame);
+        handle_frame(links, rank, frame);
     }
     if (open) return;
-    struct process_loss loss = {.rank = rank, .kind = LOSS_ENDED, .seconds = clock_now() - peer->connection.heard_at};
+    struct process_loss loss = {.rank = rank, .kind = LOSS_ENDED, .seconds = clock_now() - peer->connection.received_at};
     if (!peer->done && !atomic_load(&links->end_expected)) take_loss(links, links->rank, &loss);
     connection_close(&peer->connection);
 }
 
-/* ------------------------------------------------------------------ the thread */
+/* --------------------------------------------------------------- the thread */
 
-static void beat(struct links *links, double wait_s) {
+static void send_heartbeats(struct links *links, double wait_s) {
     pthread_mutex_lock(&links->lock);
     struct process_state state = links->states[links->rank];
     pthread_mutex_unlock(&links->lock);
     for (int rank = 0; rank < links->count; rank++)
         if (links->peers[rank].connection.fd >= 0)
-            connection_send_soon(&links->peers[rank].connection, FRAME_BEAT, &state, sizeof state, wait_s);
+            connection_send_soon(&links->peers[rank].connection, FRAME_HEARTBEAT, &state, sizeof state, wait_s);
 }
 
-/* Is it there, and neither stopped nor ended? By its number on this host; false where that is not known. */
+/* Whether a process of this host is running, neither stopped nor ended; false if unknown. */
 static bool process_runs(int32_t process) {
     char path[64], line[512] = "";
     snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
     FILE *file = fopen(path, "re");
     if (file && !fgets(line, sizeof line, file)) line[0] = '\0';
     if (file) fclose(file);
-    /* PID (NAME) STATE ..., and a name may hold anything. */
+    /* The line is PID (NAME) STATE ...; a name may contain any characters. */
     const char *state = strrchr(line, ')');
     return state && state[1] == ' ' && state[2] != '\0' && !strchr("TtZX", state[2]);
 }
 
-static void look_for_silence(struct links *links, double now) {
+static void check_heartbeats(struct links *links, double now) {
     for (int rank = 0; rank < links->count; rank++) {
         const struct connection *connection = &links->peers[rank].connection;
-        struct process_loss loss = {.rank = rank, .kind = LOSS_SILENT, .seconds = now - connection->heard_at};
+        struct process_loss loss = {.rank = rank, .kind = LOSS_SILENT, .seconds = now - connection->received_at};
         if (connection->fd < 0 || loss.seconds <= SILENT_S) continue;
         const struct process_info *one = &links->info[rank], *own = &links->info[links->rank];
         bool busy = one->machine == own->machine && process_runs(one->process);
@@ -231,39 +231,39 @@ static void look_for_silence(struct links *links, double now) {
 static void *thread_main(void *argument) {
     struct links *links = argument;
     struct pollfd *fds = calloc((size_t)links->count, sizeof *fds);
-    double woke_at = clock_now(), beat_at = 0;
+    double woke_at = clock_now(), sent_at = 0;
     while (fds && !atomic_load(&links->leave)) {
         for (int rank = 0; rank < links->count; rank++)
             fds[rank] = (struct pollfd){.fd = links->peers[rank].connection.fd, .events = POLLIN};
-        poll(fds, (nfds_t)links->count, (int)(1000 * BEAT_S / 2));
+        poll(fds, (nfds_t)links->count, (int)(1000 * HEARTBEAT_S / 2));
         double now = clock_now(), slept = now - woke_at;
         woke_at = now;
-        /* This process itself was stopped for a while: the others' beats may be waiting to be read. */
-        for (int rank = 0; slept > 1 && rank < links->count; rank++) links->peers[rank].connection.heard_at = now;
+        /* This process itself was stopped: heartbeats of the others may not have been read yet. */
+        for (int rank = 0; slept > 1 && rank < links->count; rank++) links->peers[rank].connection.received_at = now;
         for (int rank = 0; rank < links->count; rank++)
             if (fds[rank].fd >= 0 && fds[rank].revents) read_peer(links, rank);
-        if (now - beat_at >= BEAT_S) {
-            beat(links, 0);
-            beat_at = now;
+        if (now - sent_at >= HEARTBEAT_S) {
+            send_heartbeats(links, 0);
+            sent_at = now;
         }
-        look_for_silence(links, now);
+        check_heartbeats(links, now);
     }
-    /* Where the worker stands at last. */
-    if (links_check(links, NULL) != PS_OK) beat(links, LOCK_S);
+    /* The last position of the worker. */
+    if (links_check(links, NULL) != PS_OK) send_heartbeats(links, LOCK_S);
     free(fds);
     return NULL;
 }
 
-/* ------------------------------------------------------------------ for the run */
+/* ---------------------------------------------- sending, taking and waiting */
 
 /* Under the lock. */
 static struct frame *take(struct links *links, int rank, enum frame_kind kind) {
-    struct frame **place = &links->first;
-    while (*place && ((*place)->kind != kind || (rank >= 0 && (*place)->rank != rank))) place = &(*place)->next;
-    struct frame *found = *place;
+    struct frame **link = &links->first;
+    while (*link && ((*link)->kind != kind || (rank >= 0 && (*link)->rank != rank))) link = &(*link)->next;
+    struct frame *found = *link;
     if (!found) return NULL;
-    *place = found->next;
-    if (links->last == &found->next) links->last = place;
+    *link = found->next;
+    if (links->last == &found->next) links->last = link;
     return found;
 }
 
@@ -274,7 +274,7 @@ struct frame *links_take(struct links *links, int rank, enum frame_kind kind) {
     return found;
 }
 
-/* What had come before the run ended is still handed out. */
+/* Frames that arrived before the run ended are still returned. */
 enum ps_status links_wait(struct links *links, int rank, enum frame_kind kind, struct frame **frame, struct ps_error *error) {
     struct frame *found;
     pthread_mutex_lock(&links->lock);
@@ -315,22 +315,22 @@ void links_log(void *context, enum ps_log_level level, const char *text) {
     connection_send_soon(&links->peers[0].connection, FRAME_LOG, line, sizeof number + length, LOCK_S);
 }
 
-/* ---------------------------------------------------------------- begin and end */
+/* ------------------------------------------------------------ begin and end */
 
-static enum ps_status meet(const struct processes_class *class, struct links *links, struct ps_error *error) {
-    struct meeting_place place = {0};
-    struct ps_error trouble = {0};
+static enum ps_status connect_all(const struct processes_class *class, struct links *links, struct ps_error *error) {
+    struct listening_address address = {0};
+    struct ps_error failure = {0};
     int listener = -1;
-    enum ps_status status = links->rank == 0 ? socket_listen(&place, &listener, &trouble) : PS_OK;
-    class->introduce(&place, sizeof place); /* in any case: the others wait for it */
+    enum ps_status status = links->rank == 0 ? socket_listen(&address, &listener, &failure) : PS_OK;
+    class->bootstrap(&address, sizeof address); /* also after a failure: the others wait for it */
     if (status != PS_OK) {
-        if (error) *error = trouble;
+        if (error) *error = failure;
         return status;
     }
     if (links->rank > 0)
-        return socket_meet(&place, links->rank, &links->info[links->rank], &links->peers[0].connection.fd, error);
+        return socket_connect(&address, links->rank, &links->info[links->rank], &links->peers[0].connection.fd, error);
     int *sockets = calloc((size_t)links->count, sizeof *sockets);
-    status = sockets ? socket_accept_all(&place, listener, links->count, sockets, links->info, error)
+    status = sockets ? socket_accept_all(&address, listener, links->count, sockets, links->info, error)
                      : error_memory(error, "connections", (size_t)links->count * sizeof *sockets);
     for (int rank = 1; sockets && rank < links->count; rank++) links->peers[rank].connection.fd = sockets[rank];
     free(sockets);
@@ -351,11 +351,12 @@ enum ps_status links_open(const struct processes_class *class, int rank, int cou
     enum ps_status status =
         links->peers && links->states ? PS_OK : error_memory(error, "connections", (size_t)count * sizeof *links->peers);
     for (int r = 0; links->peers && r < count; r++) connection_init(&links->peers[r].connection, &links->over);
-    if (status == PS_OK) status = meet(class, links, error);
-    for (int r = 0; status == PS_OK && r < count; r++) links->peers[r].connection.heard_at = clock_now();
+    if (status == PS_OK) status = connect_all(class, links, error);
+    for (int r = 0; status == PS_OK && r < count; r++) links->peers[r].connection.received_at = clock_now();
     if (status == PS_OK) {
         int code = pthread_create(&links->thread, NULL, thread_main, links);
-        if (code) status = error_set(error, PS_FAILED, "cannot start the thread that watches the others: %s", strerror(code));
+        if (code)
+            status = error_set(error, PS_FAILED, "cannot start the thread that reads the connections: %s", strerror(code));
         links->started = code == 0;
     }
     if (status != PS_OK) {

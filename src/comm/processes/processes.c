@@ -1,4 +1,4 @@
-/* Joining and leaving a run of several processes, and what they do together; the work is the links'. See processes.h. */
+/* Joining and leaving a run of several processes, and their collective operations, by the links. See processes.h. */
 #include "comm/processes.h"
 
 #include <sched.h>
@@ -12,12 +12,12 @@
 #include "base/processor.h"
 #include "comm/processes/links.h"
 
-/* Blocks of this size at most travel as one message outside of training. */
+/* Outside of training larger blocks are sent in several messages. */
 enum { MOVED_AT_ONCE = 16 << 20 };
 
 /* ------------------------------------------------------------- this machine */
 
-/* The rest of the first line of a file that begins with `field`, behind the colon. */
+/* The text after the colon in the first line of a file that begins with `field`. */
 static bool read_field(const char *path, const char *field, char *out, size_t size) {
     char line[512];
     bool found = false;
@@ -38,7 +38,7 @@ static uint64_t hash(uint64_t number, const char *text) {
     return number;
 }
 
-/* The kernel's boot tells hosts of the same name apart. */
+/* The kernel's boot number distinguishes hosts of the same name. */
 static uint64_t number_of_machine(const char *host) {
     char boot[64] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -58,26 +58,26 @@ static struct process_info this_machine(void) {
     return info;
 }
 
-/* ---------------------------------------------------------------- join and leave */
+/* ----------------------------------------------------------- join and leave */
 
-/* What rank 0 has in `all`, everybody else gets, too. */
+/* Copies `all` of rank 0 to all other ranks. */
 static enum ps_status spread(struct processes *processes, void *all, size_t size, struct ps_error *error) {
-    void *told = all;
-    size_t got = size;
-    TRY(processes_broadcast(processes, &told, &got, error));
+    void *received = all;
+    size_t bytes = size;
+    TRY(processes_broadcast(processes, &received, &bytes, error));
     if (processes->rank == 0) return PS_OK;
-    if (got == size) memcpy(all, told, size);
-    free(told);
-    return got == size ? PS_OK : error_set(error, PS_USAGE, "the processes of this run are not of the same version");
+    if (bytes == size) memcpy(all, received, size);
+    free(received);
+    return bytes == size ? PS_OK : error_set(error, PS_USAGE, "the processes of this run are not of the same version");
 }
 
 static enum ps_status start(struct processes *processes, struct ps_error *error) {
-    int beside = 0;
-    if (processes->class) TRY(processes->class->start(&processes->rank, &processes->count, &beside, error));
+    int host_leader = 0;
+    if (processes->class) TRY(processes->class->start(&processes->rank, &processes->count, &host_leader, error));
     processes->info = calloc((size_t)processes->count, sizeof *processes->info);
     if (!processes->info) return error_memory(error, "processes", (size_t)processes->count * sizeof *processes->info);
     processes->info[processes->rank] = this_machine();
-    processes->info[processes->rank].beside = beside;
+    processes->info[processes->rank].host_leader = host_leader;
     if (processes->count == 1) return PS_OK;
     TRY(links_open(processes->class, processes->rank, processes->count, processes->info, &processes->links, error));
     if (processes->rank > 0) log_forward(links_log, processes->links);
@@ -105,7 +105,7 @@ enum ps_status processes_join(const struct processes_class *class, struct proces
     return status;
 }
 
-/* All have come to their end and know it of each other: only then may anybody go. */
+/* Waits until all processes have reached the end of the run: none may leave before. */
 static enum ps_status end_together(struct processes *processes, struct ps_error *error) {
     struct frame *frame;
     if (processes->rank > 0) TRY(links_send(processes->links, 0, FRAME_DONE, NULL, 0, error));
@@ -121,32 +121,32 @@ static enum ps_status end_together(struct processes *processes, struct ps_error 
 
 enum ps_status processes_leave(struct processes *processes, enum ps_status status, struct ps_error *error) {
     if (!processes) return status;
-    struct ps_error trouble = {0};
+    struct ps_error failure = {0};
     if (processes->links) {
         if (status == PS_OK)
-            status = end_together(processes, &trouble);
+            status = end_together(processes, &failure);
         else
             links_fail(processes->links, status, error);
-        /* Of a loss the caller may have said more than is known here. */
+        /* The caller's message about a loss may contain more than is known here. */
         struct process_loss loss;
-        bool told = status == PS_WORKER_LOST && links_lost(processes->links, &loss);
-        enum ps_status whole = links_check(processes->links, &trouble);
-        if (whole != PS_OK) status = whole;
-        if (status != PS_OK && error && trouble.status != PS_OK && !told) *error = trouble;
+        bool lost = status == PS_WORKER_LOST && links_lost(processes->links, &loss);
+        enum ps_status shared = links_check(processes->links, &failure);
+        if (shared != PS_OK) status = shared;
+        if (status != PS_OK && error && failure.status != PS_OK && !lost) *error = failure;
     }
     if (processes->class && status == PS_OK) processes->class->end();
-    if (processes->class && status != PS_OK) processes->class->give_up(status);
+    if (processes->class && status != PS_OK) processes->class->abort_run(status);
     destroy(processes);
     return status;
 }
 
-/* ------------------------------------------------------------------ what ended it */
+/* ----------------------------------------------------------------- failures */
 
 enum ps_status processes_check(const struct processes *processes, struct ps_error *error) {
     if (!processes->links) return PS_OK;
     TRY(links_check(processes->links, error));
-    const char *trouble = processes->class->trouble();
-    return trouble ? error_set(error, PS_FAILED, "%s on rank %d: %s", processes->class->name, processes->rank, trouble) : PS_OK;
+    const char *failure = processes->class->failure();
+    return failure ? error_set(error, PS_FAILED, "%s on rank %d: %s", processes->class->name, processes->rank, failure) : PS_OK;
 }
 
 void processes_lose(struct processes *processes, const struct process_loss *loss) {
@@ -164,20 +164,20 @@ void processes_drain(const struct processes *processes, double seconds) {
 
 bool processes_is_reporter(const struct processes *processes) {
     struct process_loss loss;
-    bool headless = processes_lost(processes, &loss) && loss.rank == 0 && loss.kind != LOSS_STALLED;
-    return processes->rank == (headless ? 1 : 0);
+    bool no_leader = processes_lost(processes, &loss) && loss.rank == 0 && loss.kind != LOSS_STALLED;
+    return processes->rank == (no_leader ? 1 : 0);
 }
 
-/* ---------------------------------------------------------------------- together */
+/* ---------------------------------------------------- collective operations */
 
-/* The data of a frame, as a copy of its own. */
+/* Copies the data of a frame and frees the frame. */
 static enum ps_status unpack(struct frame *frame, void **data, size_t *size, struct ps_error *error) {
     void *copy = malloc(frame->size + 1);
     if (copy) memcpy(copy, frame->data, frame->size);
     *size = frame->size;
     free(frame);
-    if (!copy) return error_memory(error, "what another rank tells", *size);
-    ((char *)copy)[*size] = '\0'; /* texts may be read as such */
+    if (!copy) return error_memory(error, "data of another rank", *size);
+    ((char *)copy)[*size] = '\0'; /* so that text is terminated */
     *data = copy;
     return PS_OK;
 }
@@ -200,7 +200,7 @@ enum ps_status processes_gather(struct processes *processes, const void *mine, s
         bool fits = frame->size == size;
         if (fits) memcpy((char *)all + (size_t)rank * size, frame->data, size);
         free(frame);
-        if (!fits) return error_set(error, PS_FAILED, "internal error: rank %d gave another number of bytes", rank);
+        if (!fits) return error_set(error, PS_FAILED, "internal error: rank %d sent another number of bytes", rank);
     }
     return PS_OK;
 }
@@ -218,7 +218,7 @@ int processes_on_host(const struct processes *processes, int rank) {
 
 bool processes_share_memory(const struct processes *processes, int rank, int other) {
     const struct process_info *one = &processes->info[rank], *two = &processes->info[other];
-    return one->beside == two->beside && one->machine == two->machine;
+    return one->host_leader == two->host_leader && one->machine == two->machine;
 }
 
 bool processes_has_shared_peers(const struct processes *processes, int rank) {

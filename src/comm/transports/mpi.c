@@ -22,12 +22,12 @@ enum { PIECE = 1 << 20 };
 
 extern const struct transport_class transport_mpi, transport_mpi_messages;
 
-/* MPI itself is one for the whole process; so is what we know of it. */
+/* MPI is global to the process, and so is its state here. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static MPI_Comm communicator = MPI_COMM_NULL;
-static char trouble_text[MPI_MAX_ERROR_STRING + 64];
-static atomic_bool in_trouble;
-static int given_up; /* the status to end with */
+static char failure_text[MPI_MAX_ERROR_STRING + 64];
+static atomic_bool failed;
+static int abort_status;
 
 struct message {
     size_t size;
@@ -36,16 +36,16 @@ struct message {
 };
 
 /* Under the lock. */
-static void note(const char *what, int code) {
-    if (code == MPI_SUCCESS || atomic_load(&in_trouble)) return;
+static void record_failure(const char *what, int code) {
+    if (code == MPI_SUCCESS || atomic_load(&failed)) return;
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     MPI_Error_string(code, text, &length);
-    snprintf(trouble_text, sizeof trouble_text, "%s: %s", what, text);
-    atomic_store(&in_trouble, true);
+    snprintf(failure_text, sizeof failure_text, "%s: %s", what, text);
+    atomic_store(&failed, true);
 }
 
-static const char *trouble(void) { return atomic_load(&in_trouble) ? trouble_text : NULL; }
+static const char *failure(void) { return atomic_load(&failed) ? failure_text : NULL; }
 
 /* -------------------------------------------------------------- start and end */
 
@@ -63,17 +63,17 @@ static enum ps_status check_launch(int count, struct ps_error *error) {
     return PS_USAGE;
 }
 
-/* Ranks whose memory MPI itself shares. */
-static int find_beside(int rank) {
-    MPI_Comm beside = MPI_COMM_NULL;
+/* The lowest of the ranks that share memory according to MPI. */
+static int find_host_leader(int rank) {
+    MPI_Comm host = MPI_COMM_NULL;
     int first = rank;
-    if (MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &beside) != MPI_SUCCESS) return rank;
-    MPI_Bcast(&first, 1, MPI_INT, 0, beside);
-    MPI_Comm_free(&beside);
+    if (MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host) != MPI_SUCCESS) return rank;
+    MPI_Bcast(&first, 1, MPI_INT, 0, host);
+    MPI_Comm_free(&host);
     return first;
 }
 
-static enum ps_status start(int *rank, int *count, int *beside, struct ps_error *error) {
+static enum ps_status start(int *rank, int *count, int *host_leader, struct ps_error *error) {
     int before = 0, level = 0;
     MPI_Initialized(&before);
     if (before) return error_set(error, PS_USAGE, "MPI has been used in this process; it can be only once");
@@ -86,13 +86,13 @@ static enum ps_status start(int *rank, int *count, int *beside, struct ps_error 
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     MPI_Comm_rank(communicator, rank);
     MPI_Comm_size(communicator, count);
-    *beside = find_beside(*rank);
+    *host_leader = find_host_leader(*rank);
     return check_launch(*count, error);
 }
 
-static void introduce(void *data, size_t size) {
+static void bootstrap(void *data, size_t size) {
     pthread_mutex_lock(&mutex);
-    note("MPI_Bcast", MPI_Bcast(data, (int)size, MPI_BYTE, 0, communicator));
+    record_failure("MPI_Bcast", MPI_Bcast(data, (int)size, MPI_BYTE, 0, communicator));
     pthread_mutex_unlock(&mutex);
 }
 
@@ -103,11 +103,11 @@ static void end(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* Left to themselves, some launchers report whatever killed the others instead of how the first one ended. */
-static void abort_all(void) { MPI_Abort(MPI_COMM_WORLD, given_up); }
+/* Without this some launchers report the signal that ended the others instead of the status of the first process. */
+static void abort_all(void) { MPI_Abort(MPI_COMM_WORLD, abort_status); }
 
-static void give_up(enum ps_status status) {
-    given_up = (int)status;
+static void abort_run(enum ps_status status) {
+    abort_status = (int)status;
     atexit(abort_all);
 }
 
@@ -143,9 +143,9 @@ static void message_start(struct message *message, int peer, int tag, bool outgo
         char *place = (char *)block + at;
         MPI_Request *request = &message->requests[p];
         if (outgoing)
-            note("MPI_Isend", MPI_Isend(place, bytes, MPI_BYTE, peer, tag, communicator, request));
+            record_failure("MPI_Isend", MPI_Isend(place, bytes, MPI_BYTE, peer, tag, communicator, request));
         else
-            note("MPI_Irecv", MPI_Irecv(place, bytes, MPI_BYTE, peer, tag, communicator, request));
+            record_failure("MPI_Irecv", MPI_Irecv(place, bytes, MPI_BYTE, peer, tag, communicator, request));
     }
     pthread_mutex_unlock(&mutex);
 }
@@ -153,9 +153,9 @@ static void message_start(struct message *message, int peer, int tag, bool outgo
 static bool message_done(struct message *message) {
     int done = 1;
     pthread_mutex_lock(&mutex);
-    while (message->done < message->pieces && done && !atomic_load(&in_trouble)) {
-        note("MPI_Test", MPI_Test(&message->requests[message->done], &done, MPI_STATUS_IGNORE));
-        if (done && !atomic_load(&in_trouble)) message->done++;
+    while (message->done < message->pieces && done && !atomic_load(&failed)) {
+        record_failure("MPI_Test", MPI_Test(&message->requests[message->done], &done, MPI_STATUS_IGNORE));
+        if (done && !atomic_load(&failed)) message->done++;
     }
     bool all = message->done == message->pieces;
     pthread_mutex_unlock(&mutex);
@@ -165,14 +165,14 @@ static bool message_done(struct message *message) {
 static const struct processes_class processes_mpi = {
     .name = "MPI",
     .start = start,
-    .introduce = introduce,
+    .bootstrap = bootstrap,
     .end = end,
-    .give_up = give_up,
+    .abort_run = abort_run,
     .message_create = message_create,
     .message_destroy = message_destroy,
     .message_start = message_start,
     .message_done = message_done,
-    .trouble = trouble,
+    .failure = failure,
 };
 
 static enum ps_status create(const struct transport_options *options, struct transport **transport, struct ps_error *error) {

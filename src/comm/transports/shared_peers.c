@@ -248,7 +248,7 @@ enum ps_status shared_peers_create(const struct transport_options *options, cons
         return status;
     }
     make_lanes(peers, options, routes);
-    if (processes->info[processes->rank].beside == processes->rank)
+    if (processes->info[processes->rank].host_leader == processes->rank)
         log_info("the ranks of %s share memory: blocks change places between them", processes->info[processes->rank].host);
     *out = peers;
     return PS_OK;
