@@ -37,7 +37,7 @@ static void test_parse(void **state) {
                  {"8,24", "24 is not from 1 to 23"},
                  {"8,8", "8 after 8"},
                  {"9,8", "8 after 9"},
-                 {"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "more than the 15"}};
+                 {"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "at most 15"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_status(lengths_parse(wrong[i].text, whole, &lengths, &test_error), PS_USAGE, wrong[i].said);
 }

@@ -1,4 +1,4 @@
-/* Errors, log lines and the progress line. Colour and moving lines are for terminals only; NO_COLOR takes the colour away. */
+/* Errors, log lines and the progress line. Only terminals get colours and a progress line; NO_COLOR disables colours. */
 #include "cli/message.h"
 
 #include <stdarg.h>
@@ -30,7 +30,7 @@ void message_print(const struct ps_error *error) {
     char line[sizeof error->message];
     memcpy(line, error->message, sizeof line);
     for (char *c = line; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') *c = ' '; /* a file's name may hold anything; the message is one line */
+        if ((unsigned char)*c < ' ') *c = ' '; /* a file's name may contain any characters; the message is one line */
     }
     fprintf(stderr, "penstock: %s\n", line);
     size_t length = strlen(error->hint);

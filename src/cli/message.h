@@ -1,4 +1,4 @@
-/* What the command line says on standard error: errors, log lines, and progress where that is a terminal. */
+/* Messages of the command line on standard error: errors, log lines, and progress on a terminal. */
 #ifndef PENSTOCK_CLI_MESSAGE_H
 #define PENSTOCK_CLI_MESSAGE_H
 
@@ -10,9 +10,9 @@
 #define MESSAGE_PRINTF(text, first)
 #endif
 
-/* As the library's functions do: one line into *error, and the status back. */
+/* Sets *error to a message of one line and returns the status, as the library's functions do. */
 enum ps_status message_set(struct ps_error *error, enum ps_status status, const char *format, ...) MESSAGE_PRINTF(3, 4);
-/* What to do about it. */
+/* Sets the hint: what the user can do. */
 void message_hint(struct ps_error *error, const char *format, ...) MESSAGE_PRINTF(2, 3);
 
 #define CHECK(call)                                                                                                            \
@@ -24,13 +24,13 @@ void message_hint(struct ps_error *error, const char *format, ...) MESSAGE_PRINT
 /* The library's log and progress on standard error. */
 struct reporter {
     bool terminal, colour;
-    bool line_open;  /* a progress line stands on the terminal */
+    bool line_open;  /* a progress line is shown */
     double shown_at; /* when it was last drawn */
 };
 
 /* Sends log lines of at least `level` and, unless `quiet`, progress to standard error. */
 void reporter_start(struct reporter *reporter, enum ps_log_level level, bool quiet);
-/* Takes the progress line away and stops reporting. */
+/* Removes the progress line and stops reporting. */
 void reporter_stop(struct reporter *reporter);
 
 /* "penstock: MESSAGE" and the hint, on standard error. */

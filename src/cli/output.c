@@ -1,4 +1,4 @@
-/* Standard output. Whether all of it arrived is asked once, at the end. */
+/* Standard output. Errors of writing are checked once, at the end. */
 #include "cli/output.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ bool output_colour(void) {
 
 void output_prepare(void) {
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
-        /* Open the wrong way round, so that using it fails as using a closed one would; the lowest free number is `i`. */
+        /* Opened for the wrong direction, so that using it fails like a closed one; `i` is the lowest free number. */
         if (fcntl(i, F_GETFD) == -1) (void)open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     }
     signal(SIGPIPE, SIG_IGN);

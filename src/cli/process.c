@@ -19,7 +19,7 @@
 
 /* -------------------------------------------------------------------- state */
 
-/* A chain of ancestors is no longer; a process may go while one climbs. */
+/* The longest chain of ancestors; processes may end while it is followed. */
 enum { DEPTH_MAX = 64 };
 
 char process_state(pid_t process, pid_t *parent) {
@@ -28,15 +28,15 @@ char process_state(pid_t process, pid_t *parent) {
     FILE *file = fopen(path, "re");
     if (file != NULL && fgets(line, sizeof line, file) == NULL) line[0] = '\0';
     if (file != NULL) fclose(file);
-    /* Behind the name, in which anything may stand. */
+    /* After the name, which may contain any characters. */
     const char *rest = strrchr(line, ')');
-    int above = 0;
-    if (rest == NULL || sscanf(rest, ") %c %d", &state, &above) != 2) return '\0';
-    if (parent != NULL) *parent = (pid_t)above;
+    int parent_number = 0;
+    if (rest == NULL || sscanf(rest, ") %c %d", &state, &parent_number) != 2) return '\0';
+    if (parent != NULL) *parent = (pid_t)parent_number;
     return state;
 }
 
-static bool is_below(pid_t process, pid_t top) {
+static bool is_descendant(pid_t process, pid_t top) {
     for (int depth = 0; depth < DEPTH_MAX && process > 1; depth++) {
         pid_t parent;
         if (process_state(process, &parent) == '\0') return false;
@@ -51,7 +51,7 @@ bool process_stopped_below(pid_t process) {
     DIR *entries = opendir("/proc");
     for (struct dirent *entry; !found && entries != NULL && (entry = readdir(entries)) != NULL;) {
         pid_t other = (pid_t)strtol(entry->d_name, NULL, 10);
-        found = other > 0 && process_state(other, NULL) == 'T' && is_below(other, process);
+        found = other > 0 && process_state(other, NULL) == 'T' && is_descendant(other, process);
     }
     if (entries != NULL) closedir(entries);
     return found;
@@ -76,7 +76,7 @@ const volatile int *stop_on_signals(void) {
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction old;
-        /* Who started us may have asked for a signal to be ignored (nohup). */
+        /* A parent process may have set a signal to be ignored (nohup). */
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
     }
     signal(SIGXFSZ, SIG_IGN);
@@ -86,31 +86,32 @@ const volatile int *stop_on_signals(void) {
 /* -------------------------------------------------------------------- guard */
 
 /*
- * Launchers kill all processes of a run as soon as one of them dies, each with a status of its own choice, and MPICH's so fast
- * that nobody gets to say who it was. So what the launcher sees is a small process that does not die: the guard; see guard.h.
+ * Launchers kill all processes of a run as soon as one of them ends, with different exit statuses, and MPICH's so fast that no
+ * process can report which one it was. So the process that the launcher started is the guard, which does not end; see
+ * process.h.
  */
 
-/* The others notice a death at once and one of them ends the run; if they do not, they are no more. */
-enum { STAY_S = 15, LOOK_EVERY_MS = 200 };
+/* The other ranks detect a loss at once, and one of them ends the run; if none does within STAY_S, none is left. */
+enum { STAY_S = 15, POLL_MS = 200 };
 
-/* The handler's. */
+/* Read by the signal handler. */
 static volatile sig_atomic_t child_of_guard;
 static int done_descriptor = -1;
 
 void guard_done(void) {
     if (done_descriptor < 0) return;
-    /* A guard that is gone does not care. */
+    /* If the guard has ended, the write fails. */
     if (write(done_descriptor, "", 1) == 1) close(done_descriptor);
     done_descriptor = -1;
 }
 
-/* ----------------------------------------------------------------------- the child */
+/* ---------------------------------------------------------------- the child */
 
 static void *stop_with_guard(void *argument) {
-    const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
+    const struct timespec interval = {.tv_nsec = POLL_MS * 1000000};
     pid_t guard = (pid_t)(size_t)argument;
     for (;;) {
-        nanosleep(&moment, NULL);
+        nanosleep(&interval, NULL);
         if (process_state(guard, NULL) == 'T') raise(SIGSTOP);
     }
     return NULL;
@@ -122,9 +123,9 @@ static enum ps_status begin_child(pid_t guard, int done, struct ps_error *error)
     done_descriptor = done;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guard) raise(SIGKILL);
-    /* A launcher signals the whole group; then the guard passes it on, and it comes once. */
+    /* A launcher signals the whole process group; in its own group the child receives a signal once, from the guard. */
     setpgid(0, 0);
-    /* Signals are for the thread that looks for them. */
+    /* The new thread must not receive signals. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int code = pthread_create(&thread, NULL, stop_with_guard, (void *)(size_t)guard);
@@ -134,21 +135,21 @@ static enum ps_status begin_child(pid_t guard, int done, struct ps_error *error)
     return PS_OK;
 }
 
-/* ----------------------------------------------------------------------- the guard */
+/* ---------------------------------------------------------------- the guard */
 
-static void pass_on(int number) {
+static void forward_signal(int number) {
     int before = errno;
     pid_t child = (pid_t)child_of_guard;
     if (child > 0) kill(child, number == SIGTSTP ? SIGSTOP : number);
-    /* There is nobody left to end in order. */
+    /* The child has ended: nothing is left to stop. */
     if (child == 0 && number != SIGCONT && number != SIGTSTP) _exit(PS_WORKER_LOST);
     if (number == SIGTSTP) raise(SIGSTOP);
     errno = before;
 }
 
-static void pass_on_signals(void) {
+static void forward_signals(void) {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
-    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = forward_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction old;
@@ -173,7 +174,7 @@ enum ps_status guard_split(struct ps_error *error) {
     pid_t self = getpid();
     if (pipe2(done, O_CLOEXEC) != 0) return message_set(error, PS_FAILED, "cannot make a pipe: %s", strerror(errno));
     fflush(NULL);
-    /* No signal may come between the child's birth and the guard's knowing of it. */
+    /* No signal may arrive between fork and the assignment of child_of_guard. */
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
@@ -181,7 +182,7 @@ enum ps_status guard_split(struct ps_error *error) {
     if (child > 0) {
         close(done[1]);
         child_of_guard = child;
-        pass_on_signals();
+        forward_signals();
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (child > 0) guard(child, done[0]);

@@ -1,4 +1,4 @@
-/* Processes of the command line: the state of others, signals that end a command, the guard of a rank, time. */
+/* Processes and signals: the state of other processes, signals that end a command, the guard of a rank, and the time. */
 #ifndef PENSTOCK_CLI_PROCESS_H
 #define PENSTOCK_CLI_PROCESS_H
 
@@ -9,39 +9,36 @@
 
 /* -------------------------------------------------------------------- state */
 
-/* What the kernel says of another process. */
-
-/* As in /proc/PID/stat: 'T' is stopped, 'Z' has ended; '\0': nobody knows. *parent (NULL is fine) is the process that it is
- * below. */
+/* The state of a process, as in /proc/PID/stat: 'T' is stopped, 'Z' has ended; '\0': unknown. Sets *parent (NULL is fine) to
+ * its parent process. */
 char process_state(pid_t process, pid_t *parent);
-/* Is a process below this one, at any depth, stopped? */
+/* Whether a descendant of a process, at any depth, is stopped. */
 bool process_stopped_below(pid_t process);
 
 /* ------------------------------------------------------------------ signals */
 
-/* Signals that ask a command to end. */
-
-/* From now on SIGTERM, SIGINT and SIGHUP set what is returned; a second one ends the process at once. SIGXFSZ becomes an error
- * of the write that causes it. */
+/* From now on SIGTERM, SIGINT and SIGHUP set the variable that is returned; a second signal ends the process at once. SIGXFSZ
+ * is ignored, so that the write that causes it fails. */
 const volatile int *stop_on_signals(void);
 
 /* -------------------------------------------------------------------- guard */
 
-/* A rank that dies without taking the others' last words with it. */
+/* Launchers end all processes of a run when one of them ends. The guard delays that, so that the other ranks can report the
+ * loss. */
 
 /*
- * Splits a process that a launcher started. The one that goes on from here is a child of it, and does the work; guard_done() is
- * to be called when the work has come to its end, good or bad. The other, the guard, never returns: it passes on signals, and
- * ends as the child does. Where that was killed, or left before its work was done, the guard stays, for the launcher knows
- * nothing then, and the other ranks can say who is missing and end everything with status 6; if nobody does within some
- * seconds, it ends with 6 itself. The child does not outlive its guard, and is stopped when it is.
+ * Forks a process that a launcher started. The function returns in the child, which does the work and calls guard_done() when
+ * the work has ended, with success or not. In the parent, the guard, it never returns: the guard forwards signals and exits
+ * with the child's status. If the child was killed, or exited before guard_done(), the guard waits, so that the launcher
+ * notices nothing, while the other ranks report the loss and end the run with status 6; if they do not within 15 s, it exits
+ * with 6 itself. The child is killed when its guard ends, and stopped when its guard is stopped.
  */
 enum ps_status guard_split(struct ps_error *error);
 void guard_done(void);
 
 /* --------------------------------------------------------------------- time */
 
-/* The time that has passed, by a clock that nobody sets. */
+/* Monotonic time in seconds. */
 
 static inline double seconds_now(void) {
     struct timespec time;

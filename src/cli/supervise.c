@@ -1,4 +1,4 @@
-/* Starting training again; see supervise.h. */
+/* Restarting training; see supervise.h. */
 #include "cli/supervise.h"
 
 #include <dirent.h>
@@ -14,30 +14,29 @@
 
 #include "cli/process.h"
 
-enum { WORDS_MAX = 256, LOOK_EVERY_MS = 20 };
+enum { WORDS_MAX = 256, POLL_MS = 20 };
 #define STOPPED_WITHIN_S 10.0
-/* Ranks find out themselves when one of them is stopped, and say so. Only when they have nothing more to say to each other
- * nobody would. */
-#define STOPPED_BELOW_S 20.0
-#define LOOK_BELOW_EVERY_S 1.0
-#define SWEPT_WITHIN_S 10.0
+/* Ranks detect a stopped rank themselves and report it, but not after they have ended their communication. */
+#define STOPPED_DESCENDANT_S 20.0
+#define CHECK_DESCENDANTS_S 1.0
+#define KILLED_WITHIN_S 10.0
 
 struct supervisor {
     const struct train_arguments *arguments;
     char program[4096], launch[4096], workers_text[16];
-    int workers;     /* of the next start; 0: as the run has them */
+    int workers;     /* of the next start; 0: those of the run */
     int64_t reached; /* newest checkpoint when it was last started; -1: none */
     const char *words[WORDS_MAX];
 };
 
-/* ---------------------------------------------------------------------- what was reached */
+/* --------------------------------------------------------- what was reached */
 
 static const char *run_dir_of(const struct supervisor *supervisor) {
     const struct ps_train_options *options = &supervisor->arguments->options;
     return options->resume ? options->resume : options->out;
 }
 
-static bool is_there(const struct supervisor *supervisor, const char *name) {
+static bool has_file(const struct supervisor *supervisor, const char *name) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", run_dir_of(supervisor), name);
     return access(path, F_OK) == 0;
@@ -58,23 +57,23 @@ static int64_t newest_checkpoint(const struct supervisor *supervisor) {
     return newest;
 }
 
-/* Workers of the run's plan, of the one that it is to begin with, or as many as were asked for. */
+/* Workers of the run's plan, else of the plan given, else the number given. */
 static int planned_workers(const struct supervisor *supervisor) {
     const struct train_arguments *arguments = supervisor->arguments;
     const char *given = arguments->plan_path;
     char path[4096];
     struct ps_plan *plan;
     snprintf(path, sizeof path, "%s/plan.json", run_dir_of(supervisor));
-    if (ps_plan_read(is_there(supervisor, "config.json") || given == NULL ? path : given, &plan, NULL) != PS_OK)
+    if (ps_plan_read(has_file(supervisor, "config.json") || given == NULL ? path : given, &plan, NULL) != PS_OK)
         return arguments->cluster.options.workers;
     int workers = ps_plan_info(plan).workers;
     ps_plan_destroy(plan);
     return workers;
 }
 
-/* ------------------------------------------------------------------------ starting */
+/* ----------------------------------------------------------------- starting */
 
-/* Is the word the option --NAME, and does its value stand in the next word? */
+/* Whether the word is the option --NAME; *next: its value is the next word. */
 static bool is_option(const char *word, const char *name, bool *next) {
     size_t length = strlen(name);
     if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, length) != 0) return false;
@@ -93,7 +92,7 @@ static void add_given(const struct supervisor *supervisor, const char **words, i
     }
 }
 
-/* What goes on from the run's directory; the rest stands in its configuration. */
+/* Adds the words that resume from the run directory; the other options are in its configuration. */
 static void add_resumption(struct supervisor *supervisor, const char **words, int *count) {
     static const char *const levels[] = {"debug", "info", "warn", "error"};
     const struct train_arguments *arguments = supervisor->arguments;
@@ -118,19 +117,19 @@ static void add_resumption(struct supervisor *supervisor, const char **words, in
     }
 }
 
-/* The launcher's command for so many workers: its %d is their number. */
+/* Writes the launcher's command; its %d is the number of workers. */
 static void write_launch(struct supervisor *supervisor) {
-    const char *launch = supervisor->arguments->launch, *place = strstr(launch, "%d");
+    const char *launch = supervisor->arguments->launch, *number = strstr(launch, "%d");
     int workers = supervisor->workers > 0 ? supervisor->workers : planned_workers(supervisor);
-    if (place == NULL) {
+    if (number == NULL) {
         snprintf(supervisor->launch, sizeof supervisor->launch, "exec %s \"$@\"", launch);
     } else {
-        snprintf(supervisor->launch, sizeof supervisor->launch, "exec %.*s%d%s \"$@\"", (int)(place - launch), launch, workers,
-                 place + 2);
+        snprintf(supervisor->launch, sizeof supervisor->launch, "exec %.*s%d%s \"$@\"", (int)(number - launch), launch, workers,
+                 number + 2);
     }
 }
 
-/* The words to execute, program first. */
+/* Sets the words to execute, the program first. */
 static void write_words(struct supervisor *supervisor, bool again) {
     const char **words = supervisor->words;
     int count = 0;
@@ -151,14 +150,14 @@ static void write_words(struct supervisor *supervisor, bool again) {
 }
 
 static enum ps_status start(struct supervisor *supervisor, pid_t *child, struct ps_error *error) {
-    /* Where nothing was reached yet it begins from the beginning. */
-    write_words(supervisor, is_there(supervisor, "config.json"));
+    /* Without a configuration nothing was trained yet: starts from the beginning. */
+    write_words(supervisor, has_file(supervisor, "config.json"));
     fflush(NULL);
     pid_t parent = getpid();
     *child = fork();
     if (*child < 0) return message_set(error, PS_FAILED, "cannot start a process: %s", strerror(errno));
     if (*child > 0) return PS_OK;
-    /* A terminal's signals come through us, and nobody trains on when we are gone. */
+    /* This process forwards a terminal's signals; the child ends when this process ends. */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(PS_STOPPED);
@@ -166,42 +165,41 @@ static enum ps_status start(struct supervisor *supervisor, pid_t *child, struct 
     _exit(PS_FAILED);
 }
 
-/* -------------------------------------------------------------------------- waiting */
+/* ------------------------------------------------------------------ waiting */
 
-/* Waits for the child's end, passes on what stops us, and ends it when somebody has stopped it, or a process below it, for too
- * long. */
+/* Waits for the child's end, forwards signals, and kills the child if it, or a descendant, is stopped for too long. */
 static int wait_for(pid_t child, const volatile int *stop) {
-    const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
-    double halted_s = 0, told_s = 0, looked_s = seconds_now(), halted_below_s = 0;
+    const struct timespec interval = {.tv_nsec = POLL_MS * 1000000};
+    double halted_s = 0, signalled_s = 0, checked_s = seconds_now(), descendant_halted_s = 0;
     for (;;) {
         int status = 0;
         pid_t changed = waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED);
         if (changed == child && (WIFEXITED(status) || WIFSIGNALED(status))) return status;
         if (changed == child) halted_s = WIFSTOPPED(status) ? seconds_now() : 0;
-        if (*stop && told_s == 0) {
-            told_s = seconds_now();
+        if (*stop && signalled_s == 0) {
+            signalled_s = seconds_now();
             kill(child, SIGTERM);
             kill(child, SIGCONT);
         }
-        if (seconds_now() - looked_s > LOOK_BELOW_EVERY_S) {
-            looked_s = seconds_now();
+        if (seconds_now() - checked_s > CHECK_DESCENDANTS_S) {
+            checked_s = seconds_now();
             bool below = process_stopped_below(child);
-            halted_below_s = !below ? 0 : halted_below_s > 0 ? halted_below_s : looked_s;
+            descendant_halted_s = !below ? 0 : descendant_halted_s > 0 ? descendant_halted_s : checked_s;
         }
         bool halted = halted_s > 0 && seconds_now() - halted_s > STOPPED_WITHIN_S;
-        halted |= halted_below_s > 0 && seconds_now() - halted_below_s > STOPPED_BELOW_S;
-        /* A launcher may hang when its processes are gone. */
-        bool deaf = told_s > 0 && seconds_now() - told_s > STOPPED_WITHIN_S;
-        if (halted || deaf) kill(-child, SIGKILL);
-        nanosleep(&moment, NULL);
+        halted |= descendant_halted_s > 0 && seconds_now() - descendant_halted_s > STOPPED_DESCENDANT_S;
+        /* A launcher may hang after its processes have ended. */
+        bool unresponsive = signalled_s > 0 && seconds_now() - signalled_s > STOPPED_WITHIN_S;
+        if (halted || unresponsive) kill(-child, SIGKILL);
+        nanosleep(&interval, NULL);
     }
 }
 
-/* A launcher that was killed leaves processes behind, which become ours. They must be gone before others train in the same
+/* The processes of a launcher that was killed become children of this process. They must end before others train in the same
  * directory. */
-static void sweep(void) {
-    const struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000};
-    double until = seconds_now() + SWEPT_WITHIN_S;
+static void kill_children(void) {
+    const struct timespec interval = {.tv_nsec = POLL_MS * 1000000};
+    double until = seconds_now() + KILLED_WITHIN_S;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     while (seconds_now() < until) {
@@ -211,12 +209,12 @@ static void sweep(void) {
         if (children != NULL) fclose(children);
         pid_t ended;
         while ((ended = waitpid(-1, NULL, WNOHANG)) > 0) continue;
-        if (ended < 0) return; /* there are no more */
-        nanosleep(&moment, NULL);
+        if (ended < 0) return; /* none is left */
+        nanosleep(&interval, NULL);
     }
 }
 
-/* Was it lost, and not ended by itself? Launchers make what they like of a process that was killed. */
+/* Whether training was lost. Launchers have different exit statuses for a killed process. */
 static bool is_lost(const struct supervisor *supervisor, int status) {
     if (WIFSIGNALED(status)) return true;
     int code = WEXITSTATUS(status);
@@ -233,7 +231,7 @@ static const char *end_text(int status, char text[64]) {
     return text;
 }
 
-static void say_loss(const struct supervisor *supervisor, int status, int left) {
+static void warn_of_loss(const struct supervisor *supervisor, int status, int left) {
     char what[64];
     if (supervisor->arguments->common.quiet) return;
     fprintf(stderr, "warning: training %s at checkpoint %lld; starting it again%s, %d restarts are left\n",
@@ -241,7 +239,7 @@ static void say_loss(const struct supervisor *supervisor, int status, int left) 
             supervisor->workers > 0 ? " with a worker less" : "", left);
 }
 
-/* A worker that is lost again and again where it stands is taken to be gone. */
+/* If training is lost again without a newer checkpoint, one worker is assumed to be gone. */
 static void choose_workers(struct supervisor *supervisor) {
     int64_t reached = newest_checkpoint(supervisor);
     int workers = planned_workers(supervisor);
@@ -253,7 +251,7 @@ enum ps_status supervise(const struct train_arguments *arguments, struct ps_erro
     struct supervisor supervisor = {.arguments = arguments, .reached = -2};
     const volatile int *stop = stop_on_signals();
     if (run_dir_of(&supervisor) == NULL)
-        return message_set(error, PS_USAGE, "--restarts: needs a run directory (--out) to go on from");
+        return message_set(error, PS_USAGE, "--restarts: needs a run directory (--out) to resume from");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (readlink("/proc/self/exe", supervisor.program, sizeof supervisor.program - 1) < 0)
         return message_set(error, PS_FAILED, "--restarts: cannot find this program: %s", strerror(errno));
@@ -261,16 +259,16 @@ enum ps_status supervise(const struct train_arguments *arguments, struct ps_erro
         pid_t child;
         CHECK(start(&supervisor, &child, error));
         int status = wait_for(child, stop);
-        sweep();
+        kill_children();
         if (!is_lost(&supervisor, status)) return (enum ps_status)WEXITSTATUS(status);
         if (*stop) return message_set(error, PS_STOPPED, "stopped on request");
-        /* It has said why itself. */
+        /* It has printed the reason itself. */
         if (left == 0 && WIFEXITED(status) && WEXITSTATUS(status) == PS_WORKER_LOST) return PS_WORKER_LOST;
         if (left == 0) {
             char what[64];
             return message_set(error, PS_WORKER_LOST, "training %s, and no restart is left", end_text(status, what));
         }
         choose_workers(&supervisor);
-        say_loss(&supervisor, status, left - 1);
+        warn_of_loss(&supervisor, status, left - 1);
     }
 }

@@ -145,7 +145,7 @@ static enum ps_status number_tokens(struct running_text *text, const struct sour
     if (end - first < length + following) {
         error_set(error, PS_USAGE, "%s: its %s set has %lld tokens, fewer than the %lld of one sequence", source->path,
                   part == DATASET_TRAIN ? "training" : "test", (long long)(end - first), (long long)(length + following));
-        error_hint(error, "the option test= sets the share of its %lld tokens that are the test set, here %g",
+        error_hint(error, "the share of its %lld tokens that are the test set is the option test=, here %g",
                    (long long)source->tokens, source->test);
         return PS_USAGE;
     }
