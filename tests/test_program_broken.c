@@ -95,7 +95,7 @@ static bool duplicate_computation(struct ps_programs *programs, int worker, int 
     return true;
 }
 
-/* Weights of another version than the policy says. */
+/* Weights of another version than the policy requires. */
 static bool stale_weights(struct ps_programs *programs, int worker, int at, struct dice *dice) {
     struct instruction *instruction = &programs->worker[worker].code[at];
     int weights = programs->slots[programs_instance(programs, worker, instruction->stage)].weights;

@@ -1,11 +1,11 @@
-/* Counting updates: versions and staleness are read off the programs, never guessed by formula. */
+/* Counting updates: weight versions and staleness are counted in the programs. No formula is assumed. */
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "program/lower.h"
 
-/* A forward on another worker than the updates knows of those that stand before the last SW for it or a forward before it.
- * `forward` holds one more than these where there is an SW, else 0. */
+/* If a stage's forwards and updates run on different workers, a forward has only the updates that precede the last SW for it or
+ * for an earlier forward. `forward` holds one more than their number if available is an SW, else 0. */
 static void fill_transferred(int *forward, int count) {
     for (int k = 0, known = 0; k < count; k++) {
         if (forward[k] > 0) known = forward[k] - 1;
@@ -74,12 +74,13 @@ struct reading_context version_table_context(const struct version_table *table, 
 }
 
 /*
- * When each instruction would run if each took one unit of time: one more than the later of the instruction before it in its
- * program and the one that makes what it reads. A pass that lets an instruction wait only for earlier moments cannot make a
- * circle.
+ * The level of each instruction: when it would run if every instruction took one unit of time. It is one more than the later of
+ * two levels: that of the instruction before it in its program, and that of the instruction that computes what it reads. A pass
+ * that lets an instruction wait only for lower levels cannot create a cycle.
  *
- * Weights for forwards on another worker travel from two blocks in turn: what fills one of them waits until the weights before
- * the last have been received, which is when the forward before the one that they are for is over (passes/communicate.c).
+ * Weights for forwards on another worker are sent from two blocks alternately. An instruction that fills one of them waits
+ * until the weights sent from it before have been received. They have been received when the forward that precedes their own
+ * forward has finished (passes/communicate.c).
  */
 
 enum { NOT_YET = 0 };
@@ -87,11 +88,12 @@ enum { NOT_YET = 0 };
 struct leveler {
     const struct ps_programs *programs;
     struct program_levels *levels;
-    int *next;               /* by worker: the instruction that comes next */
-    int *forward, *backward; /* by stage and micro-batch: when its result is there, NOT_YET */
-    int *weights;            /* by stage and micro-batch: when the weights for it left, where they come from another worker */
-    int *sent;               /* by stage: the micro-batches of the last weights that left and of those before; -1: none */
-    /* By group and mini-batch: instances that offered their gradients for this update, the latest moment. */
+    int *next;               /* by worker: the next instruction */
+    int *forward, *backward; /* by stage and micro-batch: level of its result, or NOT_YET */
+    int *weights;            /* by stage and micro-batch: level at which its weights were sent, if they come from another
+                              * worker */
+    int *sent;               /* by stage: the micro-batches of the last weights that were sent and of those before; -1: none */
+    /* By group and mini-batch: instances that have posted their gradients for this update, and the highest level of these. */
     int *posted, *posted_at;
     int micro_batches;
 };
@@ -101,25 +103,25 @@ static size_t update_cell(const struct leveler *leveler, const struct instructio
     return (size_t)group * (size_t)leveler->programs->batches + (size_t)instruction->micro_batch;
 }
 
-/* Weights may leave for a micro-batch that is one past the last. */
+/* Weights may be sent for a micro-batch that is one past the last. */
 static size_t weights_cell(const struct leveler *leveler, const struct instruction *instruction) {
     return (size_t)instruction->stage * ((size_t)leveler->micro_batches + 1) + (size_t)instruction->micro_batch;
 }
 
-/* Does it fill the block that the weights behind it leave from? */
+/* Does the instruction fill the block from which the weights after it are sent? */
 static bool fills_weights(const struct program *program, int at) {
     const struct instruction *instruction = &program->code[at], *next = instruction + 1;
     if ((instruction->op != OP_P && instruction->op != OP_U) || at + 1 == program->count) return false;
     return next->op == OP_SW && next->stage == instruction->stage && next->slot == instruction->predict_to;
 }
 
-/* When that block is free again: NOT_YET, or -1 where it always was. */
+/* The level at which that block is free again: NOT_YET, or -1 if it was never in use. */
 static int emptied(const struct leveler *leveler, int stage) {
     int before = leveler->sent[2 * stage + 1] - 1;
     return before < 0 ? -1 : leveler->forward[(size_t)stage * (size_t)leveler->micro_batches + (size_t)before];
 }
 
-/* The moment when what the instruction reads is there; NOT_YET, or -1 where it reads nothing that another instruction makes. */
+/* The level at which the operands of the instruction are available; NOT_YET, or -1 if no other instruction computes them. */
 static int ready(const struct leveler *leveler, const struct instruction *instruction) {
     int stage = instruction->stage;
     size_t cell = (size_t)stage * (size_t)leveler->micro_batches + (size_t)instruction->micro_batch;
@@ -137,45 +139,45 @@ static int ready(const struct leveler *leveler, const struct instruction *instru
     return behind != NOT_YET && behind < forward ? forward : behind;
 }
 
-/* Of a pattern: moments from one computation to the next, which the updates and whatever else stands between them have. */
-enum { MOMENTS = 16 };
+/* With a pattern: levels from one computation to the next, for the updates and all other instructions in between. */
+enum { LEVELS_EACH = 16 };
 
-int program_levels_period(const struct ps_programs *programs) { return MOMENTS * programs->plan->pattern_count; }
+int program_levels_period(const struct ps_programs *programs) { return LEVELS_EACH * programs->plan->pattern_count; }
 
-/* When the plan's pattern has the computation, or a period before the forward that weights leave for; 0 where it says
- * nothing. */
-static int moment_in_pattern(const struct ps_programs *programs, const struct instruction *instruction) {
+/* The level that the plan's pattern gives the computation, or one period before the forward that weights are sent for; 0 if the
+ * pattern specifies none. */
+static int level_in_pattern(const struct ps_programs *programs, const struct instruction *instruction) {
     bool computes = instruction->op == OP_F || instruction->op == OP_B;
     if (!programs_has_pattern(programs) || (!computes && instruction->op != OP_SW)) return 0;
     const struct plan_operation *pattern = programs->plan->pattern;
     int i = 0, micro_batch = instruction->micro_batch - !computes;
     while (pattern[i].stage != instruction->stage || pattern[i].backward != (instruction->op == OP_B)) i++;
-    return (micro_batch + pattern[i].shift) * program_levels_period(programs) + MOMENTS * i;
+    return (micro_batch + pattern[i].shift) * program_levels_period(programs) + LEVELS_EACH * i;
 }
 
 static int later(int a, int b) { return a > b ? a : b; }
 
-static void note_weights(struct leveler *leveler, const struct instruction *instruction, int level) {
+static void record_weights(struct leveler *leveler, const struct instruction *instruction, int level) {
     int *sent = &leveler->sent[2 * instruction->stage];
     leveler->weights[weights_cell(leveler, instruction)] = level;
     sent[1] = sent[0];
     sent[0] = instruction->micro_batch;
 }
 
-/* Moves one worker on as far as it goes. */
-static bool move_on(struct leveler *leveler, int worker) {
+/* Advances one worker as far as possible. */
+static bool advance(struct leveler *leveler, int worker) {
     const struct program *program = &leveler->programs->worker[worker];
     int *level = leveler->levels->worker[worker], start = leveler->next[worker], at = start;
     for (; at < program->count; at++) {
         const struct instruction *instruction = &program->code[at];
         size_t cell = (size_t)instruction->stage * (size_t)leveler->micro_batches + (size_t)instruction->micro_batch;
-        int before = at > 0 ? level[at - 1] : 0, there = ready(leveler, instruction);
+        int before = at > 0 ? level[at - 1] : 0, available = ready(leveler, instruction);
         int room = fills_weights(program, at) ? emptied(leveler, instruction->stage) : -1;
-        if (there == NOT_YET || room == NOT_YET) break;
-        level[at] = later(1 + later(later(there, room), before), moment_in_pattern(leveler->programs, instruction));
+        if (available == NOT_YET || room == NOT_YET) break;
+        level[at] = later(1 + later(later(available, room), before), level_in_pattern(leveler->programs, instruction));
         if (instruction->op == OP_F) leveler->forward[cell] = level[at];
         if (instruction_takes_gradient(instruction)) leveler->backward[cell] = level[at];
-        if (instruction->op == OP_SW) note_weights(leveler, instruction, level[at]);
+        if (instruction->op == OP_SW) record_weights(leveler, instruction, level[at]);
         if (instruction->op == OP_AR) {
             size_t update = update_cell(leveler, instruction);
             leveler->posted[update]++;
@@ -186,27 +188,27 @@ static bool move_on(struct leveler *leveler, int worker) {
     return at > start;
 }
 
-static enum ps_status standstill(const struct leveler *leveler, struct ps_error *error) {
+static enum ps_status check_finished(const struct leveler *leveler, struct ps_error *error) {
     const struct ps_programs *programs = leveler->programs;
     for (int worker = 0; worker < programs->workers; worker++) {
         if (leveler->next[worker] == programs->worker[worker].count) continue;
         char text[96];
-        return error_set(error, PS_USAGE, "schedule %s: its order cannot run: worker %d would wait for ever at %s",
-                         programs->schedule->name, worker,
-                         instruction_text(&programs->worker[worker].code[leveler->next[worker]], text));
+        return error_set(error, PS_USAGE, "schedule %s: its order deadlocks: worker %d waits at %s", programs->schedule->name,
+                         worker, instruction_text(&programs->worker[worker].code[leveler->next[worker]], text));
     }
     return PS_OK;
 }
 
-/* Activations go through the workers one way and gradients the other: sweeping both ways takes few rounds. */
+/* Activations pass through the workers in one direction and gradients in the other: sweeping in both directions takes few
+ * iterations. */
 static enum ps_status run(struct leveler *leveler, struct ps_error *error) {
     int workers = leveler->programs->workers;
     for (bool moved = true; moved;) {
         moved = false;
-        for (int worker = 0; worker < workers; worker++) moved = move_on(leveler, worker) || moved;
-        for (int worker = workers - 1; worker >= 0; worker--) moved = move_on(leveler, worker) || moved;
+        for (int worker = 0; worker < workers; worker++) moved = advance(leveler, worker) || moved;
+        for (int worker = workers - 1; worker >= 0; worker--) moved = advance(leveler, worker) || moved;
     }
-    return standstill(leveler, error);
+    return check_finished(leveler, error);
 }
 
 enum ps_status program_levels_count(const struct ps_programs *programs, struct program_levels *levels, struct ps_error *error) {

@@ -1,8 +1,10 @@
 /*
- * One loop for every back end. Computations wait for a block that is still being received, or that is still being sent and is
- * about to be written; so does a receive into a block that is still being sent, as happens where a stage's two directions run
- * on different workers; updates for the sum of their gradients; and what reads or writes weights that travel, for those.
- * Transfers and sums are started in passing.
+ * One loop for every back end. These instructions wait:
+ *   a computation, for a block that is still being received, or that is still being sent and that it will write;
+ *   a receive, for the end of a send from the same block, if the forwards and backwards of a stage run on different workers;
+ *   an update, for the sum of its gradients;
+ *   an instruction that reads or writes weights, for the end of their transfer.
+ * Sends and all-reduces never wait: they only start a transfer.
  */
 #include "program/interpreter.h"
 
@@ -12,8 +14,8 @@ void interpreter_start(struct interpreter *interpreter, const struct program *pr
         .program = program, .environment = environment, .worker = worker, .waiting_kind = BLOCK_KINDS, .waiting_slot = NO_SLOT};
 }
 
-/* Is the block's transfer not over? */
-static bool travels(struct interpreter *interpreter, int stage, enum block_kind kind, int slot) {
+/* Is a transfer of the block under way? */
+static bool in_transfer(struct interpreter *interpreter, int stage, enum block_kind kind, int slot) {
     const struct environment *environment = interpreter->environment;
     if (environment->settled(environment->context, interpreter->worker, stage, kind, slot)) return false;
     interpreter->waiting_kind = kind;
@@ -21,16 +23,16 @@ static bool travels(struct interpreter *interpreter, int stage, enum block_kind 
     return true;
 }
 
-/* Finds the first block of the instruction whose transfer is not over. */
+/* Finds the first block of the instruction whose transfer is under way. */
 static bool must_wait(struct interpreter *interpreter, const struct instruction *instruction) {
     enum action action = opcode_table[instruction->op].action;
     if (action == ACTION_SEND || action == ACTION_REDUCE) return false;
-    if (action == ACTION_UPDATE && travels(interpreter, instruction->stage, BLOCK_WEIGHT_GRADIENTS, 0)) return true;
+    if (action == ACTION_UPDATE && in_transfer(interpreter, instruction->stage, BLOCK_WEIGHT_GRADIENTS, 0)) return true;
     int weights = instruction_transfer_slot(instruction);
-    if (weights != NO_SLOT && travels(interpreter, instruction->stage, BLOCK_WEIGHTS, weights)) return true;
+    if (weights != NO_SLOT && in_transfer(interpreter, instruction->stage, BLOCK_WEIGHTS, weights)) return true;
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         if (instruction->block[kind] != NO_SLOT &&
-            travels(interpreter, instruction->stage, (enum block_kind)kind, instruction->block[kind]))
+            in_transfer(interpreter, instruction->stage, (enum block_kind)kind, instruction->block[kind]))
             return true;
     return false;
 }

@@ -1,7 +1,7 @@
 /*
- * The interpreter: walks one worker's program and executes each instruction through the environment, or says what it waits
- * for. The runtime's environment computes and moves blocks, the simulator's moves a clock, the verifier's keeps account: all
- * run the same program through this one loop.
+ * The interpreter walks the program of one worker. It executes each instruction through the environment, or reports what the
+ * instruction waits for. The runtime's environment computes and transfers blocks, the simulator's advances a clock, and the
+ * verifier's records what each block holds. All run the same programs through this one loop.
  */
 #ifndef PENSTOCK_PROGRAM_INTERPRETER_H
 #define PENSTOCK_PROGRAM_INTERPRETER_H
@@ -17,13 +17,13 @@ enum step {
 
 struct environment {
     void *context;
-    /* Is the transfer over that was last started on this block (or none was)? BLOCK_WEIGHT_GRADIENTS, slot 0: the sum over the
-     * replicas. BLOCK_WEIGHTS: by weight slot. Never blocks. */
+    /* Returns true if the last transfer that was started on this block is complete, or none was started.
+     * BLOCK_WEIGHT_GRADIENTS, slot 0: the sum over the replicas. BLOCK_WEIGHTS: by weight slot. Never blocks. */
     bool (*settled)(void *context, int worker, int stage, enum block_kind kind, int slot);
-    /* Executes; by ACTION_*. May take time; returns when the instruction's effects may be relied on by the next one. */
+    /* Executes an instruction; by ACTION_*. May take time. On return the next instruction can rely on its effects. */
     enum ps_status (*execute[ACTION_COUNT])(void *context, int worker, const struct instruction *instruction,
                                             struct ps_error *error);
-    /* Told about each instruction before and after; NULL: nobody watches. */
+    /* Called before and after each instruction; may be NULL. */
     void (*before)(void *context, int worker, const struct instruction *instruction);
     void (*after)(void *context, int worker, const struct instruction *instruction);
 };

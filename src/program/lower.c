@@ -1,4 +1,4 @@
-/* Running the passes, and what must hold before they can. */
+/* Runs the passes, and checks their preconditions. */
 #include "program/lower.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ enum ps_status lower_check(const char *schedule_name, const char *policy_name, i
         return error_set(error, PS_USAGE, "micro-batches: %d is outside 1 to %d", micro_batches, SEGMENT_MICRO_BATCHES_MAX);
     if (policy->needs_flush && !schedule->flush)
         return error_set(error, PS_USAGE,
-                         "weights %s: schedule %s does not flush; take another policy, or a schedule that does", policy_name,
+                         "weights %s: schedule %s does not flush; use another policy, or a schedule with a flush", policy_name,
                          schedule_name);
     if (policy->group_of_workers && micro_batches < stages)
         return error_set(error, PS_USAGE, "micro-batches: weights %s needs at least as many as stages (%d), not %d",
@@ -37,9 +37,9 @@ static enum ps_status run_passes(struct ps_programs *programs, struct ps_error *
     return ps_programs_verify(programs, error);
 }
 
-/* What is to be lowered; everything is borrowed. */
+/* Arguments of the lowering; everything is borrowed. */
 struct lowering {
-    const struct ps_plan *plan; /* NULL: there is none */
+    const struct ps_plan *plan; /* may be NULL */
     const char *schedule, *policy;
     int workers, stages, micro_batches, batches;
     const struct instance *instances;
@@ -48,25 +48,23 @@ struct lowering {
     bool tied;
 };
 
-/* Between updates that do not wait for all gradients of a mini-batch one of the two stages would wait for the other each
- * time. */
+/* If an update does not wait for all gradients of a mini-batch, one of the two stages would wait for the other every time. */
 static enum ps_status check_tie(const struct ps_programs *programs, struct ps_error *error) {
     if (!programs->tied || programs->stages == 1 || programs->flush) return PS_OK;
     error_set(error, PS_USAGE, "schedule %s does not flush, and the network's last layer shares the first one's weights (tied)",
               programs->schedule->name);
-    error_hint(error,
-               "take a schedule that flushes, such as 1f1b, or the network with weights of the last layer's own (tied=0)");
+    error_hint(error, "use a schedule with a flush, such as 1f1b, or an untied network (tied=0)");
     return PS_USAGE;
 }
 
 static enum ps_status check_policy(const struct ps_programs *programs, struct ps_error *error) {
     for (int stage = 0; stage < programs->stages && programs->policy->group_of_workers; stage++)
         if (programs_round(programs, stage) > 1)
-            return error_set(
-                error, PS_USAGE,
-                "weights %s: the replicas of stage %d take whole mini-batches, which leaves no time for one version of "
-                "delay; take another policy, or a schedule that flushes",
-                programs->policy->name, stage);
+            return error_set(error, PS_USAGE,
+                             "weights %s: reads weights one update old, but the replicas of stage %d run whole mini-batches; "
+                             "use another policy, "
+                             "or a schedule with a flush",
+                             programs->policy->name, stage);
     return PS_OK;
 }
 
@@ -140,7 +138,7 @@ enum ps_status lower_straight(const struct straight *wanted, struct ps_programs 
     return status;
 }
 
-/* The workers that run a stage's backwards are those that run its forwards, or one runs each. */
+/* The same workers run a stage's forwards and its backwards, or one worker runs each. */
 static enum ps_status check_both_ways(const struct ps_plan *plan, int stage, struct ps_error *error) {
     const struct plan_stage *from = &plan->stages[stage];
     if (from->forward_count != from->backward_count)
@@ -154,8 +152,8 @@ static enum ps_status check_both_ways(const struct ps_plan *plan, int stage, str
     return PS_OK;
 }
 
-/* Reads the plan's stages into instances (room for one per worker of a stage, two where it is split), and counts them; a plan
- * that the passes cannot lower is refused here. */
+/* Reads the plan's stages into instances (room for one per worker of a stage, for two if it is split), and counts them. Refuses
+ * a plan that the passes cannot lower. */
 static enum ps_status read_stages(const struct ps_plan *plan, struct instance *instances, int *count, bool *recompute,
                                   struct ps_error *error) {
     *count = 0;
@@ -201,8 +199,8 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
     return status;
 }
 
-/* In the order in which micro-batches flow: each is one stage further at each moment, and of a worker's stages at a moment the
- * last comes first, which makes room for what the others send. Replicas take them in turn. */
+/* In the order in which micro-batches flow: at each level every micro-batch is one stage further. Of the stages of a worker at
+ * a level the last comes first, which frees a block before the others send. Micro-batches go to replicas round robin. */
 static enum ps_status write_evaluation(struct ps_programs *programs, struct ps_error *error) {
     int micro_batches = programs_micro_batches(programs);
     for (int moment = 0; moment < micro_batches + programs->stages - 1; moment++)

@@ -1,4 +1,4 @@
-/* Where a schedule puts the stages. */
+/* Checks where a schedule places the stages. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -28,7 +28,7 @@ static enum ps_status check_count(const struct schedule *schedule, int stages, i
                      placement ? placement->accepted : "one on each worker");
 }
 
-/* Every stage has its replicas on the workers that the schedule says, if those of replica 0 bear their stage's number. */
+/* Every stage has its replicas on the workers that the schedule specifies, if replica 0 of stage s is on worker s. */
 static enum ps_status check_mirrored(const struct schedule *schedule, const struct ps_programs *programs,
                                      struct ps_error *error) {
     int replicas = schedule_replicas(schedule), stages = programs->stages;
@@ -61,7 +61,7 @@ static enum ps_status check_shares(const struct ps_programs *programs, struct ps
     return PS_OK;
 }
 
-/* The workers that hold stages get the numbers 0, 1, ... by the first stage that the schedule would give to each. */
+/* Workers are numbered 0, 1, ... by the first stage that the schedule gives to each. */
 static enum ps_status check_places(const struct schedule *schedule, const struct ps_programs *programs, int workers,
                                    int *holder, struct ps_error *error) {
     for (int worker = 0; worker < workers; worker++) holder[worker] = -1;
@@ -77,7 +77,7 @@ static enum ps_status check_places(const struct schedule *schedule, const struct
     return PS_OK;
 }
 
-/* Replicas share the micro-batches of a stage; the order of the schedules that know them has one instance on each worker. */
+/* Replicas share the micro-batches of a stage. The schedules with replicas need one instance on each worker. */
 static enum ps_status check_replicas(const struct schedule *schedule, const struct ps_programs *programs,
                                      struct ps_error *error) {
     for (int instance = 0; instance < programs->instance_count; instance++) {
@@ -94,7 +94,7 @@ static enum ps_status check_replicas(const struct schedule *schedule, const stru
     return PS_OK;
 }
 
-/* A stage whose two directions run on different workers. */
+/* The first stage whose forwards and backwards run on different workers. */
 static int split_stage(const struct ps_programs *programs) {
     int stage = 0;
     while (stage < programs->stages && !programs_split(programs, stage)) stage++;
@@ -104,9 +104,10 @@ static int split_stage(const struct ps_programs *programs) {
 static enum ps_status check_split(const struct schedule *schedule, const struct ps_programs *programs, int split,
                                   struct ps_error *error) {
     if (!schedule->split)
-        return error_set(error, PS_USAGE,
-                         "stages[%d].backward: runs on another worker than the forward; schedule %s has no such stages", split,
-                         schedule->name);
+        return error_set(
+            error, PS_USAGE,
+            "stages[%d].backward: runs on another worker than the forward; schedule %s does not support split stages", split,
+            schedule->name);
     for (int stage = 0; stage < programs->stages; stage++)
         if (programs_replicas(programs, stage) > 1)
             return error_set(error, PS_USAGE,
@@ -148,7 +149,8 @@ static int first_stage(const struct ps_programs *programs, int worker, bool forw
     return -1;
 }
 
-/* Of workers with a direction in common that direction says who comes first; else who runs the forwards. */
+/* If both workers run forwards, or both backwards, that direction decides which comes first; else the one that runs
+ * forwards. */
 static bool comes_before(const struct ps_programs *programs, int worker, int other) {
     for (int forward = 1; forward >= 0; forward--) {
         int first = first_stage(programs, worker, forward), later = first_stage(programs, other, forward);

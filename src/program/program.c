@@ -129,14 +129,14 @@ enum block_kind operand_block(char letter) {
     return found ? (enum block_kind)(found - letters) : BLOCK_KINDS;
 }
 
-/* Instances: which worker holds what of a stage, and which of a stage's replicas a micro-batch goes to. */
+/* Instances: which worker holds which instance of a stage, and which of a stage's replicas a micro-batch goes to. */
 
 enum ps_status programs_set_instances(struct ps_programs *programs, const struct instance *instances, int count,
                                       struct ps_error *error) {
     struct arena *arena = &programs->arena;
     struct instance *copy = arena_copy(arena, instances, (size_t)count, sizeof *copy);
     struct stage_slots *slots = arena_take(arena, (size_t)count, sizeof *slots);
-    if (!copy || !slots) return error_memory(error, "instances of stages", arena->refused); /* the programs stay as they are */
+    if (!copy || !slots) return error_memory(error, "stage instances", arena->refused); /* the programs do not change */
     programs->instances = copy;
     programs->slots = slots;
     programs->instance_count = count;

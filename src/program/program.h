@@ -1,13 +1,13 @@
 /*
- * Programs: for each worker a list of instructions, made from a plan by the passes (program/lower.h) and executed by every
- * back end through one interpreter (program/interpreter.h).
+ * Programs: for each worker a list of instructions, made from a plan by the passes (program/lower.h) and executed by every back
+ * end through one interpreter (program/interpreter.h).
  *
- * Blocks. A stage works on numbered slots of six kinds of blocks, each kind of one size: stashes, deltas (what a backward of
+ * Blocks. A stage works on numbered slots of six kinds of blocks, each kind of one size: stashes, deltas (which a backward of
  * the input leaves for that of the weights) and the four boundary blocks. Sends and receives only start a transfer: RECEIVE
- * gives an empty block to be filled, SEND offers a full one; when both ends have come the two blocks change places (or the
- * contents travel). An instruction that reads a block being received, or writes one being sent, waits until that is over. So
- * does an update for the sum of its gradients over a stage's replicas, which REDUCE starts (BLOCK_WEIGHT_GRADIENTS: the one
- * block of them that an instance has; no instruction names it). Nothing else ever waits.
+ * posts an empty block to be filled, SEND posts a full one. When both ends have posted, the two blocks are swapped (or the
+ * contents are copied). An instruction that reads a block being received, or writes one being sent, waits until the transfer is
+ * complete. An update waits in the same way for the sum of its gradients over a stage's replicas, which REDUCE starts
+ * (BLOCK_WEIGHT_GRADIENTS: the one gradient block of an instance; no instruction names it). Nothing else ever waits.
  */
 #ifndef PENSTOCK_PROGRAM_PROGRAM_H
 #define PENSTOCK_PROGRAM_PROGRAM_H
@@ -38,7 +38,7 @@ enum action {
     ACTION_COUNT
 };
 
-/* Those from BLOCK_INPUT on travel in every pipeline; stashes where a stage is split. */
+/* Blocks from BLOCK_INPUT on are transferred in every pipeline; stashes only in a split stage. */
 enum block_kind {
     BLOCK_STASH,
     BLOCK_DELTA,
@@ -47,14 +47,13 @@ enum block_kind {
     BLOCK_OUTPUT_GRADIENT,
     BLOCK_INPUT_GRADIENT,
     BLOCK_KINDS,
-    /* What instructions do not name as blocks: the one block of gradients that an instance has; weight slots, by their numbers.
-     */
+    /* Not operands that instructions name as blocks: the one gradient block of an instance; weight slots, by their numbers. */
     BLOCK_WEIGHT_GRADIENTS,
     BLOCK_WEIGHTS,
     BLOCK_PLACES
 };
 
-/* What travels from instance to instance (program/routes.h). */
+/* Kinds of blocks that are transferred between instances (program/routes.h). */
 enum traffic { TRAFFIC_ACTIVATION, TRAFFIC_GRADIENT, TRAFFIC_STASH, TRAFFIC_KEPT_INPUT, TRAFFIC_WEIGHTS, TRAFFICS };
 
 struct opcode_info {
@@ -69,13 +68,13 @@ struct instruction {
     uint8_t op;
     int16_t stage;
     int32_t micro_batch; /* counted through the segment from 0; U, AR: the update; P: the micro-batch it is for; SW, RW: the
-                            first that reads the weights, one past the last: those that remain at the end */
+                          * first that reads the weights, one past the last: the final ones of the segment */
     int16_t slot;        /* weight slot read */
     int16_t to;          /* U: weight slot of the updated weights */
     int16_t predict_to;  /* U, P: weight slot of the prediction; NO_SLOT: none */
-    int16_t ahead;       /* updates the prediction looks ahead */
+    int16_t ahead;       /* updates that the prediction looks ahead */
     int16_t peer;        /* worker at the other end */
-    int16_t block[BLOCK_KINDS]; /* slot numbers; NO_SLOT where not touched */
+    int16_t block[BLOCK_KINDS]; /* slot numbers; NO_SLOT: not used */
 };
 
 struct program {
@@ -85,31 +84,32 @@ struct program {
 };
 
 /*
- * What one worker holds of a stage: all of it, one of several replicas, or of a replica the half that runs its forwards or its
- * backwards. A worker may hold instances of several stages, but of one stage only one. Blocks, weight slots and all else that
- * is counted by stage belong to an instance.
+ * A stage instance is what one worker holds of a stage: all of it, one of several replicas, or of a split stage the half that
+ * runs the forwards or the backwards. A worker may hold instances of several stages, but only one of each stage. Blocks, weight
+ * slots and all other stage resources belong to an instance.
  */
 struct instance {
     int stage, worker;
-    bool forward, backward; /* what it runs */
-    int replica, replicas;  /* the first of them is 0; they share the micro-batches */
+    bool forward, backward; /* which of the two it runs */
+    int replica, replicas;  /* numbered from 0; replicas share the micro-batches */
 };
 
 struct ps_programs {
-    struct arena arena;              /* of all that it points to but the code */
-    const struct schedule *schedule; /* whose traits hold: how they were lowered (program/lower.h) */
+    struct arena arena;              /* of everything it points to except the code */
+    const struct schedule *schedule; /* the schedule that they were lowered with (program/lower.h) */
     const struct weight_policy *policy;
     int workers, stages;
     int micro_batches;          /* per mini-batch */
     int batches;                /* mini-batches in the segment */
-    bool flush;                 /* the schedule is synchronous; false in evaluation, whose mini-batches are micro-batches */
-    struct instance *instances; /* by stage, then in the order of the plan's forward and backward workers; where every stage has
-                           one instance, instance s is stage s */
+    bool flush;                 /* the schedule is synchronous; false in evaluation, where each micro-batch counts as a
+                                 * mini-batch */
+    struct instance *instances; /* by stage, then in the order of the plan's forward and backward workers; if every stage has
+                                 * one instance, instance s is stage s */
     int instance_count;
-    int *first_instance;        /* per stage and one more at the end: its instances begin there */
-    const struct ps_plan *plan; /* borrowed, while it is lowered; else NULL */
+    int *first_instance;        /* per stage, and one more at the end: the number of its first instance */
+    const struct ps_plan *plan; /* borrowed during lowering; else NULL */
     bool tied;                  /* the first and the last stage share a parameter */
-    bool evaluation;            /* forwards only, one block of each kind: no update, no look-ahead */
+    bool evaluation;            /* forwards only, one block of each kind: no update, no prediction */
     bool *recompute;            /* per stage */
     struct stage_slots *slots;  /* per instance; filled by allocate */
     struct program *worker;     /* per worker */
@@ -117,93 +117,96 @@ struct ps_programs {
 
 /* Every stage has one instance, on worker 0. */
 enum ps_status programs_create(int workers, int stages, struct ps_programs **programs, struct ps_error *error);
-/* Other instances (copied; in the order that struct ps_programs says, at least one per stage), without slots. */
+/* Replaces the instances (copied; in the order of struct ps_programs.instances, at least one per stage); they have no slots
+ * yet. */
 enum ps_status programs_set_instances(struct ps_programs *programs, const struct instance *instances, int count,
                                       struct ps_error *error);
 enum ps_status program_append(struct program *program, const struct instruction *instruction, struct ps_error *error);
 /* An instruction with no operands set. */
 struct instruction instruction_make(enum opcode op, int stage, int micro_batch);
-/* "2F0@0,s1,i0,o0" into `out`, returned. */
+/* Writes the text of an instruction, such as "2F0@0,s1,i0,o0", into `out` and returns it. */
 const char *instruction_text(const struct instruction *instruction, char out[96]);
 
-/* Does it read the gradient that comes from the next stage, and make the one that goes to the stage before? */
+/* Returns true if the instruction reads the gradient from the next stage and makes the one for the previous stage. */
 static inline bool instruction_takes_gradient(const struct instruction *instruction) {
     return instruction->op == OP_B || instruction->op == OP_I;
 }
-/* Does it add to the gradients of the weights? */
+/* Returns true if the instruction adds to the gradients of the weights. */
 static inline bool instruction_adds_gradients(const struct instruction *instruction) {
     return instruction->op == OP_B || instruction->op == OP_W;
 }
 
-/* Does it take a worker's time, and is no transfer? */
+/* Returns true if the instruction takes a worker's time and is not a transfer. */
 bool instruction_computes(const struct instruction *instruction);
-/* Does it send or receive weights (SW, RW)? */
+/* Returns true if the instruction sends or receives weights (SW, RW). */
 bool instruction_moves_weights(const struct instruction *instruction);
 
 /* The block kind of an operand letter (s w i o g d), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);
-/* The weight slot of an instruction on which a transfer may be under way: what F reads, what U or P predict into; or
+/* The weight slot of an instruction whose transfer may be in progress: the one that F reads, or that U or P predict into; or
  * NO_SLOT. */
 int instruction_transfer_slot(const struct instruction *instruction);
 /* How many blocks of a kind a stage has. */
 int stage_slots_of(const struct stage_slots *slots, enum block_kind kind);
 /* Bytes of one such block. */
 int64_t stage_block_bytes(const struct stage_sizes *sizes, enum block_kind kind);
-/* Where that number stands; NULL for BLOCK_WEIGHT_GRADIENTS, which are not counted. */
+/* Address of that number; NULL for BLOCK_WEIGHT_GRADIENTS, which are not counted. */
 int *stage_slots_place(struct stage_slots *slots, enum block_kind kind);
 
-/* While a plan with a pattern of its own is lowered (schedules/pattern.c). */
+/* Returns true while a plan with a pattern of its own is lowered (schedules/pattern.c). */
 bool programs_has_pattern(const struct ps_programs *programs);
 
 enum { NO_INSTANCE = -1 };
 /* The instance of a stage that a worker holds, or NO_INSTANCE. */
 int programs_instance(const struct ps_programs *programs, int worker, int stage);
-/* The instance that runs the forward, the backward of a micro-batch. Of a stage with r replicas replica k mod r takes
- * mini-batch k, or where the schedule flushes micro-batch k of each mini-batch. */
+/* The instance that runs the forward, or the backward, of a micro-batch. With r replicas replica k mod r runs mini-batch k or,
+ * with a flush, micro-batch k of each mini-batch. */
 int programs_forward_instance(const struct ps_programs *programs, int stage, int micro_batch);
 int programs_backward_instance(const struct ps_programs *programs, int stage, int micro_batch);
-/* Does the instance's replica work on this micro-batch? */
+/* Returns true if the instance's replica runs this micro-batch. */
 bool programs_takes(const struct ps_programs *programs, int instance, int micro_batch);
-/* Updates that a stage makes in the segment: one for each mini-batch or, where its replicas take whole mini-batches, for each
- * round of them; and which of them a micro-batch's gradient goes into. */
+/* The number of updates of a stage in the segment: one per mini-batch or, if each replica runs whole mini-batches, one per
+ * round; and the update that a micro-batch's gradient belongs to. */
 int programs_updates(const struct ps_programs *programs, int stage);
 int programs_update_of(const struct ps_programs *programs, int stage, int micro_batch);
-/* Mini-batches that an update takes together: 1, or as many as there are replicas (fewer at the segment's end). */
+/* The size of a round: how many mini-batches one update takes together. It is 1, or the number of replicas (fewer at the
+ * segment's end) if each replica runs whole mini-batches. */
 int programs_round(const struct ps_programs *programs, int stage);
-/* Micro-batches of an update that the instance's replica takes. */
+/* Micro-batches of an update that the instance's replica runs. */
 int programs_share(const struct ps_programs *programs, int instance, int update);
-/* Micro-batches that the instance's replica takes in the segment, and the n-th of them, from 0. */
+/* Micro-batches that the instance's replica runs in the segment, and the n-th of them, from 0. */
 int programs_taken(const struct ps_programs *programs, int instance);
 int programs_nth(const struct ps_programs *programs, int instance, int n);
 /* Replicas of a stage. */
 static inline int programs_replicas(const struct ps_programs *programs, int stage) {
     return programs->instances[programs->first_instance[stage]].replicas;
 }
-/* Does another worker run the stage's backwards than its forwards? */
+/* Returns true if a stage's forwards and backwards run on different workers. */
 static inline bool programs_split(const struct ps_programs *programs, int stage) {
     return programs->instances[programs->first_instance[stage]].forward !=
            programs->instances[programs->first_instance[stage]].backward;
 }
 /*
- * Whose gradients an AR adds up: those of a stage's replicas or, where the first and the last stage share a parameter, of the
- * instances of both, each stage's own and then what they share. Stages that share have one group, of the lower number; its
- * members are the instances that run backwards, in their order; `size`: how many, 1 where there is nothing to add up.
+ * The reduce group of an AR: the replicas of a stage or, if the first and the last stage share a parameter, the instances of
+ * both. Such a group of two stages has the lower stage number. It sums first the gradients of each stage over its replicas,
+ * then those of the shared parameter. Members are the instances that run backwards, in their order; `size` is their number, 1
+ * if there is nothing to sum.
  */
 struct sum_group {
     int number, stages[2], stage_count, size;
 };
 struct sum_group programs_sum_group(const struct ps_programs *programs, int stage);
-/* What such a sum consists of: those over the replicas of each of the group's stages, side by side, and behind them that of
- * what two stages share (the one of two stages). */
+/* The passes of such a sum: one over the replicas of each of the group's stages, independent of each other, and then one for
+ * the parameter that two stages share (the only pass whose stage_count is 2). */
 struct sum_passes {
     struct sum_group pass[3];
     int count;
 };
 struct sum_passes programs_sum_passes(const struct ps_programs *programs, const struct sum_group *group);
-/* Of a stage's gradients and statistics the share that a pass adds up. */
+/* The share of a stage's gradients and statistics that a pass sums. */
 double sum_pass_share(const struct sum_group *pass, const struct stage_sizes *size);
 bool sum_pass_has(const struct sum_group *pass, int stage);
-/* Does the stage add gradients up before it updates? */
+/* Returns true if the stage sums gradients before it updates. */
 static inline bool programs_sums(const struct ps_programs *programs, int stage) {
     return programs_sum_group(programs, stage).size > 1;
 }
@@ -223,7 +226,7 @@ static inline int programs_batch(const struct ps_programs *programs, int micro_b
     return micro_batch / programs->micro_batches;
 }
 
-/* What the verifier finds beside right or wrong (ps_programs_verify). */
+/* Further results of the verifier (ps_programs_verify). */
 
 /* The largest number of the stage's updates that fall between a forward and its own backward. */
 enum ps_status programs_staleness(const struct ps_programs *programs, int stage, int *staleness, struct ps_error *error);

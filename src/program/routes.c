@@ -1,4 +1,4 @@
-/* Finding the pairs of instances between which something travels; see routes.h. */
+/* Finds the pairs of instances between which blocks are transferred; see routes.h. */
 #include "program/routes.h"
 #include "base/memory.h"
 
@@ -23,8 +23,8 @@ int64_t traffic_bytes(enum traffic traffic, const struct stage_sizes *from) {
     return bytes[traffic];
 }
 
-/* All routes that leave an instance over one cut: replicas a and b work on the same micro-batch, one time or another, where a -
- * b is a multiple of what divides the numbers of both. */
+/* All routes from an instance across one cut. Replicas a and b have a micro-batch in common if a - b is a multiple of the
+ * greatest common divisor of the two numbers of replicas. */
 static enum ps_status add_leaving(const struct ps_programs *programs, int instance, enum traffic traffic, struct routes *routes,
                                   size_t *capacity, struct ps_error *error) {
     const struct traffic_info *info = &traffic_table[traffic];

@@ -1,22 +1,22 @@
 /*
- * Routes: the ways that blocks take from one instance to another, one per pair of instances and kind of traffic. Activations
- * and gradients go between the instances of neighbouring stages that work on the same micro-batch; stashes with their inputs,
- * and weights, between the two instances of a split stage.
+ * Routes: one per ordered pair of instances and kind of traffic. Activations and gradients go between the instances of adjacent
+ * stages that run the same micro-batch. Stashes with their inputs, and weights, go between the two instances of a split stage.
  */
 #ifndef PENSTOCK_PROGRAM_ROUTES_H
 #define PENSTOCK_PROGRAM_ROUTES_H
 
 #include "program/program.h"
 
-/* What it is called, between which instances it goes, and the kinds of block at its two ends. */
+/* The name of a kind of traffic, the instances that it connects, and the kinds of block at its two ends. */
 struct traffic_info {
     const char *name;
-    int step;                      /* from a stage to the one so many further */
-    bool from_forward, to_forward; /* from (to) the instance that runs the forward; else the one that runs the backward */
+    int step;                      /* stage of the receiver minus stage of the sender */
+    bool from_forward, to_forward; /* the sender (receiver) is the instance that runs the forward; else the one that runs the
+                                    * backward */
     enum block_kind sent, received;
 };
 extern const struct traffic_info traffic_table[TRAFFICS];
-/* Bytes of one block of it; `from` are the sizes of the stage that sends. */
+/* Bytes of one block; `from` are the sizes of the sending stage. */
 int64_t traffic_bytes(enum traffic traffic, const struct stage_sizes *from);
 
 struct route {
@@ -25,15 +25,15 @@ struct route {
 };
 
 struct routes {
-    struct route *list; /* by `from` */
+    struct route *list; /* in the order of `from` */
     int count;
-    int *first; /* per instance and one more at the end: the routes that leave it */
+    int *first; /* per instance, and one more at the end: its first route in `list` */
 };
 
 enum { NO_ROUTE = -1 };
 
 enum ps_status routes_create(const struct ps_programs *programs, struct routes *routes, struct ps_error *error);
-/* A zeroed one is fine. */
+/* May be called on a zeroed struct. */
 void routes_free(struct routes *routes);
 /* The number of a route, or NO_ROUTE. */
 int routes_find(const struct routes *routes, int from, int to, enum traffic traffic);

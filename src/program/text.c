@@ -6,8 +6,8 @@
  *     weights pipeoptim
  *     micro-batches 1            per mini-batch
  *     batches 4                  mini-batches in the segment
- *     workers 3                  and 'tied', where the first and the last stage share a parameter
- *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0     and w2, where the schedule splits backwards
+ *     workers 3                  and 'tied', if the first and the last stage share a parameter
+ *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0     and w2, if the schedule splits backwards
  *     worker 0: 0F0@0,s0,i0,o0 0SA0>1,o0 ...
  *
  * A stage has a line for each of its instances. `replica 1/2` after the worker: it is replica 1 of 2, counted from 0; `forward`
@@ -148,7 +148,7 @@ static bool read_operand(const char **at, char letter, struct instruction *instr
     long value, target;
     enum block_kind kind = operand_block(letter);
     if (kind != BLOCK_KINDS) {
-        if ((*at)[0] != ',' || (*at)[1] != letter) return true; /* a stage at an end has no such block */
+        if ((*at)[0] != ',' || (*at)[1] != letter) return true; /* a stage at an end of the pipeline has no such block */
         *at += 2;
         if (!read_number(at, INT16_MAX, &value)) return false;
         instruction->block[kind] = (int16_t)value;
@@ -212,7 +212,7 @@ static enum ps_status read_slots(struct reader *reader, struct stage_slots *slot
     return PS_OK;
 }
 
-/* What may stand between the worker and the slots. */
+/* The words between the worker and the slots. */
 static enum ps_status read_share(struct reader *reader, struct instance *instance) {
     char word[96];
     long replica, replicas;
@@ -306,7 +306,7 @@ static enum ps_status read_count(struct reader *reader, const char *name, long h
     return PS_OK;
 }
 
-/* Parts are counted before they are read: one line each, before the first worker's. The last is of the last stage. */
+/* Counts the instances before they are read: one line each, before the first worker's. The last is of the last stage. */
 static int count_instances(const char *text, int *stages) {
     int instances = 0;
     for (const char *at = text; at; at = strchr(at, '\n')) {
@@ -328,7 +328,7 @@ static enum ps_status read_body(struct reader *reader, struct ps_programs *progr
     return next_line(reader) ? bad(reader, "program", reader->at, "the end of the text") : PS_OK;
 }
 
-/* A name in a table; where it was not found, the file is wrong. */
+/* Checks a name in a table; an unknown one is an error of the file. */
 static enum ps_status check_known(const struct reader *reader, enum ps_status found) {
     if (found == PS_OK) return PS_OK;
     error_prefix(reader->error, "line %d", reader->line);

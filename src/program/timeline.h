@@ -1,4 +1,4 @@
-/* When each instruction ran, predicted or measured: what pictures, traces and comparisons are made from. */
+/* When each instruction ran, predicted or measured: the input of pictures, traces and comparisons. */
 #ifndef PENSTOCK_PROGRAM_TIMELINE_H
 #define PENSTOCK_PROGRAM_TIMELINE_H
 
@@ -10,11 +10,11 @@ struct timeline_event {
     double start_s, end_s; /* from the beginning of the segment */
 };
 
-/* Traffic on no route: what a replica of a stage sends the next one while their gradients are added up around the ring. */
+/* Traffic on no route: what a replica of a stage sends to the next one while their gradients are summed around the ring. */
 enum { TRAFFIC_SUM = TRAFFICS };
 
 struct timeline_transfer {
-    int from, to, stage, micro_batch; /* stage that sends; of a sum the update that it is for */
+    int from, to, stage, micro_batch; /* the sending stage; of a sum the update that it is for */
     int traffic;                      /* enum traffic, or TRAFFIC_SUM */
     int64_t bytes;
     double start_s, end_s;
@@ -22,9 +22,10 @@ struct timeline_transfer {
 
 struct timeline {
     int workers;
-    int lanes;                  /* 2: forwards of a worker may run beside its other computations; else they follow each other */
-    int batches, micro_batches; /* mini-batches of the segment, micro-batches in each; 0: not known */
-    struct timeline_event *events; /* per worker in order of their end; workers one after the other */
+    int lanes;                     /* 2: forwards of a worker may overlap with its other computations; else they follow each
+                                    * other */
+    int batches, micro_batches;    /* mini-batches of the segment, micro-batches in each; 0: not known */
+    struct timeline_event *events; /* per worker in order of their end; one worker after the other */
     int event_count;
     size_t event_capacity;
     struct timeline_transfer *transfers;
@@ -33,7 +34,7 @@ struct timeline {
     int64_t *memory_bytes; /* per worker: what a run took; NULL: not known */
 };
 
-/* Which of its worker's rows an event stands in, and how many there are. */
+/* The row of an event among the rows of its worker, and the number of rows. */
 static inline int timeline_lane(const struct timeline *timeline, const struct timeline_event *event) {
     return timeline->lanes > 1 && event->instruction.op != OP_F;
 }

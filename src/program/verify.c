@@ -1,11 +1,11 @@
 /*
- * The verifier: proof that programs are right, before the first batch.
+ * The verifier: proof that programs are correct, before the first batch.
  *
- * First each instruction alone (verify_each). Then all programs together, run through the interpreter in an environment
- * that keeps account instead of computing (struct account): what each weight slot and block holds. A transfer takes place
- * only when both ends have come (rendezvous), so a program that passes cannot deadlock however little a transport buffers: the
- * programs are a deterministic network of processes, whose progress does not depend on the order of steps. At the end nothing
- * may be missing.
+ * First it checks each instruction alone (verify_each). Then it runs all programs together through the interpreter, in an
+ * environment that does not compute but records what each weight slot and block holds (struct account). A transfer takes place
+ * only when both ends have been posted (rendezvous), so a program that passes cannot deadlock, however little a transport
+ * buffers: the programs are a deterministic network of processes, whose progress does not depend on the order of steps. At the
+ * end no computation, update or transfer may be missing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,8 @@
 #include "program/lower.h"
 #include "program/routes.h"
 
-/*
- * The account that the verifier keeps while programs run: what each weight slot and block holds, how far each instance is, and
- * which ends of transfers wait for their other end.
- */
+/* The verifier's account of the state while programs run: what each weight slot and block holds, how far each instance is, and
+ * which ends of transfers wait for their other end. */
 
 enum { ACCOUNT_EMPTY = -1 };
 
@@ -28,13 +26,13 @@ struct weight_content {
 };
 
 struct block_content {
-    int micro_batch; /* that it holds, or will hold once it has arrived; ACCOUNT_EMPTY */
+    int micro_batch; /* that it holds, or will hold after the transfer; ACCOUNT_EMPTY */
     bool travels;
 };
 
 /* The ends of transfers on one route that wait for their other end; all sends or all receives. */
 struct channel {
-    const struct instruction **waiting; /* a micro-batch is sent once at most, so there is room for all */
+    const struct instruction **waiting; /* a micro-batch is sent at most once, so all have room */
     int first, count, capacity;
 };
 
@@ -45,7 +43,7 @@ struct instance_account {
     int newest;           /* updates done */
     int backwards;        /* done */
     int gradients;        /* backwards since the last update */
-    bool summing, summed; /* those of the next update: offered to the other replicas, added up */
+    bool summing, summed; /* gradients of the next update: posted to the other replicas, summed */
 };
 
 struct account {
@@ -56,7 +54,7 @@ struct account {
     struct instance_account *instances;
     struct routes routes;
     struct channel *channels; /* per route */
-    int *offered;             /* per group: instances that have offered their gradients */
+    int *posted;              /* per group: instances that have posted their gradients */
 };
 
 static void take_instance(struct arena *arena, struct instance_account *instance, const struct stage_slots *slots,
@@ -73,8 +71,8 @@ static void take_instance(struct arena *arena, struct instance_account *instance
     instance->forward = arena_take(arena, (size_t)micro_batches, sizeof *instance->forward);
 }
 
-/* Counts the versions and begins with the initial weights in every slot 0 and nothing anywhere else. `programs` stay borrowed.
- * After a failure the account is to be freed all the same. */
+/* Counts the versions. At the start every slot 0 holds the initial weights, and everything else is empty. `programs` stays
+ * borrowed. After a failure, too, the account must be freed. */
 static enum ps_status account_start(const struct ps_programs *programs, struct account *account, struct ps_error *error) {
     int micro_batches = programs_micro_batches(programs);
     *account = (struct account){.programs = programs};
@@ -83,7 +81,7 @@ static enum ps_status account_start(const struct ps_programs *programs, struct a
     struct arena *arena = &account->arena;
     account->instances = arena_take(arena, (size_t)programs->instance_count, sizeof *account->instances);
     account->channels = arena_take(arena, (size_t)account->routes.count, sizeof *account->channels);
-    account->offered = arena_take(arena, (size_t)programs->stages, sizeof *account->offered);
+    account->posted = arena_take(arena, (size_t)programs->stages, sizeof *account->posted);
     account->interpreters = arena_take(arena, (size_t)programs->workers, sizeof *account->interpreters);
     for (int instance = 0; account->instances && instance < programs->instance_count; instance++)
         take_instance(arena, &account->instances[instance], &programs->slots[instance], micro_batches);
@@ -95,14 +93,15 @@ static enum ps_status account_start(const struct ps_programs *programs, struct a
     return arena_check(arena, "verifier", error);
 }
 
-/* A zeroed one is fine. */
+/* May be called on a zeroed account. */
 static void account_free(struct account *account) {
     arena_release(&account->arena);
     routes_free(&account->routes);
     version_table_free(&account->versions);
 }
 
-/* Each instruction alone: numbers in range, on the worker that holds its stage, and every operand that its place demands. */
+/* Checks of each instruction alone: numbers in range, on the worker that holds its stage, and every operand that its position
+ * in the pipeline requires. */
 
 static enum ps_status verify_refuse(const struct instruction *instruction, int worker, struct ps_error *error,
                                     const char *reason) {
@@ -110,20 +109,21 @@ static enum ps_status verify_refuse(const struct instruction *instruction, int w
     return error_set(error, PS_BAD_INPUT, "worker %d: %s: %s", worker, instruction_text(instruction, text), reason);
 }
 
-/* Blocks towards a neighbour exist where there is one. */
+/* Blocks at an end of a stage exist if there is an adjacent stage. */
 static bool block_belongs(const struct ps_programs *programs, int stage, enum block_kind kind) {
     if (kind == BLOCK_OUTPUT || kind == BLOCK_OUTPUT_GRADIENT) return stage < programs->stages - 1;
     if (kind == BLOCK_INPUT_GRADIENT) return stage > 0;
     return true;
 }
 
-/* What an instance does that runs both directions, only forwards, or only backwards. */
+/* Which instructions an instance may have: one that runs both directions, only forwards, or only backwards. */
 static const char *check_role(const struct instance *instance, const struct instruction *instruction) {
     bool moves_stash = instruction->op == OP_SS || instruction->op == OP_RS,
          moves_weights = instruction_moves_weights(instruction);
     bool of_forward = instruction->op == OP_F || instruction->op == OP_SA || instruction->op == OP_RA ||
                       instruction->op == OP_SS || instruction->op == OP_RW;
-    if ((moves_stash || moves_weights) && instance->forward && instance->backward) return "hands over what stays on its worker";
+    if ((moves_stash || moves_weights) && instance->forward && instance->backward)
+        return "transfers a stash or weights within one worker";
     if (of_forward ? instance->forward : instance->backward) return NULL;
     return of_forward ? "is on a worker that runs only the stage's backwards"
                       : "is on a worker that runs only the stage's forwards";
@@ -141,7 +141,7 @@ static const char *check_weights(const struct instance *instance, const struct s
     if (instruction->predict_to == NO_SLOT) return NULL;
     if (instruction->predict_to >= weights) return "predicts into a weight slot that the stage does not have";
     if (instruction->predict_to == (instruction->op == OP_U ? instruction->to : instruction->slot))
-        return "predicts over the weights themselves";
+        return "overwrites the weights with their prediction";
     return instruction->ahead >= (instance->forward ? 1 : 0) ? NULL : "predicts fewer than one update ahead";
 }
 
@@ -153,7 +153,7 @@ static const char *check_blocks(const struct ps_programs *programs, const struct
         int slot = instruction->block[kind];
         bool stays = kind == BLOCK_STASH && programs->recompute[instruction->stage];
         if (stays && (instruction->op == OP_SS || instruction->op == OP_RS)) {
-            if (slot != NO_SLOT) return "moves a stash that is made again";
+            if (slot != NO_SLOT) return "transfers a stash that is recomputed";
         } else if (!block_belongs(programs, instruction->stage, kind)) {
             if (slot != NO_SLOT) return "names a block towards a stage that does not exist";
         } else if (slot < 0 || slot >= stage_slots_of(slots, kind)) {
@@ -186,8 +186,8 @@ static const char *check(const struct ps_programs *programs, int worker, const s
     return reason ? reason : check_peer(programs, instruction);
 }
 
-/* Of each stage every replica has one instance that runs its forwards and one that runs its backwards, each on a worker of its
- * own. */
+/* In each stage every replica has one instance that runs its forwards and one that runs its backwards, on separate workers for
+ * each replica. */
 static enum ps_status check_instances(const struct ps_programs *programs, int stage, struct ps_error *error) {
     int first = programs->first_instance[stage], end = programs->first_instance[stage + 1];
     int replicas = programs->instances[first].replicas, forwards = 0, backwards = 0;
@@ -196,8 +196,7 @@ static enum ps_status check_instances(const struct ps_programs *programs, int st
         forwards += instance->forward;
         backwards += instance->backward;
         if (instance->replicas != replicas)
-            return error_set(error, PS_BAD_INPUT, "stage %d: is said to have %d replicas and %d", stage, replicas,
-                             instance->replicas);
+            return error_set(error, PS_BAD_INPUT, "stage %d: is given %d replicas and %d", stage, replicas, instance->replicas);
         for (int b = first; b < a; b++) {
             const struct instance *other = &programs->instances[b];
             if (instance->worker == other->worker)
@@ -225,10 +224,8 @@ static enum ps_status verify_each(const struct ps_programs *programs, struct ps_
     return PS_OK;
 }
 
-/*
- * What each instruction does to the account, and what must hold before it. A transfer takes place only when both ends have come
- * (rendezvous); which weights a computation must read is asked of the policy, with versions counted anew.
- */
+/* The effect of each instruction on the account, and its precondition. A transfer takes place only when both ends have been
+ * posted (rendezvous). The policy determines which weights a computation must read, with versions counted again. */
 
 static struct instance_account *instance_of(const struct account *account, int worker, const struct instruction *instruction) {
     return &account->instances[programs_instance(account->programs, worker, instruction->stage)];
@@ -236,8 +233,8 @@ static struct instance_account *instance_of(const struct account *account, int w
 
 /* ------------------------------------------------------------- what is read */
 
-/* What the policy says that a computation reads, or that is to be sent for one; past the last micro-batch the newest. */
-static struct reading wanted_by(const struct account *account, const struct instruction *instruction) {
+/* The weights that the policy specifies for a computation, or for a transfer to one; past the last micro-batch the newest. */
+static struct reading required_by(const struct account *account, const struct instruction *instruction) {
     if (instruction->micro_batch == account->versions.micro_batches)
         return (struct reading){.version = programs_updates(account->programs, instruction->stage)};
     struct reading_context context = version_table_context(&account->versions, account->programs, instruction->stage,
@@ -255,16 +252,17 @@ static const char *check_flush(const struct account *account, const struct instr
 
 static const char *check_reading(const struct account *account, int worker, const struct instruction *instruction) {
     if (account->programs->evaluation) return instruction->slot == 0 ? NULL : "does not read the newest weights";
-    struct reading wanted = wanted_by(account, instruction);
+    struct reading required = required_by(account, instruction);
     const struct weight_content *content = &instance_of(account, worker, instruction)->weights[instruction->slot];
     const char *reason = check_flush(account, instruction);
     if (reason) return reason;
     if (content->version == ACCOUNT_EMPTY) return "reads a weight slot that nothing has filled";
-    if (content->version != wanted.version) return "reads weights of another version than its policy says";
-    return content->ahead == wanted.ahead ? NULL : "reads weights predicted for another number of updates than its policy says";
+    if (content->version != required.version) return "reads weights of another version than its policy requires";
+    return content->ahead == required.ahead ? NULL
+                                            : "reads weights predicted for another number of updates than its policy requires";
 }
 
-/* The block holds this micro-batch, and it has arrived. */
+/* Checks that the block holds this micro-batch, and that its transfer is complete. */
 static const char *check_holds(const struct account *account, int worker, const struct instruction *instruction,
                                enum block_kind kind) {
     static const char *const reasons[BLOCK_KINDS] = {
@@ -333,7 +331,7 @@ static enum ps_status forward(void *context, int worker, const struct instructio
     return verdict(reason, worker, instruction, error);
 }
 
-/* Gradients that the instance adds up for one update; the micro-batch whose gradient comes next. */
+/* The number of gradients that the instance sums for one update; the micro-batch whose gradient is next. */
 static int share_of(const struct account *account, int worker, const struct instruction *instruction, int update) {
     return programs_share(account->programs, programs_instance(account->programs, worker, instruction->stage), update);
 }
@@ -343,7 +341,8 @@ static int next_gradient(const struct account *account, int worker, const struct
     return programs_nth(account->programs, instance, account->instances[instance].backwards);
 }
 
-/* The half of a backward that turns the output's gradient into the input's. Blocks that the instruction does not name pass. */
+/* The half of a backward that turns the output gradient into the input gradient. Blocks that the instruction does not name are
+ * accepted. */
 static const char *pass_gradient(struct account *account, int worker, const struct instruction *instruction) {
     const char *reason = check_holds(account, worker, instruction, BLOCK_OUTPUT_GRADIENT);
     if (!reason) reason = check_empty(account, worker, instruction, BLOCK_INPUT_GRADIENT);
@@ -352,7 +351,7 @@ static const char *pass_gradient(struct account *account, int worker, const stru
     return reason;
 }
 
-/* The half that adds to the gradients of the weights, after which nothing of the micro-batch is needed any more. */
+/* The half that adds to the gradients of the weights. After it no data of the micro-batch is needed. */
 static const char *add_gradients(struct account *account, int worker, const struct instruction *instruction) {
     struct instance_account *instance = instance_of(account, worker, instruction);
     bool in_order = !instance->summing && !instance->summed &&
@@ -443,7 +442,7 @@ static void end_sum(struct account *account, int stage) {
     }
 }
 
-/* The sum takes place when all instances of the group have offered their gradients of the same update. */
+/* The sum takes place when all instances of the group have posted their gradients of the same update. */
 static enum ps_status reduce(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct account *account = context;
     const struct ps_programs *programs = account->programs;
@@ -459,8 +458,8 @@ static enum ps_status reduce(void *context, int worker, const struct instruction
     else if (instance->gradients != share_of(account, worker, instruction, instance->newest))
         reason = "the mini-batch's gradients are not complete";
     instance->summing = true;
-    if (++account->offered[group.number] == group.size) {
-        account->offered[group.number] = 0;
+    if (++account->posted[group.number] == group.size) {
+        account->posted[group.number] = 0;
         for (int s = 0; s < group.stage_count; s++) end_sum(account, group.stages[s]);
     }
     return verdict(reason, worker, instruction, error);
@@ -478,7 +477,7 @@ static enum ps_status predict(void *context, int worker, const struct instructio
 
 /* ----------------------------------------------------------------- transfers */
 
-/* The slot of a send or a receive that is of this kind; NULL: it moves none. */
+/* The slot of a send or a receive of this kind; NULL: it transfers none. */
 static struct block_content *block_of(const struct account *account, int worker, const struct instruction *instruction,
                                       enum block_kind kind) {
     int slot = instruction->block[kind];
@@ -494,7 +493,7 @@ static enum ps_status check_same(int worker, const struct instruction *one, cons
     return verify_refuse(one, worker, error, reason);
 }
 
-/* Puts an end of a transfer into the route's queue, or takes the other end out of it into *other. */
+/* Adds an end of a transfer to the route's queue, or removes the matching end from it into *other. */
 static enum ps_status queue(struct account *account, int worker, const struct instruction *instruction, enum block_kind kind,
                             int *at, const struct instruction **other, struct ps_error *error) {
     *at = routes_of(&account->routes, account->programs, worker, instruction, kind);
@@ -513,9 +512,9 @@ static enum ps_status queue(struct account *account, int worker, const struct in
     return PS_OK;
 }
 
-/* One end of the transfer of a block has come; when both have, it takes place. */
-static enum ps_status offer(struct account *account, int worker, const struct instruction *instruction, enum block_kind kind,
-                            struct ps_error *error) {
+/* Posts one end of the transfer of a block; when both are posted, it takes place. */
+static enum ps_status post(struct account *account, int worker, const struct instruction *instruction, enum block_kind kind,
+                           struct ps_error *error) {
     struct block_content *own = block_of(account, worker, instruction, kind);
     const struct instruction *other;
     int route;
@@ -531,9 +530,9 @@ static enum ps_status offer(struct account *account, int worker, const struct in
     return PS_OK;
 }
 
-/* The same of weights: the receiver's slot then holds what the sender's holds. */
-static enum ps_status offer_weights(struct account *account, int worker, const struct instruction *instruction,
-                                    struct ps_error *error) {
+/* The same for weights: the receiver's slot then holds what the sender's holds. */
+static enum ps_status post_weights(struct account *account, int worker, const struct instruction *instruction,
+                                   struct ps_error *error) {
     struct weight_content *own = &instance_of(account, worker, instruction)->weights[instruction->slot];
     const struct instruction *other;
     int route;
@@ -551,27 +550,27 @@ static enum ps_status offer_weights(struct account *account, int worker, const s
 static enum ps_status send(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     if (instruction_moves_weights(instruction)) {
         TRY(verdict(check_reading(context, worker, instruction), worker, instruction, error));
-        return offer_weights(context, worker, instruction, error);
+        return post_weights(context, worker, instruction, error);
     }
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         TRY(verdict(check_holds(context, worker, instruction, (enum block_kind)kind), worker, instruction, error));
-        TRY(offer(context, worker, instruction, (enum block_kind)kind, error));
+        TRY(post(context, worker, instruction, (enum block_kind)kind, error));
     }
     return PS_OK;
 }
 
 static enum ps_status receive(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
-    if (instruction_moves_weights(instruction)) return offer_weights(context, worker, instruction, error);
+    if (instruction_moves_weights(instruction)) return post_weights(context, worker, instruction, error);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         TRY(verdict(check_empty(context, worker, instruction, (enum block_kind)kind), worker, instruction, error));
         put(context, worker, instruction, (enum block_kind)kind, instruction->micro_batch);
-        TRY(offer(context, worker, instruction, (enum block_kind)kind, error));
+        TRY(post(context, worker, instruction, (enum block_kind)kind, error));
     }
     return PS_OK;
 }
 
-/* The interpreter's environment that keeps the account; its context is the account. An instruction that is wrong fails with
- * PS_BAD_INPUT, the instruction and the reason. */
+/* The verifier's environment; its context is the account. A wrong instruction fails with PS_BAD_INPUT, which names the
+ * instruction and the reason. */
 static struct environment account_environment(struct account *account) {
     return (struct environment){
         .context = account,
@@ -603,7 +602,7 @@ static enum ps_status deadlock(const struct ps_programs *programs, const struct 
     return error_set(error, PS_BAD_INPUT, "deadlock: %s", list);
 }
 
-/* Steps all workers in turn until all are finished. */
+/* Steps all workers round robin until all have finished. */
 static enum ps_status run_all(struct account *account, struct interpreter *interpreters, struct ps_error *error) {
     const struct ps_programs *programs = account->programs;
     struct environment environment = account_environment(account);
@@ -622,7 +621,7 @@ static enum ps_status run_all(struct account *account, struct interpreter *inter
     }
 }
 
-/* An instruction that there should be. */
+/* Reports a missing instruction. */
 static enum ps_status missing(const struct ps_programs *programs, int instance, enum opcode op, int micro_batch,
                               const char *reason, struct ps_error *error) {
     return error_set(error, PS_BAD_INPUT, "worker %d: %d%s%d is missing: %s", programs->instances[instance].worker,
@@ -649,7 +648,7 @@ static enum ps_status check_updates(const struct account *account, int number, s
     for (int slot = 0; slot < programs->slots[number].delta; slot++)
         if (instance->blocks[BLOCK_DELTA][slot].micro_batch != ACCOUNT_EMPTY)
             return missing(programs, number, OP_W, instance->blocks[BLOCK_DELTA][slot].micro_batch,
-                           "the gradient of the weights is never made", error);
+                           "the gradient of the weights is never computed", error);
     bool transferred = programs->instances[number].forward && !programs->instances[number].backward;
     if (transferred && (instance->weights[0].version != updates || instance->weights[0].ahead != 0))
         return error_set(error, PS_BAD_INPUT, "stage %d: worker %d does not end with the newest weights: %dRW%d is missing", s,

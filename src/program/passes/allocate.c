@@ -1,20 +1,18 @@
 /*
- * Numbers of the blocks, given like registers: the lowest that is free.
+ * Assigns slot numbers to blocks, as a compiler assigns registers: the lowest that is free.
  *
- * Of a split stage the instance that runs the forwards keeps stash and input until the next ones have been sent, the instance
+ * In a split stage the instance that runs the forwards keeps stash and input until the next ones have been sent. The instance
  * that runs the backwards has them from their receive on.
  *
  *   input            from the receive (first stage: from the forward, which fills it with data) to the backward
  *   stash            from the forward to the backward; with recomputation during the forward, and from R to the backward
- *   delta            from the backward of the input to that of the weights; where these are apart, input and stash, too, are
- *                    kept until the latter
- *   output           from the forward until the next one has been sent: two, so that sending runs beside computing;
- *                    during R, which needs somewhere to put what it makes
- *   output gradient  from the receive to the backward
- *   input gradient   from the backward until the next one has been sent
+ *   delta            from the backward of the input to that of the weights; if these are two instructions, input and stash,
+ * too, are kept until the latter output           from the forward until the next one has been sent: two, so that sending
+ * overlaps with computation; during R, which needs a block for what it computes output gradient  from the receive to the
+ * backward input gradient   from the backward until the next one has been sent
  *
- * Evaluation gives each block back at once: one of each kind. So does a stage whose neighbour is on the same worker, where the
- * block is passed on at once.
+ * Evaluation frees each block immediately: one of each kind is enough. The same holds for a boundary block if the adjacent
+ * stage is on the same worker, where the block is passed on immediately.
  */
 #include <stdlib.h>
 
@@ -25,9 +23,9 @@ struct block_pool {
     int *holder; /* by slot: the micro-batch it holds, -1: free */
     int used;
     size_t capacity;
-    int full; /* slots before this one are all taken */
-    int last; /* slot that was looked for last: blocks are mostly asked for in turn */
-    int sent; /* slot whose transfer was started last, NO_SLOT: none */
+    int full; /* all slots before this one are in use */
+    int last; /* the slot that was looked up last: blocks are mostly requested in order */
+    int sent; /* the slot whose transfer was started last, or NO_SLOT */
 };
 
 struct allocation {
@@ -68,7 +66,7 @@ static void drop(struct block_pool *pool, int slot) {
     if (slot < pool->full) pool->full = slot;
 }
 
-/* The block being sent stays taken until the next is sent, or goes at once in evaluation. */
+/* The block being sent stays in use until the next is sent; in evaluation it is freed immediately. */
 static void sent(struct block_pool *pool, int slot, bool at_once) {
     drop(pool, pool->sent);
     pool->sent = slot;
@@ -114,7 +112,7 @@ static enum ps_status backward(const struct ps_programs *programs, struct block_
     return PS_OK;
 }
 
-/* The input goes with the stash, and goes alone where the stash will be made again. */
+/* The input is sent with the stash, or alone if the stash is recomputed. */
 static enum ps_status move_stash(const struct ps_programs *programs, struct block_pool pools[BLOCK_KINDS],
                                  struct instruction *instruction, struct ps_error *error) {
     static const enum block_kind moved[] = {BLOCK_STASH, BLOCK_INPUT};
@@ -183,8 +181,8 @@ enum ps_status allocation_next(struct allocation *allocation, const struct ps_pr
 enum ps_status allocation_create(const struct ps_programs *programs, struct allocation **out, struct ps_error *error) {
     size_t instances = (size_t)programs->instance_count;
     struct allocation *allocation;
-    TRY(memory_new(&allocation, 1, "the numbers of blocks", error));
-    enum ps_status status = memory_new(&allocation->pools, instances, "the numbers of blocks", error);
+    TRY(memory_new(&allocation, 1, "slot numbers", error));
+    enum ps_status status = memory_new(&allocation->pools, instances, "slot numbers", error);
     if (status != PS_OK) {
         free(allocation);
         return status;

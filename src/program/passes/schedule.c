@@ -1,7 +1,7 @@
 /* The first pass: the order of computations, as the schedule writes it. */
 #include "program/lower.h"
 
-/* An order that comes from a plan may be one in which computations wait for each other. */
+/* A plan may specify an order in which computations wait for each other. */
 static enum ps_status check_runs(const struct ps_programs *programs, struct ps_error *error) {
     struct program_levels levels;
     TRY(program_levels_count(programs, &levels, error));

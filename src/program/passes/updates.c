@@ -1,10 +1,10 @@
 /*
- * An update follows the backward that completes its gradients: the last of the instance's backwards for it in program order.
- * Where the stage has replicas, or shares a parameter with another, their gradients are added up in between. In an incomplete
- * round at the end of a segment replicas without a mini-batch of their own take instance in the sum with nothing.
+ * An update follows the backward that completes its gradients: the last of the instance's backwards for it in program order. If
+ * the stage has replicas, or shares a parameter with another stage, an AR precedes the update. In an incomplete round at the
+ * end of a segment, replicas without a mini-batch take part in the sum with no gradients.
  *
- * A worker that holds such instances of several stages makes its updates when it has done with the mini-batch: the sum of one
- * stage runs beside the computations of the others.
+ * A worker with such instances of several stages makes its updates at the end of the mini-batch: the sum of one stage overlaps
+ * with the computations of the others.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 struct updates_pass {
     int *done; /* by instance: backwards for its next update */
     int *made; /* by instance: updates */
-    bool *due; /* by instance: its gradients are offered, the update is still to be made */
+    bool *due; /* by instance: its gradients are posted, and the update is to follow */
     int due_count;
 };
 
@@ -35,7 +35,7 @@ static enum ps_status append_update(struct updates_pass *pass, const struct ps_p
     return pass->due[instance] ? PS_OK : program_append(out, &step, error);
 }
 
-/* The updates that the worker has put off, of mini-batches before `batch`. */
+/* The deferred updates of the worker, of mini-batches before `batch`. */
 static enum ps_status append_due(struct updates_pass *pass, const struct ps_programs *programs, int worker, int batch,
                                  struct program *out, struct ps_error *error) {
     for (int instance = 0; pass->due_count > 0 && instance < programs->instance_count; instance++) {
@@ -48,7 +48,7 @@ static enum ps_status append_due(struct updates_pass *pass, const struct ps_prog
     return PS_OK;
 }
 
-/* Updates of the worker's instances that none of their backwards belongs to. */
+/* Updates of the worker's instances that do not follow any of their own backwards. */
 static enum ps_status append_rest(struct updates_pass *pass, const struct ps_programs *programs, int worker,
                                   struct program *out, struct ps_error *error) {
     for (int instance = 0; instance < programs->instance_count; instance++) {

@@ -1,14 +1,17 @@
 /*
- * When the weights of a split stage travel (Bi-Partition, Lin et al. 2023): its backwards run on another worker than its
- * forwards and update the weights there, so the forward's worker must be sent what its next forward is to read.
+ * Decides when the weights of a split stage are transferred (Bi-Partition, Lin et al. 2023). Its backwards run on another
+ * worker than its forwards and update the weights there, so the forward worker must receive the weights that its next forward
+ * reads.
  *
- * This pass marks the moments: `SW` m in the program of the backward's worker where the weights for the forward of micro-batch
- * m leave, `RW` m before that forward. The updates before SW are the version that the forward counts as the newest
- * (program/analysis.c). Where the schedule flushes these are all of the mini-batches before; in a plan's pattern those that are
- * done in it, a period before the forward. Otherwise those that are done some time before the forward, if every computation
- * took one unit of time, so that the weights can travel beside computation; at least those that are done in 1F1B (which keeps a
- * worker that runs only forwards from running away). Where the policy wants the weights of the mini-batch before, at least
- * those. A last pair at the segment's end brings the newest weights over. The weights pass drops marks that would send the same
+ * This pass inserts two instructions: `SW` m in the program of the backward worker, where the weights for the forward of
+ * micro-batch m are sent, and `RW` m before that forward. The updates before SW are the version that the forward counts as the
+ * newest (program/analysis.c).
+ *   With a flush these are the updates of all earlier mini-batches.
+ *   With a plan's pattern they are those made in the pattern up to one period before the forward.
+ *   Otherwise they are those made SLACK units of time before the forward, if every computation took one unit, so that the
+ *   transfer can overlap with computation; but at least those that 1F1B makes (this limits how far a worker that runs only
+ *   forwards can get ahead). If the policy reads the weights of the mini-batch before, at least those.
+ * A last pair at the segment's end transfers the newest weights. The weights pass drops pairs that would send the same weights
  * again.
  */
 #include <limits.h>
@@ -16,34 +19,34 @@
 
 #include "program/lower.h"
 
-/* Units of time between what the backward's worker has done and the forward that its weights are for. */
+/* Units of time between an update on the backward worker and the forward that reads its weights. */
 enum { SLACK = 2 };
 
 struct split_stage {
-    int *before; /* by micro-batch: SW stands before this instruction of the backward's worker */
-    int *moment; /* by micro-batch: of its forward; in the block of `before` */
-    int next;    /* the next to write */
+    int *before; /* by micro-batch: SW precedes this instruction of the backward worker */
+    int *level;  /* by micro-batch: level of its forward; in the block of `before` */
+    int next;    /* the next one to write */
 };
 
 struct transfer_pass {
-    struct arena arena;         /* of its lists */
-    struct split_stage *stages; /* by stage; before NULL: it is not split */
+    struct arena arena;         /* of the lists */
+    struct split_stage *stages; /* by stage; before NULL: the stage is not split */
 };
 
 static int backward_worker(const struct ps_programs *programs, int stage) {
     return programs->instances[programs_backward_instance(programs, stage, 0)].worker;
 }
 
-/* Behind the update number `updates` of the stage, not before `at`, behind `*seen` of them. */
-static int behind_update(const struct program *program, int stage, int updates, int at, int *seen) {
+/* The first position that follows update number `updates` of the stage and is not before `at`; `*seen` updates precede it. */
+static int after_update(const struct program *program, int stage, int updates, int at, int *seen) {
     for (; *seen < updates; at++) *seen += program->code[at].op == OP_U && program->code[at].stage == stage;
     return at;
 }
 
-/* In 1F1B worker p of P runs the forward of micro-batch k at time k + p/2 and is done with its backward at k + P - p/2, in
- * periods: so many updates of the backward's worker are over when the forward's begins; none that waits for backwards which the
- * forward's worker has behind that forward. */
-static int updates_in_turn(const struct ps_programs *programs, int stage, int micro_batch) {
+/* In 1F1B worker p of P runs the forward of micro-batch k at time k + p/2 and finishes its backward at k + P - p/2, in periods.
+ * Returns how many updates of the backward worker are complete when the forward begins, without those that depend on backwards
+ * which follow that forward on the forward worker. */
+static int updates_in_1f1b(const struct ps_programs *programs, int stage, int micro_batch) {
     int forward = programs_forward_instance(programs, stage, 0), backward = programs_backward_instance(programs, stage, 0);
     int ahead = schedule_workers_behind(programs, forward), behind = ahead + schedule_workers_behind(programs, backward);
     int lag = (behind + 3) / 2, over = micro_batch + 1 - (lag > ahead + 1 ? lag : ahead + 1);
@@ -56,10 +59,10 @@ static enum ps_status place(const struct ps_programs *programs, const struct pro
     int from = programs->instances[programs_forward_instance(programs, stage, 0)].worker, to = backward_worker(programs, stage);
     const struct program *forwards = &programs->worker[from], *backwards = &programs->worker[to];
     size_t count = (size_t)programs_micro_batches(programs) + 1;
-    int begun = 0, updated = 0, updates = 0; /* places in `backwards`, and the updates before the second */
+    int begun = 0, updated = 0, updates = 0; /* positions in `backwards`, and the updates before the second */
     int slack = programs_has_pattern(programs) ? program_levels_period(programs) : SLACK;
     split->before = arena_take(arena, count, sizeof *split->before);
-    split->moment = arena_take(arena, count, sizeof *split->moment);
+    split->level = arena_take(arena, count, sizeof *split->level);
     TRY(arena_check(arena, "weight transfer pass", error));
     for (int i = 0; i < forwards->count; i++) {
         const struct instruction *instruction = &forwards->code[i];
@@ -67,14 +70,14 @@ static enum ps_status place(const struct ps_programs *programs, const struct pro
         int batch = programs_batch(programs, instruction->micro_batch), needed = programs->flush ? batch : 0;
         if (!programs->flush) begun = program_levels_first(levels, programs, to, levels->worker[from][i] - slack);
         if (!programs->flush && !programs_has_pattern(programs))
-            needed = updates_in_turn(programs, stage, instruction->micro_batch);
+            needed = updates_in_1f1b(programs, stage, instruction->micro_batch);
         if (policy->group_of_workers && needed < batch - 1) needed = batch - 1;
-        updated = behind_update(backwards, stage, needed, updated, &updates);
+        updated = after_update(backwards, stage, needed, updated, &updates);
         split->before[instruction->micro_batch] = begun > updated ? begun : updated;
-        split->moment[instruction->micro_batch] = levels->worker[from][i];
+        split->level[instruction->micro_batch] = levels->worker[from][i];
     }
     split->before[count - 1] = backwards->count;
-    split->moment[count - 1] = INT_MAX;
+    split->level[count - 1] = INT_MAX;
     return PS_OK;
 }
 
@@ -86,22 +89,22 @@ static enum ps_status mark(enum opcode op, const struct ps_programs *programs, i
     return program_append(out, &instruction, error);
 }
 
-/* Of the weights that leave a worker before its instruction `index`: the stage of those that are wanted first; -1: there are
+/* Of the weights that are sent before instruction `index` of a worker: the stage of those that are needed first; -1: there are
  * none. */
-static int first_leaving(const struct transfer_pass *pass, const struct ps_programs *programs, int worker, int index) {
+static int first_to_send(const struct transfer_pass *pass, const struct ps_programs *programs, int worker, int index) {
     int first = -1;
     for (int stage = 0; stage < programs->stages; stage++) {
         const struct split_stage *split = &pass->stages[stage];
         if (!split->before || backward_worker(programs, stage) != worker) continue;
         if (split->next > programs_micro_batches(programs) || split->before[split->next] > index) continue;
-        if (first < 0 || split->moment[split->next] < pass->stages[first].moment[pass->stages[first].next]) first = stage;
+        if (first < 0 || split->level[split->next] < pass->stages[first].level[pass->stages[first].next]) first = stage;
     }
     return first;
 }
 
-static enum ps_status mark_leaving(const struct transfer_pass *pass, const struct ps_programs *programs, int worker, int index,
-                                   struct program *out, struct ps_error *error) {
-    for (int stage; (stage = first_leaving(pass, programs, worker, index)) >= 0; pass->stages[stage].next++)
+static enum ps_status mark_sends(const struct transfer_pass *pass, const struct ps_programs *programs, int worker, int index,
+                                 struct program *out, struct ps_error *error) {
+    for (int stage; (stage = first_to_send(pass, programs, worker, index)) >= 0; pass->stages[stage].next++)
         TRY(mark(OP_SW, programs, stage, pass->stages[stage].next, out, error));
     return PS_OK;
 }
@@ -110,18 +113,18 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
                             struct ps_error *error) {
     const struct transfer_pass *pass = context;
     const struct instruction *instruction = &programs->worker[worker].code[index];
-    TRY(mark_leaving(pass, programs, worker, index, out, error));
+    TRY(mark_sends(pass, programs, worker, index, out, error));
     if (instruction->op == OP_F && pass->stages[instruction->stage].before)
         TRY(mark(OP_RW, programs, instruction->stage, instruction->micro_batch, out, error));
     return program_append(out, instruction, error);
 }
 
-/* What stands behind the last instruction of each worker. */
+/* The transfers after the last instruction of each worker. */
 static enum ps_status mark_end(const struct transfer_pass *pass, struct ps_programs *programs, const int *counts,
                                struct ps_error *error) {
     for (int worker = 0; worker < programs->workers; worker++) {
         struct program *out = &programs->worker[worker];
-        TRY(mark_leaving(pass, programs, worker, counts[worker], out, error));
+        TRY(mark_sends(pass, programs, worker, counts[worker], out, error));
         for (int stage = 0; stage < programs->stages; stage++) {
             bool receives = pass->stages[stage].before &&
                             programs->instances[programs_forward_instance(programs, stage, 0)].worker == worker;

@@ -1,13 +1,14 @@
 /*
- * Which weight slot each computation reads.
+ * Assigns the weight slot that each computation reads.
  *
- * The policy says for each F and B which version it reads and how far ahead of it; all else follows from liveness: a version
- * keeps its slot as long as somebody will read it, an update goes in place where the old version is not needed any more and
- * into a free slot otherwise, a prediction is made right before its reader, and melts into an update right before it.
+ * The policy specifies for each F and B which version it reads and how many updates ahead it is predicted. All else follows
+ * from liveness. A version keeps its slot until its last reader. An update overwrites the old version if no later instruction
+ * reads it, and takes a free slot otherwise. A prediction is made right before its reader; if an update directly precedes it,
+ * the update makes it in the same pass over memory.
  *
- * Weights for a forward on another worker are made in the same way in slots of their own, two in turn, from which they travel;
- * what is not predicted is copied, as a prediction by no update at all. The other worker holds one copy. Nothing is sent where
- * the forward reads what the one before it read.
+ * Weights for a forward on another worker are made in the same way, in two slots of their own that are used alternately. They
+ * are sent from these. Weights that are not predicted are copied, as a prediction by zero updates. The other worker holds one
+ * copy. Nothing is sent if the forward reads the same weights as the one before it.
  */
 #include <stdlib.h>
 
@@ -16,14 +17,14 @@
 /* One instance's weight slots while its program is walked. */
 struct instance_weights {
     int newest, newest_slot;
-    int *version_slot;        /* by version, NO_SLOT where it has none */
+    int *version_slot;        /* by version; NO_SLOT: it has none */
     int *last_reader;         /* by version: position in the program of its last reader, -1: none */
-    int transfer_slot[2];     /* that weights travel from, in turn; NO_SLOT: none yet */
-    int transfers;            /* times that they did */
+    int transfer_slot[2];     /* from which weights are sent, alternately; NO_SLOT: none yet */
+    int transfers;            /* how many were sent */
     struct reading predicted; /* what the prediction slot holds */
     int predicted_slot;
     bool *used; /* by slot */
-    int slots;  /* used so far */
+    int slots;  /* slots used so far */
 };
 
 struct weights_pass {
@@ -45,11 +46,11 @@ static struct reading reading_of(const struct weights_pass *pass, const struct p
     return forward ? pass->policy->forward(&context) : pass->policy->backward(&context);
 }
 
-/* Do the weights of this SW or RW differ from those that the forward's worker has? */
+/* Returns true if the weights of this SW or RW differ from those that the forward worker has. */
 static bool needed(const struct weights_pass *pass, const struct ps_programs *programs, struct instruction instruction) {
-    struct reading wanted = reading_of(pass, programs, &instruction), has = {0};
+    struct reading required = reading_of(pass, programs, &instruction), has = {0};
     if (instruction.micro_batch-- > 0) has = reading_of(pass, programs, &instruction);
-    return wanted.version != has.version || wanted.ahead != has.ahead;
+    return required.version != has.version || required.ahead != has.ahead;
 }
 
 static int take_slot(struct instance_weights *weights) {
@@ -81,36 +82,36 @@ static enum ps_status update(struct instance_weights *weights, struct instructio
     return program_append(out, &instruction, error);
 }
 
-/* Fills a slot with `wanted`; the update right before does it in the same pass over memory. */
-static enum ps_status make(struct instance_weights *weights, struct reading wanted, int slot, const struct instruction *reader,
-                           struct program *out, struct ps_error *error) {
+/* Fills a slot with `required`; an update right before does so in the same pass over memory. */
+static enum ps_status make(struct instance_weights *weights, struct reading required, int slot,
+                           const struct instruction *reader, struct program *out, struct ps_error *error) {
     struct instruction *last = out->count > 0 ? &out->code[out->count - 1] : NULL;
     if (last && last->op == OP_U && last->stage == reader->stage && last->predict_to == NO_SLOT &&
-        last->to == weights->version_slot[wanted.version]) {
+        last->to == weights->version_slot[required.version]) {
         last->predict_to = (int16_t)slot;
-        last->ahead = (int16_t)wanted.ahead;
+        last->ahead = (int16_t)required.ahead;
         return PS_OK;
     }
     struct instruction instruction = instruction_make(OP_P, reader->stage, reader->micro_batch);
-    instruction.slot = (int16_t)weights->version_slot[wanted.version];
+    instruction.slot = (int16_t)weights->version_slot[required.version];
     instruction.predict_to = (int16_t)slot;
-    instruction.ahead = (int16_t)wanted.ahead;
+    instruction.ahead = (int16_t)required.ahead;
     return program_append(out, &instruction, error);
 }
 
-/* Makes sure that the prediction slot holds `wanted`. */
-static enum ps_status predict(struct instance_weights *weights, struct reading wanted, const struct instruction *reader,
+/* Ensures that the prediction slot holds `required`. */
+static enum ps_status predict(struct instance_weights *weights, struct reading required, const struct instruction *reader,
                               struct program *out, struct ps_error *error) {
     if (weights->predicted_slot == NO_SLOT) {
         weights->predicted_slot = take_slot(weights);
-    } else if (weights->predicted.version == wanted.version && weights->predicted.ahead == wanted.ahead) {
+    } else if (weights->predicted.version == required.version && weights->predicted.ahead == required.ahead) {
         return PS_OK;
     }
-    weights->predicted = wanted;
-    return make(weights, wanted, weights->predicted_slot, reader, out, error);
+    weights->predicted = required;
+    return make(weights, required, weights->predicted_slot, reader, out, error);
 }
 
-/* The slot that the instruction reads; what it reads is made before. */
+/* The slot that the instruction reads. The version or prediction in it is made first if necessary. */
 static enum ps_status find_slot(struct instance_weights *weights, struct reading reading, const struct instruction *reader,
                                 int *slot, struct program *out, struct ps_error *error) {
     if (reader->op == OP_SW) {
@@ -142,7 +143,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     return PS_OK;
 }
 
-/* The updates that are done when the instruction runs. */
+/* The number of updates before the instruction. */
 static int newest_of(const struct weights_pass *pass, const struct ps_programs *programs,
                      const struct instruction *instruction) {
     if (instruction->micro_batch == programs_micro_batches(programs)) return programs_updates(programs, instruction->stage);

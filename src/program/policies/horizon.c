@@ -1,7 +1,7 @@
 /*
- * Penstock's own variant of PipeOptim: on every stage the forward looks as many updates ahead as on the first, past its own
- * backward to that of the micro-batch which is `stage` later; the backward reads the newest weights. SpecTrain and XPipe look
- * half as far past it, in both passes. What it gains is in docs/beyond.md.
+ * Penstock's own variant of PipeOptim. On every stage the forward is predicted as many updates ahead as on the first stage:
+ * past its own backward, to that of the micro-batch which is `stage` later. The backward reads the newest weights. SpecTrain
+ * and XPipe look half as far past it, in both passes. docs/beyond.md has the measured gain.
  */
 #include "program/lower.h"
 

@@ -1,7 +1,5 @@
-/*
- * The newest weights for everything: `sync` where the schedule guarantees that no update falls between a forward and its
- * backward, `latest` (vanilla 1F1B in PipeOptim, section II) where it does and nothing is done about it.
- */
+/* Every computation reads the newest weights. `sync` needs a schedule in which no update falls between a forward and its
+ * backward. `latest` (vanilla 1F1B in PipeOptim, section II) permits such updates and does not correct for them. */
 #include "program/lower.h"
 
 static struct reading forward(const struct reading_context *context) {
@@ -14,7 +12,7 @@ static struct reading backward(const struct reading_context *context) {
 
 const struct weight_policy policy_sync = {
     .name = "sync",
-    .summary = "newest weights; needs a schedule that flushes",
+    .summary = "newest weights; needs a schedule with a flush",
     .needs_flush = true,
     .forward = forward,
     .backward = backward,
@@ -22,7 +20,7 @@ const struct weight_policy policy_sync = {
 
 const struct weight_policy policy_latest = {
     .name = "latest",
-    .summary = "newest weights in forward and backward, whatever came between (vanilla 1F1B)",
+    .summary = "newest weights in forward and backward, regardless of updates in between (vanilla 1F1B)",
     .forward = forward,
     .backward = backward,
 };

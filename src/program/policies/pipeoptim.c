@@ -1,7 +1,7 @@
 /*
- * PipeOptim (section IV): the forward reads the weights predicted for the moment of its own backward, by the rule of the
- * optimizer in use; the backward reads the newest. s is counted in the program: it is smaller while the pipeline fills, and 0
- * on the last stage, which then needs no prediction.
+ * PipeOptim (section IV): the forward reads the weights predicted for the time of its own backward, by the rule of the
+ * optimizer in use; the backward reads the newest. The number of updates ahead, s, is counted in the program: it is smaller
+ * while the pipeline fills, and 0 on the last stage, which then needs no prediction.
  */
 #include "program/lower.h"
 

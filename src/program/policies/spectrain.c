@@ -1,5 +1,5 @@
 /*
- * Prediction in both passes, towards the version of the moment when the first worker runs this micro-batch's backward.
+ * Prediction in both passes, towards the version at the time when the first worker runs this micro-batch's backward.
  *
  * SpecTrain (Chen et al., 2018) predicts with the momentum: on worker p of P floor(p/2) + P-1-p updates ahead in the forward
  * and floor(p/2) in the backward. XPipe (Guan et al., 2019) does the same by Adam's rule. The numbers here are differences of

@@ -15,9 +15,9 @@ const struct weight_policy *const policy_table[] = {
 /*
  * The state that an optimizer and a prediction rule need together.
  *
- * SpecTrain's rule is the momentum of sgdm, so it is refused with anything else. XPipe's rule is Adam's: beside an optimizer
- * without Adam's two moments it keeps them for itself. PipeOptim's rule is the optimizer's own; plain `sgd` has no direction to
- * go on with, and is run as sgdm with momentum 0, whose one moment is the last gradient.
+ * SpecTrain's rule is the momentum of sgdm, so every other optimizer is refused. XPipe's rule is Adam's: with an optimizer
+ * without Adam's two moments, it keeps them in addition. PipeOptim's rule is the optimizer's own. Plain `sgd` has no direction
+ * to predict with, and runs as sgdm with momentum 0, whose one moment is the last gradient.
  */
 
 enum { ADAM_MOMENTS = 2 };

@@ -1,6 +1,6 @@
 /*
- * PipeDream-2BW (Narayanan et al., 2021): mini-batch (group) g reads version g-1 in forward and backward, the first two read
- * the weights that the segment began with; two versions suffice when a group has at least as many micro-batches as stages.
+ * PipeDream-2BW (Narayanan et al., 2021): mini-batch (group) g reads version g-1 in forward and backward. The first two read
+ * the initial weights of the segment. Two versions suffice if a group has at least as many micro-batches as there are stages.
  */
 #include "program/lower.h"
 

@@ -1,14 +1,14 @@
 /*
  * Chimera (Li and Hoefler, 2021): two pipelines over the same workers in opposite directions. Every stage has two replicas, on
  * worker s and on worker P-1-s, and every worker two stages; even micro-batches go down, odd ones up, and AR keeps the copies
- * equal. Where one pipeline waits the other works: P-2 half-slots of bubble in 2 M + P - 2, against GPipe's P-1 in M + P - 1.
+ * equal. When one pipeline waits the other works: P-2 half-slots of bubble in 2 M + P - 2, against GPipe's P-1 in M + P - 1.
  *
  * The order. With forward and backward of one slot each, and the micro-batches of a direction two slots apart, the i-th of a
  * unit of P/2 has on stage s its forward in slot 2 i + s and its backward in slot 2 i + 2 P - 1 - s. On a worker the forwards
- * down and backwards up fall on slots of one parity, the backwards down and forwards up on those of the other, all different; a
- * unit of P micro-batches (both directions) fills 2 P slots in a row of each worker, so the next unit follows 2 P slots later
- * without a gap (the paper's direct concatenation). For other numbers of micro-batches what does not exist is left out: nobody
- * waits longer for that.
+ * down and backwards up have slots of one parity, the backwards down and forwards up those of the other, all different. A unit
+ * of P micro-batches (both directions) fills 2 P consecutive slots of each worker, so the next unit follows 2 P slots later
+ * without a gap (the paper's direct concatenation). If the number of micro-batches is no multiple of P, the missing ones are
+ * left out: no worker waits longer for that.
  *
  * An instance holds P/2 micro-batches at most, fewer near the end of its direction: P/2 + 1 to P on a worker.
  */
@@ -46,7 +46,7 @@ static const struct placement both_ways = {.usual = 1,
                                            .replicas = 2,
                                            .replica_worker = replica_worker};
 
-/* The instance's computations of a mini-batch, with their slots. */
+/* The computations of the instance in a mini-batch, with their slots. */
 static int list_instance(const struct ps_programs *programs, int instance, int batch, struct slotted *out) {
     int stages = programs->stages, half = stages / 2, stage = programs->instances[instance].stage, count = 0;
     int share = programs_share(programs, instance, batch);

@@ -1,11 +1,11 @@
 /*
  * Interleaved 1F1B (Megatron-LM; Narayanan et al. 2021): v stages on each worker, stage s of S = v P on worker s mod P. Filling
- * the pipeline takes P stages' time and not P workers', so the bubble is v times smaller.
+ * the pipeline takes the time of P stages instead of that of P workers, so the bubble is v times smaller.
  *
  * Worker p walks virtual micro-batches: P micro-batches through its first stage, the same P through its second, and so on, then
- * the next P; backwards likewise from the last stage on. It runs 2 (P-1-p) + (v-1) P forwards ahead. Where M is no multiple of
- * P the order is that of the next multiple, with what does not exist left out: leaving out whole micro-batches cannot make
- * others wait for each other.
+ * the next P; backwards likewise from the last stage on. It runs 2 (P-1-p) + (v-1) P warm-up forwards. If M is no multiple of
+ * P, the order is that of the next multiple without the missing micro-batches: leaving out whole micro-batches cannot make
+ * other computations wait for each other.
  */
 #include "program/schedules/orders.h"
 
@@ -19,7 +19,7 @@ static bool accepts(int stages, int workers) { return stages % workers == 0; }
 static const struct placement around = {
     .usual = 2, .worker_of = worker_of, .accepts = accepts, .accepted = "a multiple of the workers"};
 
-/* A worker's place, and one mini-batch. */
+/* The position of a worker, and one mini-batch. */
 struct walk {
     int workers, per_worker, place;
     int first, micro_batches;
@@ -59,7 +59,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
 
 const struct schedule schedule_interleaved = {
     .name = "interleaved",
-    .summary = "1f1b with several stages per worker, dealt out in turn (Megatron-LM)",
+    .summary = "1f1b with several stages per worker, assigned round robin (Megatron-LM)",
     .flush = true,
     .placement = &around,
     .micro_batches = straight_micro_batches,

@@ -1,4 +1,4 @@
-/* Naive model parallelism: one micro-batch at a time goes through all stages and back; only one worker is ever busy. */
+/* Naive model parallelism: one micro-batch at a time passes through all stages and back; only one worker is busy at a time. */
 #include "program/schedules/orders.h"
 
 static int one(int workers) {

@@ -1,6 +1,6 @@
 /*
- * 1F1B with flush (DAPPLE, Fan et al. 2021; BaPipe's 1F1B-SNO): stage p of P runs P-1-p forwards ahead, then a forward and a
- * backward in turn, and drains at the end of each mini-batch. GPipe's bubble with at most P-p stashes.
+ * 1F1B with flush (DAPPLE, Fan et al. 2021; BaPipe's 1F1B-SNO): stage p of P runs P-1-p warm-up forwards, then one forward and
+ * one backward alternately, and drains at the end of each mini-batch. The bubble is GPipe's; a stage holds at most P-p stashes.
  */
 #include "program/schedules/orders.h"
 
@@ -10,7 +10,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
 
 const struct schedule schedule_1f1b = {
     .name = "1f1b",
-    .summary = "one forward, one backward in turn, drained at each update (DAPPLE, 1F1B-SNO)",
+    .summary = "one forward, one backward alternately, drained at each update (DAPPLE, 1F1B-SNO)",
     .flush = true,
     .replicas = true,
     .split = true,

@@ -18,7 +18,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
 
 const struct schedule schedule_1f1b_async = {
     .name = "1f1b-async",
-    .summary = "one forward, one backward in turn, never drained within a segment (PipeDream)",
+    .summary = "one forward, one backward alternately, never drained within a segment (PipeDream)",
     .flush = false,
     .replicas = true,
     .split = true,

@@ -1,7 +1,5 @@
-/*
- * BaPipe's 1F1B-SO: 1F1B with flush and twice the forwards ahead, so that stage p of P holds 2 (P-p) micro-batches and each
- * transfer has a forward and a backward's time to run beside them.
- */
+/* BaPipe's 1F1B-SO: 1F1B with flush and twice the warm-up forwards. Stage p of P holds 2 (P-p) micro-batches, and each transfer
+ * can overlap with a forward and a backward. */
 #include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
@@ -10,7 +8,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
 
 const struct schedule schedule_1f1b_so = {
     .name = "1f1b-so",
-    .summary = "1f1b with twice the forwards ahead, which hides transfers (BaPipe's 1F1B-SO)",
+    .summary = "1f1b with twice the warm-up forwards, which hides transfers (BaPipe's 1F1B-SO)",
     .flush = true,
     .replicas = true,
     .micro_batches = straight_micro_batches,

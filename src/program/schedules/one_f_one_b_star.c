@@ -1,9 +1,9 @@
 /*
- * MadPipe's 1F1B* (Beaumont, Eyraud-Dubois and Shilova, 2022, section 4.1): asynchronous 1F1B in which the stages form groups,
- * each of which can run all its forwards and all its backwards within one period. A stage of group g, counted from the end of
- * the pipeline, holds g micro-batches: no schedule of the same period holds fewer. Which group a stage belongs to depends on
- * what the stages cost; the plan says it (stages[].in_flight; groups_find does). Where it does not, a stage holds as many
- * as in 1F1B, which is enough for any costs without transfers.
+ * MadPipe's 1F1B* (Beaumont, Eyraud-Dubois and Shilova, 2022, section 4.1): asynchronous 1F1B in which the stages form groups.
+ * Each group can run all its forwards and all its backwards within one period. A stage of group g, counted from the end of the
+ * pipeline, holds g micro-batches: no schedule of the same period holds fewer. The group of a stage depends on the costs of the
+ * stages; the plan specifies it (stages[].in_flight; computed by groups_find). By default a stage holds as many as in 1F1B,
+ * which is enough for any costs without transfers.
  */
 #include "program/schedules/orders.h"
 
@@ -13,8 +13,8 @@ static int one(int workers) {
 }
 
 static int in_flight(const struct ps_programs *programs, int stage) {
-    int said = programs->plan ? programs->plan->stages[stage].in_flight : 0;
-    return said > 0 ? said : programs->stages - stage;
+    int planned = programs->plan ? programs->plan->stages[stage].in_flight : 0;
+    return planned > 0 ? planned : programs->stages - stage;
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
@@ -22,7 +22,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
     if (instance == NO_INSTANCE) return PS_OK;
     int stage = programs->instances[instance].stage;
     if (stage > 0 && in_flight(programs, stage) > in_flight(programs, stage - 1))
-        return error_set(error, PS_USAGE, "stages[%d].in_flight: %d, but the stage before lets only %d through", stage,
+        return error_set(error, PS_USAGE, "stages[%d].in_flight: %d, but the previous stage holds only %d", stage,
                          in_flight(programs, stage), in_flight(programs, stage - 1));
     int count = programs_micro_batches(programs);
     return straight_one_forward_one_backward(programs, instance, program, 0, count, in_flight(programs, stage) - 1, error);
@@ -30,7 +30,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
 
 const struct schedule schedule_1f1b_star = {
     .name = "1f1b-star",
-    .summary = "1f1b-async holding no more micro-batches than the period demands (MadPipe's 1F1B*)",
+    .summary = "1f1b-async holding no more micro-batches than the period needs (MadPipe's 1F1B*)",
     .flush = false,
     .in_flight = true,
     .micro_batches = one,

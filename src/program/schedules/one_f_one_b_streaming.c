@@ -1,7 +1,5 @@
-/*
- * BaPipe's 1F1B-AS (Zhao et al., 2020, figure 5(a)): the order of 1F1B with flush on devices that send a result from its
- * first part on, so that a transfer is hidden behind the computation that makes the block.
- */
+/* BaPipe's 1F1B-AS (Zhao et al., 2020, figure 5(a)): the order of 1F1B with flush on devices that stream a result while they
+ * compute it, so that the transfer overlaps with the computation that makes the block. */
 #include "program/schedules/orders.h"
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {

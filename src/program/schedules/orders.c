@@ -1,4 +1,4 @@
-/* What schedules with one stage per worker share. */
+/* Shared by the schedules with one stage per worker. */
 #include "program/schedules/orders.h"
 
 #include <limits.h>
@@ -23,8 +23,8 @@ static bool any_split(const struct ps_programs *programs) {
     return false;
 }
 
-/* `under_way`: how many the later stages hold. Where whole mini-batches go to replicas in turn, from the last stage with
- * replicas backwards it is mini-batches that are counted. */
+/* `under_way`: micro-batches that the later stages hold. If whole mini-batches go to replicas round robin, the unit is
+ * mini-batches from the last stage with replicas backwards. */
 int straight_ahead(const struct ps_programs *programs, int instance) {
     int stage = programs->instances[instance].stage, under_way = 0, held = 0, unit = 1;
     if (any_split(programs)) return schedule_workers_behind(programs, instance);
@@ -99,9 +99,9 @@ int straight_micro_batches(int workers) {
 }
 
 /*
- * Greedy list scheduling. The oldest micro-batch goes first, where a backward counts as so many micro-batches younger as the
- * rules have patience (with a negative one, as older than any forward); then a backward before a forward. Micro-batches enter
- * only while fewer than the limit are in flight, which bounds the memory; nothing else waits for anything but its inputs, so
+ * Greedy list scheduling. The oldest micro-batch goes first. For this comparison a backward counts as `patience` micro-batches
+ * younger (with a negative patience, as older than any forward). In a tie a backward precedes a forward. Micro-batches enter
+ * only while fewer than the limit are in flight, which bounds the memory. Nothing else waits for anything but its inputs, so
  * the order can always run.
  */
 
@@ -111,64 +111,64 @@ int wave_worker(int stage, int stages, int workers) {
     return stage / workers % 2 == 0 ? place : workers - 1 - place;
 }
 
-enum { FORWARD, BACKWARD, INSTANCES };
+enum { FORWARD, BACKWARD, DIRECTIONS };
 
 struct greedy {
     struct ps_programs *programs;
     const struct greedy_rules *rules;
     int micro_batches;
-    int *done[INSTANCES];     /* by stage: computations begun */
-    int *ready_at[INSTANCES]; /* by stage and micro-batch: when its result is there, INT_MAX: not begun */
-    int *free_at;             /* by worker */
+    int *done[DIRECTIONS];     /* by stage: computations begun */
+    int *ready_at[DIRECTIONS]; /* by stage and micro-batch: when its result is available, INT_MAX: not begun */
+    int *free_at;              /* by worker */
 };
 
 struct choice {
-    int stage, instance, micro_batch;
+    int stage, direction, micro_batch;
 };
 
-static bool there(const struct greedy *greedy, int instance, int stage, int micro_batch, int now) {
-    return greedy->ready_at[instance][(size_t)stage * (size_t)greedy->micro_batches + (size_t)micro_batch] <= now;
+static bool available(const struct greedy *greedy, int direction, int stage, int micro_batch, int now) {
+    return greedy->ready_at[direction][(size_t)stage * (size_t)greedy->micro_batches + (size_t)micro_batch] <= now;
 }
 
-/* Could the stage's next computation of this instance begin now? */
-static bool can_begin(const struct greedy *greedy, int stage, int instance, int now) {
-    int k = greedy->done[instance][stage], last = greedy->programs->stages - 1;
+/* Returns true if the stage's next forward (backward) can begin now. */
+static bool can_begin(const struct greedy *greedy, int stage, int direction, int now) {
+    int k = greedy->done[direction][stage], last = greedy->programs->stages - 1;
     if (k == greedy->micro_batches) return false;
-    if (instance == BACKWARD)
-        return there(greedy, FORWARD, stage, k, now) && (stage == last || there(greedy, BACKWARD, stage + 1, k, now));
+    if (direction == BACKWARD)
+        return available(greedy, FORWARD, stage, k, now) && (stage == last || available(greedy, BACKWARD, stage + 1, k, now));
     if (stage == 0) return k - greedy->done[BACKWARD][0] < greedy->rules->under_way;
-    return there(greedy, FORWARD, stage - 1, k, now);
+    return available(greedy, FORWARD, stage - 1, k, now);
 }
 
 static bool better(const struct greedy *greedy, const struct choice *a, const struct choice *b) {
-    int turn_a = a->micro_batch + (a->instance == BACKWARD ? greedy->rules->patience : 0);
-    int turn_b = b->micro_batch + (b->instance == BACKWARD ? greedy->rules->patience : 0);
-    if (turn_a != turn_b) return turn_a < turn_b;
-    if (a->instance != b->instance) return a->instance == BACKWARD;
+    int age_a = a->micro_batch + (a->direction == BACKWARD ? greedy->rules->patience : 0);
+    int age_b = b->micro_batch + (b->direction == BACKWARD ? greedy->rules->patience : 0);
+    if (age_a != age_b) return age_a < age_b;
+    if (a->direction != b->direction) return a->direction == BACKWARD;
     return a->stage > b->stage;
 }
 
 static enum ps_status begin(struct greedy *greedy, int worker, const struct choice *choice, int now, struct ps_error *error) {
-    int end = now + (choice->instance == FORWARD ? greedy->rules->forward : greedy->rules->backward);
-    greedy->done[choice->instance][choice->stage]++;
-    greedy->ready_at[choice->instance][(size_t)choice->stage * (size_t)greedy->micro_batches + (size_t)choice->micro_batch] =
+    int end = now + (choice->direction == FORWARD ? greedy->rules->forward : greedy->rules->backward);
+    greedy->done[choice->direction][choice->stage]++;
+    greedy->ready_at[choice->direction][(size_t)choice->stage * (size_t)greedy->micro_batches + (size_t)choice->micro_batch] =
         end;
     greedy->free_at[worker] = end;
     struct instruction instruction =
-        instruction_make(choice->instance == FORWARD ? OP_F : OP_B, choice->stage, choice->micro_batch);
+        instruction_make(choice->direction == FORWARD ? OP_F : OP_B, choice->stage, choice->micro_batch);
     return program_append(&greedy->programs->worker[worker], &instruction, error);
 }
 
-/* Every free worker takes its best at this moment; `left` counts the computations not begun. */
+/* Every free worker starts the best computation at this time; `left` counts those not begun. */
 static enum ps_status run_slice(struct greedy *greedy, int now, struct choice *best, int *left, struct ps_error *error) {
     const struct ps_programs *programs = greedy->programs;
     for (int worker = 0; worker < programs->workers; worker++) best[worker].stage = -1;
     for (int stage = 0; stage < programs->stages; stage++) {
         int worker = programs_worker(programs, stage);
         if (greedy->free_at[worker] > now) continue;
-        for (int instance = 0; instance < INSTANCES; instance++) {
-            struct choice choice = {.stage = stage, .instance = instance, .micro_batch = greedy->done[instance][stage]};
-            if (!can_begin(greedy, stage, instance, now)) continue;
+        for (int direction = 0; direction < DIRECTIONS; direction++) {
+            struct choice choice = {.stage = stage, .direction = direction, .micro_batch = greedy->done[direction][stage]};
+            if (!can_begin(greedy, stage, direction, now)) continue;
             if (best[worker].stage < 0 || better(greedy, &choice, &best[worker])) best[worker] = choice;
         }
     }
@@ -180,7 +180,7 @@ static enum ps_status run_slice(struct greedy *greedy, int now, struct choice *b
     return PS_OK;
 }
 
-/* The later mini-batches in the order of the first. */
+/* Repeats the order of the first mini-batch for the later ones. */
 static enum ps_status repeat(struct ps_programs *programs, struct ps_error *error) {
     for (int worker = 0; worker < programs->workers; worker++) {
         struct program *program = &programs->worker[worker];
@@ -197,23 +197,23 @@ static enum ps_status repeat(struct ps_programs *programs, struct ps_error *erro
 
 static void start(struct greedy *greedy, int *block) {
     size_t stages = (size_t)greedy->programs->stages, cells = stages * (size_t)greedy->micro_batches;
-    memset(block, 0, (INSTANCES * (stages + cells) + (size_t)greedy->programs->workers) * sizeof *block);
-    for (int instance = 0; instance < INSTANCES; instance++) {
-        greedy->done[instance] = block + (size_t)instance * (stages + cells);
-        greedy->ready_at[instance] = greedy->done[instance] + stages;
-        for (size_t cell = 0; cell < cells; cell++) greedy->ready_at[instance][cell] = INT_MAX;
+    memset(block, 0, (DIRECTIONS * (stages + cells) + (size_t)greedy->programs->workers) * sizeof *block);
+    for (int direction = 0; direction < DIRECTIONS; direction++) {
+        greedy->done[direction] = block + (size_t)direction * (stages + cells);
+        greedy->ready_at[direction] = greedy->done[direction] + stages;
+        for (size_t cell = 0; cell < cells; cell++) greedy->ready_at[direction][cell] = INT_MAX;
     }
-    greedy->free_at = block + INSTANCES * (stages + cells);
+    greedy->free_at = block + DIRECTIONS * (stages + cells);
 }
 
-/* One mini-batch by one set of rules; *length: when the last computation begins. `block` and `best`: room for start and
- * run_slice. */
+/* Schedules one mini-batch by one set of rules; *length: when the last computation begins. `block` and `best`: scratch memory
+ * for start and run_slice. */
 static enum ps_status try_rules(struct ps_programs *programs, const struct greedy_rules *rules, int *block, struct choice *best,
                                 int *length, struct ps_error *error) {
     struct greedy greedy = {.programs = programs, .rules = rules, .micro_batches = programs->micro_batches};
     for (int worker = 0; worker < programs->workers; worker++) programs->worker[worker].count = 0;
     start(&greedy, block);
-    int left = INSTANCES * programs->stages * programs->micro_batches, now = 0;
+    int left = DIRECTIONS * programs->stages * programs->micro_batches, now = 0;
     for (; left > 0; now++) TRY(run_slice(&greedy, now, best, &left, error));
     *length = now;
     return PS_OK;
@@ -223,7 +223,7 @@ enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_ru
     size_t stages = (size_t)programs->stages, workers = (size_t)programs->workers;
     size_t cells = stages * (size_t)programs->micro_batches;
     struct arena arena = {0};
-    int *block = arena_take(&arena, INSTANCES * (stages + cells) + workers, sizeof *block);
+    int *block = arena_take(&arena, DIRECTIONS * (stages + cells) + workers, sizeof *block);
     struct choice *best = arena_take(&arena, workers, sizeof *best);
     TRY(arena_check(&arena, "schedule", error));
     enum ps_status status = PS_OK;

@@ -1,4 +1,4 @@
-/* What schedules with one stage per worker share, also where Bi-Partition cuts the two directions in different places. */
+/* Shared by the schedules with one stage per worker, also if Bi-Partition cuts forwards and backwards at different layers. */
 #ifndef PENSTOCK_PROGRAM_SCHEDULES_ORDERS_H
 #define PENSTOCK_PROGRAM_SCHEDULES_ORDERS_H
 
@@ -6,45 +6,44 @@
 
 /* The stage that a worker holds, or -1. */
 int straight_stage(const struct ps_programs *programs, int worker);
-/* What it holds of it, or NO_INSTANCE. */
+/* The instance that it holds, or NO_INSTANCE. */
 int straight_instance(const struct ps_programs *programs, int worker);
 enum ps_status straight_compute(struct program *program, enum opcode op, int stage, int micro_batch, struct ps_error *error);
-/* The forwards that 1F1B runs ahead on each instance of a stage: so many that all which the later stages hold can have come
- * from here while one more is at hand. On worker p of P workers with one stage each, P-1-p; so too where stages are split. */
+/* The warm-up forwards of 1F1B on each instance of a stage: enough that all micro-batches which the later stages hold can come
+ * from here while one more is available. On worker p of P workers with one stage each P-1-p, also with split stages. */
 int straight_ahead(const struct ps_programs *programs, int instance);
-/* One computation of the instance's n-th micro-batch; where stages are split, of all stages whose forwards (backwards) its
+/* Appends one computation of the instance's n-th micro-batch; with split stages, of all stages whose forwards (backwards) its
  * worker runs, one after the other. */
 enum ps_status straight_append(const struct ps_programs *programs, int instance, enum opcode op, int n, struct program *program,
                                struct ps_error *error);
-/* `warm_up` forwards, then one forward and one backward in turn, then the remaining backwards, over the instance's
- * micro-batches first .. first + count - 1, counted through those it takes. */
+/* Appends `warm_up` forwards, then one forward and one backward alternately, then the remaining backwards, over the instance's
+ * micro-batches first .. first + count - 1, counted through those it runs. */
 enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int instance, struct program *program,
                                                  int first, int count, int warm_up, struct ps_error *error);
-/* All of a worker's mini-batches in that way, drained after each. The micro-batches that it holds are those of 1F1B,
- * straight_ahead + 1, so many `times`. */
+/* Appends all mini-batches of a worker in that way, with a flush after each. It holds the micro-batches of 1F1B, straight_ahead
+ * + 1, multiplied by `times`. */
 enum ps_status straight_write_drained(const struct ps_programs *programs, int worker, int times, struct program *program,
                                       struct ps_error *error);
-/* One mini-batch with the backward split: `warm_up` as above; behind each I, from the `lag`-th on, the W of the micro-batch
- * `lag` before, and the others' at the end. */
+/* Appends one mini-batch with split backwards: `warm_up` as above; after each I, from the `lag`-th on, the W of the micro-batch
+ * `lag` earlier; the remaining Ws at the end. */
 enum ps_status straight_split_backward(const struct ps_programs *programs, int instance, struct program *program, int first,
                                        int count, int warm_up, int lag, struct ps_error *error);
 /* The smallest power of two that is at least twice the workers: it divides the usual batch sizes. 1 for one worker. */
 int straight_micro_batches(int workers);
 
-/*
- * Orders found by trying: all workers together in units of time, each taking at every moment the best of what it could run.
- */
+/* Orders found by search: all workers together in units of time. At every time each free worker starts the best computation
+ * that can run. */
 
 struct greedy_rules {
-    int forward, backward; /* units of time that they take */
+    int forward, backward; /* durations in units of time */
     int under_way;         /* micro-batches between the first stage's forward and its backward, at most */
-    int patience;          /* a backward lets forwards go first, but not those of micro-batches so many later or more */
+    int patience;          /* a forward precedes a backward if its micro-batch is less than this many later */
 };
 
-/* Writes every mini-batch in the order found for one, by that of the rules which gives the shortest. */
+/* Writes every mini-batch in the order found for one, by the set of rules with the shortest order. */
 enum ps_status greedy_write(struct ps_programs *programs, const struct greedy_rules *rules, int count, struct ps_error *error);
 
-/* Placement in waves: the stages go from the first worker to the last, then back, and so on. Worker of a stage. */
+/* Placement in waves: the stages go from the first worker to the last, then back, and so on. Returns the worker of a stage. */
 int wave_worker(int stage, int stages, int workers);
 
 #endif

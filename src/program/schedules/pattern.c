@@ -1,8 +1,8 @@
 /*
- * A periodic pattern (MadPipe, section 3): each computation of a period has its place in its worker's order and a shift h, and
- * works in period k on micro-batch k - h; what lies outside the segment is left out, which fills and drains the pipeline. The
- * plan says the pattern (its field `pattern`) and may place the stages on workers in any way. Where it says none it is that of
- * 1F1B: [F 0, B P-1-p] on worker p of P.
+ * A periodic pattern (MadPipe, section 3). Each computation of a period has a position in its worker's order and a shift h, and
+ * works in period k on micro-batch k - h. Computations outside the segment are left out, which fills and drains the pipeline.
+ * The plan specifies the pattern (its field `pattern`) and may place the stages on workers in any way. The default is the
+ * pattern of 1F1B: [F 0, B P-1-p] on worker p of P.
  */
 #include "program/schedules/orders.h"
 
@@ -33,7 +33,7 @@ static enum ps_status check(const struct ps_plan *plan, struct ps_error *error) 
                      plan->pattern_count, plan->stage_count, 2 * plan->stage_count);
 }
 
-/* What the worker does in one period. */
+/* Appends the worker's computations of one period. */
 static enum ps_status append_period(const struct ps_programs *programs, int worker, int period, struct program *program,
                                     struct ps_error *error) {
     for (int i = 0; i < programs->plan->pattern_count; i++) {

@@ -1,8 +1,8 @@
 /*
  * ZB-H1 (Qi, Wan, Huang and Lin, Zero Bubble Pipeline Parallelism, 2023): 1F1B with the backward split. The gradient of the
- * input, which others wait for, comes at once; that of the weights, which nobody waits for, p micro-batches later on stage p,
- * so that what is left of it fills the drain. The bubble is (P-1)(F+I-W), a third of 1F1B's where F = I = W, and no stage
- * holds more than 1F1B's first, P micro-batches.
+ * input, which the previous stage waits for, is computed immediately. That of the weights, which no worker waits for, follows p
+ * micro-batches later on stage p, so that the rest of these fills the drain. The bubble is (P-1)(F+I-W), a third of 1F1B's
+ * where F = I = W, and no stage holds more than 1F1B's first, P micro-batches.
  */
 #include "program/schedules/orders.h"
 

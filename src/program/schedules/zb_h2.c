@@ -1,7 +1,7 @@
 /*
- * ZB-H2 (Qi, Wan, Huang and Lin, Zero Bubble Pipeline Parallelism, 2023): as ZB-H1, with twice the forwards ahead and twice
+ * ZB-H2 (Qi, Wan, Huang and Lin, Zero Bubble Pipeline Parallelism, 2023): as ZB-H1, with twice the warm-up forwards and twice
  * the delay of the weights' gradients. The bubble is (P-1)(F+I-2W), none where F = I = W; each stage holds up to 2P-1 micro-
- * batches. With fewer than 2P-1 there is not enough to fill the pipeline with, and some bubble is left.
+ * batches. Fewer than 2P-1 micro-batches cannot fill the pipeline, and some bubble remains.
  */
 #include "program/schedules/orders.h"
 
@@ -16,7 +16,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
 
 const struct schedule schedule_zb_h2 = {
     .name = "zb-h2",
-    .summary = "zb-h1 with twice the forwards ahead: no bubble, twice the memory (ZB-H2)",
+    .summary = "zb-h1 with twice the warm-up forwards: no bubble, twice the memory (ZB-H2)",
     .flush = true,
     .micro_batches = straight_micro_batches,
     .write = write,
