@@ -198,7 +198,7 @@ static void test_refused(void **state) {
         {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": "
          "0, "
          "\"tid\": 0, \"ts\": 0, \"dur\": 1, \"args\": {\"op\": \"Q\", \"stage\": 0, \"micro_batch\": 0}}]}",
-         "'Q' is no instruction"},
+         "'Q' is not an instruction"},
         {"{\"otherData\": {\"workers\": 3, \"batches\": 1, \"micro_batches\": 1, \"memory_bytes\": [1, 2]}, \"traceEvents\": "
          "[]}",
          "memory_bytes: 2 figures for 3 workers"},

@@ -9,12 +9,12 @@
 
 enum { STAGES_MAX = 24, REPLICAS_MAX = 8 };
 
-/* `replicas` of each stage, in turn: workers of their own; `split`: each stage's backwards run where the stage's neighbour's
+/* `replicas` of each stage, in order: workers of their own; `split`: each stage's backwards run where the stage's neighbour's
  * forwards do. Neither: as the schedule places them. */
 struct pipe_run {
     const char *schedule, *policy;
     bool flush, recompute, split;
-    int workers, micro_batches, batches, turn;
+    int workers, micro_batches, batches, period;
     int replicas[3];
 };
 
@@ -62,7 +62,7 @@ static struct folded *fold(struct pipe_run *run) {
                                .workers = workers,
                                .micro_batches = run->micro_batches,
                                .batches = run->batches,
-                               .turn = run->turn ? run->turn : 1};
+                               .period = run->period ? run->period : 1};
     assert_ok(fold_create(lower, run, &shape, &folded, &test_error));
     return folded;
 }
@@ -186,7 +186,7 @@ static void test_rounds(void **state) {
                                        .workers = workers,
                                        .micro_batches = length,
                                        .batches = 1 + (int)(round % 3),
-                                       .turn = strcmp(schedules[i], "chimera") == 0 ? 2 : 1};
+                                       .period = strcmp(schedules[i], "chimera") == 0 ? 2 : 1};
                 check(&run, round);
             }
 }
@@ -206,11 +206,11 @@ static void test_greedy(void **state) {
 static void test_replicas(void **state) {
     (void)state;
     static const struct pipe_run runs[] = {
-        {.schedule = "1f1b", .policy = "sync", .flush = true, .workers = 3, .batches = 2, .turn = 2, .replicas = {2, 1, 2}},
-        {.schedule = "1f1b", .policy = "sync", .flush = true, .workers = 2, .batches = 3, .turn = 6, .replicas = {2, 3, 1}},
-        {.schedule = "1f1b-async", .policy = "latest", .workers = 3, .micro_batches = 1, .turn = 2, .replicas = {1, 2, 1}},
-        {.schedule = "1f1b-async", .policy = "stash", .workers = 2, .micro_batches = 2, .turn = 3, .replicas = {3, 1, 1}},
-        {.schedule = "1f1b-async", .policy = "pipeoptim", .workers = 3, .micro_batches = 1, .turn = 6, .replicas = {2, 3, 1}},
+        {.schedule = "1f1b", .policy = "sync", .flush = true, .workers = 3, .batches = 2, .period = 2, .replicas = {2, 1, 2}},
+        {.schedule = "1f1b", .policy = "sync", .flush = true, .workers = 2, .batches = 3, .period = 6, .replicas = {2, 3, 1}},
+        {.schedule = "1f1b-async", .policy = "latest", .workers = 3, .micro_batches = 1, .period = 2, .replicas = {1, 2, 1}},
+        {.schedule = "1f1b-async", .policy = "stash", .workers = 2, .micro_batches = 2, .period = 3, .replicas = {3, 1, 1}},
+        {.schedule = "1f1b-async", .policy = "pipeoptim", .workers = 3, .micro_batches = 1, .period = 6, .replicas = {2, 3, 1}},
     };
     uint64_t round = 2000;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
@@ -235,7 +235,7 @@ static void test_split(void **state) {
                 struct pipe_run run = runs[i];
                 run.workers = workers;
                 run.split = true;
-                run.turn = 2;
+                run.period = 2;
                 *(run.flush ? &run.micro_batches : &run.batches) = length;
                 check(&run, round);
             }

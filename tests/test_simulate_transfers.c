@@ -345,7 +345,7 @@ static void test_core_queue(void **state) {
     pipeline_free(&pipeline);
 }
 
-static void test_standstill_and_small_cluster(void **state) {
+static void test_deadlock_and_small_cluster(void **state) {
     (void)state;
     struct pipeline pipeline;
     pipeline_make(&pipeline, "gpipe", 2, 2, 0);
@@ -356,7 +356,7 @@ static void test_standstill_and_small_cluster(void **state) {
             program->count--;
         }
     assert_int_equal(pipeline_try(&pipeline), PS_FAILED);
-    assert_status(pipeline_try(&pipeline), PS_FAILED, "standstill: worker 0 waits at 0B0");
+    assert_status(pipeline_try(&pipeline), PS_FAILED, "deadlock: worker 0 waits at 0B0");
     pipeline.cluster->workers = 1;
     assert_status(pipeline_try(&pipeline), PS_USAGE, "has 1 of the 2 workers");
     pipeline_free(&pipeline);
@@ -377,7 +377,7 @@ int main(void) {
         cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_cores),
         cmocka_unit_test(test_core_queue),
-        cmocka_unit_test(test_standstill_and_small_cluster),
+        cmocka_unit_test(test_deadlock_and_small_cluster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

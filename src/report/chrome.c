@@ -1,8 +1,8 @@
 /*
  * A timeline in Chrome's trace event format, which Perfetto and chrome://tracing open: process 0 holds the workers, process 1
  * the links, one thread each; arrows lead from the computation that made a block over its transfer to the one that reads it.
- * Times are microseconds. What `simulate --against` needs to know of a run stands in each computation's args (op, stage,
- * micro_batch) and in otherData (mini-batches of the segment, micro-batches in each); trace_read.c reads it.
+ * Times are microseconds. The data for `simulate --against` are in each computation's args (op, stage, micro_batch) and in
+ * otherData (mini-batches of the segment, micro-batches in each).
  *
  * Format: "Trace Event Format" (Chromium project); complete events (X), flow events (s, t, f), counters (C), metadata (M).
  */
@@ -23,7 +23,7 @@ static const char *const categories[ACTION_COUNT] = {
     [ACTION_PREDICT] = "predict",         [ACTION_SEND] = "send",           [ACTION_RECEIVE] = "receive",
 };
 
-/* Where the forward and the backward of each stage and micro-batch stand in the timeline; -1: nowhere. */
+/* The index of the forward and the backward of each stage and micro-batch in the timeline; -1: none. */
 struct computations {
     int stages, first_micro_batch, micro_batches;
     int *place; /* stages x micro_batches x (forward, backward) */
@@ -72,7 +72,7 @@ static void add_slot(struct text *text, const char *name, int value) {
     if (value != NO_SLOT) text_add(text, ",\"%s\":%d", name, value);
 }
 
-/* The thread that shows an event: the worker's; of its second lane, one behind those of all workers. */
+/* The thread that shows an event: the worker's or, for its second lane, a thread after those of all workers. */
 static int thread_of(const struct timeline *timeline, const struct timeline_event *event) {
     return timeline_lane(timeline, event) * timeline->workers + event->worker;
 }
@@ -131,7 +131,7 @@ static bool find_computations(const struct timeline *timeline, struct computatio
 
 static void add_flow(struct tracing *tracing, const char *phase, int id, int process, int thread, double start_s,
                      double end_s) {
-    /* The middle of a box lies inside of it, which is how viewers find what an arrow joins. */
+    /* The middle of a box is inside it: viewers find the ends of an arrow by their times. */
     text_add(next(tracing),
              "{\"ph\":\"%s\",%s\"name\":\"transfer\",\"cat\":\"transfer\",\"id\":%d,\"pid\":%d,\"tid\":%d,\"ts\":%.3f}", phase,
              *phase == 'f' ? "\"bp\":\"e\"," : "", id, process, thread, microseconds((start_s + end_s) / 2));
@@ -145,7 +145,7 @@ static void add_transfer(struct tracing *tracing, int id) {
              link, microseconds(transfer->start_s), microseconds(transfer->end_s - transfer->start_s));
     text_add(&tracing->text, ",\"args\":{\"stage\":%d,\"micro_batch\":%d,\"bytes\":%lld}}", transfer->stage,
              transfer->micro_batch, (long long)transfer->bytes);
-    /* What updates make or take belongs to a mini-batch, and to no micro-batch. */
+    /* Blocks of updates belong to a mini-batch, not to a micro-batch. */
     if (transfer->traffic == TRAFFIC_WEIGHTS || transfer->traffic == TRAFFIC_SUM) return;
     const struct traffic_info *traffic = &traffic_table[transfer->traffic];
     const int *from = computation(&tracing->computations, transfer->stage, transfer->micro_batch, !traffic->from_forward);
@@ -217,8 +217,8 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
 /* -------------------------------------------------------------------- reading */
 
 /*
- * Reading a trace back that chrome.c wrote: computations only, sorted as a timeline has them. What other tools may have added
- * is left alone.
+ * Reads the computations of a trace that was written above, in the order of a timeline. Events that other tools added are
+ * ignored.
  */
 
 #define TIME_MAX_US 1e15
@@ -230,7 +230,7 @@ static enum ps_status find_opcode(const struct json_place *place, const char *te
         *opcode = (enum opcode)op;
         return PS_OK;
     }
-    return json_error(place, error, "op '%s' is no instruction", text);
+    return json_error(place, error, "op '%s' is not an instruction", text);
 }
 
 static enum ps_status read_event(const struct json_place *place, const struct timeline *timeline, struct timeline_event *event,
@@ -268,7 +268,7 @@ static int by_worker_and_time(const void *a, const void *b) {
     return one->start_s < other->start_s ? -1 : one->start_s > other->start_s;
 }
 
-/* What each worker took, where the trace says so. */
+/* The memory of each worker, if the trace has it. */
 static enum ps_status read_memory(const struct json_place *about, struct timeline *timeline, struct ps_error *error) {
     struct json_place list, item;
     size_t count;

@@ -1,4 +1,4 @@
-/* Methods side by side: JSON for scripts, and tables for people, whose rows are drawn from it. */
+/* Comparisons of methods: JSON, and tables that are made from it. */
 #include "report/report.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "base/number.h"
 #include "base/text.h"
 
-/* By which a training is judged: its name in JSON, in words, digits of its values, and the field of its newest value. */
+/* The metric of a training: its name in JSON, its name in tables, digits of its values, and the field of its newest value. */
 static const struct metric_look {
     const char *name, *words;
     int digits;
@@ -158,7 +158,7 @@ static void show_rounded(struct text *out, const struct json_column *column, con
     text_add(out, "%.4g", json_number_value(value));
 }
 
-/* "auto (madpipe)": and what it chose. */
+/* "auto (madpipe)": the method and the one that it chose. */
 static void show_chosen(struct text *out, const struct json_column *column, const json_t *row) {
     const char *method = json_string_value(json_object_get(row, "method"));
     const char *chosen = json_string_value(json_object_get(row, "chosen"));
@@ -197,7 +197,7 @@ static void add_rows(const struct ps_comparison *comparison, const struct json_c
     json_decref(document);
 }
 
-/* The metric along the way: a column for an epoch (for a segment, where those are not epochs), at most so many. */
+/* The metric over time: a column per epoch (per segment if segments are not epochs), up to a maximum. */
 enum { WAY_COLUMNS = 12 };
 
 static int way_length(const struct ps_comparison *comparison) {
@@ -225,7 +225,7 @@ static void add_way_head(struct text *rows, const struct ps_comparison_row *long
     text_add(rows, "\n");
 }
 
-/* Adds the table of tab-separated `rows`, under a title; nothing where there are none. */
+/* Appends the table of tab-separated `rows` under a title; nothing if there are none. */
 static void add_table(struct text *out, const char *title, struct text *rows) {
     if (rows->length == 0) return;
     text_add(out, "\n%s\n\n", title);
@@ -252,7 +252,7 @@ static void add_ways(const struct ps_comparison *comparison, struct text *out) {
     add_table(out, title, &rows);
 }
 
-/* What each worker took, of so many workers at most. */
+/* The memory of each worker, up to a maximum number of workers. */
 enum { MEMORY_COLUMNS = 16 };
 
 static void add_memory(const struct ps_comparison *comparison, struct text *out) {
@@ -362,9 +362,9 @@ char *ps_comparison_table(const struct ps_comparison *comparison) {
 /* ---------------------------------------------------------------------- grids */
 
 /*
- * Methods side by side as the papers draw them (MadPipe's figures, BaPipe's Table III): a line for each machine, by workers,
- * bandwidth and memory, and a column for each method with its schedule and weights; in it the period and the speed-up over one
- * worker, or the largest network that fits (BaPipe's Table IV).
+ * Methods compared as in the papers (MadPipe's figures, BaPipe's Table III): a row for each machine, by workers, bandwidth and
+ * memory, and a column for each method with its schedule and weights. A cell has the period and the speed-up over one worker,
+ * or the largest network that fits (BaPipe's Table IV).
  */
 
 static bool same_machine(const struct ps_comparison_row *a, const struct ps_comparison_row *b) {
@@ -372,7 +372,7 @@ static bool same_machine(const struct ps_comparison_row *a, const struct ps_comp
            a->bandwidth_bytes_per_s == b->bandwidth_bytes_per_s;
 }
 
-/* How many rows from `first` on are of one machine: the columns. */
+/* The number of rows from `first` on that are of the same machine: the columns. */
 static int count_columns(const struct ps_comparison *comparison, int first) {
     struct ps_comparison_row start = ps_comparison_row(comparison, first);
     int count = 1;

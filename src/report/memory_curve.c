@@ -1,4 +1,4 @@
-/* From computations to the blocks that they keep alive, and from those to a curve; see report.h. */
+/* Computes the lifetimes of blocks from the computations, and a curve from the lifetimes; see report.h. */
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int by_micro_batch(const void *a, const void *b) {
     return one < other ? -1 : one > other;
 }
 
-/* What is given back at a moment is there for what is taken at the same moment. */
+/* Memory that is freed at a time can be allocated at the same time. */
 static int by_time(const void *a, const void *b) {
     const struct change *one = a, *other = b;
     if (one->time_s != other->time_s) return one->time_s < other->time_s ? -1 : 1;

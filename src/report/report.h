@@ -6,9 +6,9 @@
 #include "simulate/simulate.h"
 
 /*
- * How much of its memory each worker uses over time: what it holds all the while, and the stash and the input of each
- * micro-batch from the first computation that touches them to the last. A stage that recomputes holds the stash only during
- * its forward and again from the recomputation on.
+ * The memory that each worker uses over time: its constant memory, and the stash and the input of each micro-batch from the
+ * first computation that touches them to the last. A stage that recomputes holds the stash only during its forward and again
+ * from the recomputation on.
  */
 
 /* So many bytes from then on. */
@@ -23,14 +23,14 @@ struct memory_curve {
     int64_t peak;
 };
 
-/* One curve per worker; *curves NULL when memory ran out. Free with memory_curves_free. */
+/* One curve per worker; *curves NULL if memory ran out. Free with memory_curves_free. */
 struct memory_curve *memory_curves_make(const struct ps_simulation *simulation);
 void memory_curves_free(struct memory_curve *curves, int workers);
 
 struct timeline_caption {
     const char *title;
-    const char *const *notes;          /* per worker, a few words beside its row; NULL: none */
-    const struct memory_curve *memory; /* per worker, what it holds over time; NULL: not shown */
+    const char *const *notes;          /* per worker, a short text next to its row; NULL: none */
+    const struct memory_curve *memory; /* per worker, its memory over time; NULL: not shown */
     bool arrows;                       /* along the transfers (pictures only; traces have them always) */
 };
 
@@ -44,7 +44,7 @@ char *report_timeline_svg(const struct timeline *timeline, const struct timeline
  * counter of each worker's memory. Free with free(); NULL when memory ran out. */
 char *report_timeline_trace(const struct timeline *timeline, const struct timeline_caption *caption);
 
-/* Reads the computations of such a trace back (timeline_free). PS_BAD_INPUT names the event that is none of ours. */
+/* Reads the computations of such a trace back (timeline_free). PS_BAD_INPUT names an event that is not valid. */
 enum ps_status report_trace_read(const char *path, struct timeline *timeline, struct ps_error *error);
 
 /* chrome.c: of a transfer in a timeline */

@@ -1,4 +1,4 @@
-/* How programs and simulations are shown: tables for people, JSON for scripts, a picture and a trace. */
+/* Programs and simulations as tables, JSON, a picture and a trace. */
 #include "report/report.h"
 
 #include <stdio.h>
@@ -16,9 +16,9 @@ static void add_table_below(struct text *text, struct text *rows) {
     text_add_table(text, rows);
 }
 
-/* ------------------------------------------------------------ what would help */
+/* ------------------------------------------------------------ advice */
 
-/* Why a simulated run takes as long as it does: its critical path, and what would help most. */
+/* Explains the time of a simulated run: its critical path, and the change that would help most. */
 
 /* Workers named in the table; the rest are summed up. */
 enum { NAMED_MAX = 4 };
@@ -30,7 +30,7 @@ static double path_s(const struct ps_simulation *simulation) {
     return sum_s;
 }
 
-/* The worker with the largest share below `below`, of equal ones those behind `after`; -1: none. */
+/* The worker with the largest share below `below`; of equal ones the first after `after`; -1: none. */
 static int next_worker(const struct ps_simulation *simulation, double below, int after) {
     const double *compute_s = simulation->critical.compute_s;
     int best = -1;
@@ -95,9 +95,9 @@ static void report_explain_json(const struct ps_simulation *simulation, json_t *
     json_object_set_new(root, "advice", advice_json(&simulation->advice));
 }
 
-/* ------------------------------------------------------ beside a measured run */
+/* ------------------------------------------------------ comparison with a measured run */
 
-/* A prediction beside the trace of a real run: reads the trace, simulates as much, and shows how far the two differ. */
+/* Compares a prediction with the trace of a run: reads the trace, simulates the same, and shows the differences. */
 
 static enum ps_status compare_memory(const struct ps_plan *plan, const struct timeline *measured,
                                      struct ps_simulation *simulation, struct ps_error *error) {
@@ -244,7 +244,7 @@ static json_t *simulation_document(const struct ps_simulation *simulation) {
 
 char *ps_simulation_json(const struct ps_simulation *simulation) { return json_text(simulation_document(simulation)); }
 
-/* "4 samples/s", "0.123 samples/s": the digits that count, never an exponent. */
+/* "4 samples/s", "0.123 samples/s": significant digits, never an exponent. */
 static void add_throughput(struct text *text, double samples_per_s) {
     int decimals = samples_per_s >= 100 ? 0 : samples_per_s >= 1 ? 2 : 4;
     text_add(text, "throughput  %.*f samples/s\n", decimals, samples_per_s);
@@ -339,7 +339,7 @@ enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation,
 
 /* ------------------------------------------------------------------- programs */
 
-/* How verified programs are shown: what each worker keeps of the weights, and how stale its gradients are. */
+/* Verified programs as a table: the weight copies of each worker, and the staleness of its gradients. */
 
 /* Of one worker, the most of any stage that it holds. */
 struct worker_facts {

@@ -1,9 +1,9 @@
 /*
- * A timeline as a picture: rows are workers, boxes computations with the number of their micro-batch where it fits, updates and
- * predictions thin marks, what is idle shows the row's grey. Where forwards run beside backwards a row is split into both.
- * Under each row runs the worker's memory, from nothing to the largest of all workers. Sums over replicas are a strip at the
- * lower edge of the rows that they keep waiting or run beside. Other transfers are arrows where they are asked for, in a colour
- * for each kind; without, the gaps are what they leave.
+ * A timeline as a picture: rows are workers; boxes are computations, with the number of their micro-batch if it fits; updates
+ * and predictions are thin marks; idle time is grey. If forwards and backwards run concurrently, a row is split in two. Below
+ * each row is the worker's memory, from 0 to the largest of all workers. Sums over replicas are a strip at the lower edge of a
+ * row, while the worker waits or computes. Other transfers are arrows, if requested, in a colour for each kind; else they only
+ * show as gaps.
  */
 #include <math.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #define BOX_WIDTH 24.0      /* that a usual box should get */
 #define PLOT_WIDTH_MIN 640.0
 #define PLOT_WIDTH_MAX 2400.0
-#define MARK_WIDTH 1.4 /* at least, and less where boxes are small */
+#define MARK_WIDTH 1.4 /* at least; less if boxes are small */
 #define TICK_DISTANCE 90.0
 
 /* How each action is drawn; those without a name are not. */
@@ -127,7 +127,7 @@ static double draw_legend(const struct drawing *drawing, struct text *text) {
     return x;
 }
 
-/* Wide enough for the numbers in usual boxes, within limits. */
+/* Wide enough for the numbers in typical boxes, within limits. */
 static void choose_width(struct drawing *drawing) {
     const struct timeline *timeline = drawing->timeline;
     double sum_s = 0;
@@ -207,7 +207,7 @@ static void draw_head(struct drawing *drawing) {
     draw_legend(drawing, text);
 }
 
-/* What a worker holds over time, as steps above the lower edge of its strip. */
+/* The memory of a worker over time, as steps above the lower edge of its strip. */
 static void draw_memory(struct drawing *drawing, int worker) {
     const struct memory_curve *curve = &drawing->caption->memory[worker];
     struct text *text = &drawing->text;
@@ -299,7 +299,7 @@ static void draw_event(struct drawing *drawing, const struct timeline_event *eve
     double x = x_of(drawing, event->start_s), width = x_of(drawing, event->end_s) - x;
     double height = drawing->row_height / timeline_lanes(drawing->timeline);
     double y = row_y(drawing, event->worker) + height * timeline_lane(drawing->timeline, event);
-    /* Neighbours stay apart where there is room for it; marks can be seen however short they are. */
+    /* Adjacent boxes are separated if there is room; marks are visible however short they are. */
     double mark = fmin(MARK_WIDTH, 0.1 * drawing->box_width);
     double shown = style->mark ? fmax(width, mark) : width > 3 ? width - 0.6 : width;
     text_add(text, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"", style->name, x, y, shown, height);

@@ -1,7 +1,8 @@
 /*
- * A timeline in a terminal: a row per worker, each column a moment of the run, block characters for what the worker computes
- * then. With colour a column shows two moments (a left half block, in one colour on another), and neighbouring micro-batches
- * differ in shade; without, one, and operations differ in density. A worker that runs forwards beside backwards has two rows.
+ * A timeline in a terminal: a row per worker; each column is a time step, with a block character for the operation that the
+ * worker computes then. With colour a column shows two time steps (a left half block, in one colour on another), and adjacent
+ * micro-batches differ in shade; without colour it shows one, and operations differ in density. A worker that runs forwards and
+ * backwards concurrently has two rows.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 
 enum { LABEL_WIDTH = 11, ROWS_MAX = 32, COLUMNS_MIN = 20, IDLE = ACTION_COUNT, BACKGROUND = 236 };
 
-/* How each action looks: without colour, and colours (of 256) for even and odd micro-batches. What has no name is not drawn. */
+/* How each action is drawn: the character without colour, and colours (of 256) for even and odd micro-batches. Actions without
+ * a name are not drawn. */
 static const struct look {
     const char *name, *block;
     int colour[2];
@@ -43,8 +45,8 @@ struct terminal {
 
 static enum action action_of(const struct timeline_event *event) { return opcode_table[event->instruction.op].action; }
 
-/* What takes the largest part of [from, from + step): events of one worker in order, *at the first that may still matter; of
- * them those of one lane. */
+/* The event that takes the largest part of [from, from + step): `events` of one worker are in order, *at is the first that may
+ * overlap; only those of one lane count. */
 static struct sample take_sample(const struct terminal *terminal, double from, int lane, int *at, int end) {
     const struct timeline_event *events = terminal->timeline->events;
     double to = from + terminal->step_s, idle = terminal->step_s, most = 0;
@@ -62,7 +64,7 @@ static struct sample take_sample(const struct terminal *terminal, double from, i
     return most >= idle ? sample : (struct sample){.action = IDLE};
 }
 
-/* Sums over replicas run beside computations: they show where the worker has nothing else to do. */
+/* Sums over replicas run concurrently with computations: they are shown where the worker is otherwise idle. */
 static void take_sums(const struct terminal *terminal, int worker, struct sample *samples) {
     const struct timeline *timeline = terminal->timeline;
     for (int t = 0; t < timeline->transfer_count; t++) {
@@ -128,7 +130,7 @@ static void add_legend(struct terminal *terminal, double makespan_s) {
     text_add(&terminal->text, "\n");
 }
 
-/* The whole run where its boxes get two samples each, else as much as does. */
+/* Shows the whole run if each box gets two samples, else as much of it as does. */
 static double choose_span(const struct timeline *timeline, int samples, double makespan_s) {
     double sum_s = 0;
     int boxes = 0;

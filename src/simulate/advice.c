@@ -1,4 +1,4 @@
-/* Trying changes one at a time; see simulate.h. The programs stay as they are: only costs and links change. */
+/* Trying changes one at a time; see simulate.h. The programs are unchanged: only costs and links change. */
 #include "simulate/simulate.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 struct trials {
     const struct ps_plan *plan;
     const struct cost_table *table;
-    struct simulation_work work; /* with costs of its own, and in turn a cluster of its own */
+    struct simulation_work work; /* with its own costs or its own cluster */
     struct stage_cost *costs;
     struct ps_cluster cluster; /* a copy with room for two more links */
     double period_s;
@@ -49,18 +49,18 @@ static bool fits(const struct trials *trials, int worker) {
     return worker_memory_total(&total) <= limit;
 }
 
-/* Moves the layer at the cut after stage `cut`: the last before it onward, or the first behind it back. */
+/* Moves a layer across the cut after stage `cut`: the last layer before it onward, or the first layer after it back. */
 static enum ps_status try_layer(struct trials *trials, int cut, bool onward, struct ps_error *error) {
-    const struct plan_stage *before = &trials->plan->stages[cut], *behind = &trials->plan->stages[cut + 1];
+    const struct plan_stage *before = &trials->plan->stages[cut], *after = &trials->plan->stages[cut + 1];
     int worker[2] = {programs_worker(trials->work.programs, cut), programs_worker(trials->work.programs, cut + 1)};
-    const struct plan_stage *giver = onward ? before : behind;
+    const struct plan_stage *giver = onward ? before : after;
     if (giver->first == giver->last || worker[0] == worker[1]) return PS_OK;
     struct stage_cost kept[2] = {trials->costs[cut], trials->costs[cut + 1]};
     int last = onward ? before->last - 1 : before->last + 1;
     trials->costs[cut] = stage_cost(table_of(trials, before), before->first, last);
-    trials->costs[cut + 1] = stage_cost(table_of(trials, behind), last + 1, behind->last);
+    trials->costs[cut + 1] = stage_cost(table_of(trials, after), last + 1, after->last);
     struct advice change = {.kind = ADVICE_MOVE_LAYER,
-                            .layer = onward ? before->last : behind->first,
+                            .layer = onward ? before->last : after->first,
                             .from = worker[!onward],
                             .to = worker[onward]};
     enum ps_status status = fits(trials, change.to) ? try_it(trials, &change, error) : PS_OK;
@@ -69,7 +69,7 @@ static enum ps_status try_layer(struct trials *trials, int cut, bool onward, str
     return status;
 }
 
-/* Doubles the bandwidth between the workers of two neighbouring stages, both ways. */
+/* Doubles the bandwidth between the workers of two adjacent stages, in both directions. */
 static enum ps_status try_link(struct trials *trials, int cut, struct ps_error *error) {
     const struct ps_cluster *cluster = trials->work.cluster;
     int one = programs_worker(trials->work.programs, cut), other = programs_worker(trials->work.programs, cut + 1);

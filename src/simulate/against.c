@@ -1,4 +1,4 @@
-/* Matching two timelines and taking the same figures from both; see against.h. */
+/* Matches two timelines and computes the same figures for both; see against.h. */
 #include "simulate/against.h"
 
 #include <math.h>
@@ -43,8 +43,8 @@ static bool same_instruction(const struct timeline_event *a, const struct timeli
     return by_key(a, &moved) == 0;
 }
 
-/* Both lists are sorted: one walk through them finds what they share. Predictions of weights may come more than once for a
- * micro-batch; they pair up in order. */
+/* Both lists are sorted: one pass finds their common instructions. A micro-batch may have several predictions of weights; they
+ * are paired in order. */
 static enum ps_status match(const struct timeline *predicted, const struct timeline *measured, struct pairs *pairs,
                             struct ps_error *error) {
     const struct timeline_event **ours = sorted(predicted), **theirs = sorted(measured);
@@ -100,7 +100,7 @@ static void completions(const struct pairs *pairs, bool measured, int stages, in
         if (updates[b] < stages) ends[b] = NAN;
 }
 
-/* When the first stage took in the last micro-batch: the steady state is over then. */
+/* The start of the last micro-batch on the first stage, the end of the steady state. */
 static double last_entry(const struct pairs *pairs) {
     double last = 0;
     for (int i = 0; i < pairs->count; i++) {
@@ -148,12 +148,12 @@ static enum ps_status periods(const struct pairs *pairs, const struct timeline *
 
 /* ---------------------------------------------------------------- quantiles */
 
-/* Sorts `values`; the least of them that the share `p` does not exceed. */
+/* Sorts `values`; returns their quantile `p`. */
 static double quantile(double *values, int count, double p) {
     if (count == 0) return 0;
     qsort(values, (size_t)count, sizeof *values, number_compare);
-    int place = (int)ceil(p * count) - 1;
-    return values[place < 0 ? 0 : place];
+    int index = (int)ceil(p * count) - 1;
+    return values[index < 0 ? 0 : index];
 }
 
 static void quantiles(double *values, int count, double out[AGAINST_QUANTILES]) {

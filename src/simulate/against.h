@@ -1,15 +1,15 @@
 /*
- * A prediction held against a measured timeline of the same programs, instruction by instruction.
+ * Compares a prediction with a measured timeline of the same programs, instruction by instruction.
  *
- * A measured timeline may show only the end of a segment. All figures are taken from the instructions that both have, in the
- * same way on either side:
+ * A measured timeline may show only the end of a segment. All figures are computed from the instructions that both have, in
+ * the same way on both sides:
  *   makespan  from the first start to the last end
  *   period    slope of the mini-batches' last updates, of those that end before the last forward of the first stage begins
- *             (with flush, or where they are too few: of all); one mini-batch alone: the makespan
- * Errors are (predicted - measured) / measured. Per instruction there are two, both without sign, whose quantiles are kept:
- *   duration  of what each micro-batch runs (forwards, backwards, recomputations), as a share of its own measured duration
- *   start     of every instruction, as a share of the measured period; where only a part was measured, the median is taken out,
- *             since where it lies in the segment was not measured
+ *             (with flush, or if these are too few: of all); of a single mini-batch: the makespan
+ * Errors are (predicted - measured) / measured. Each instruction has two absolute errors, whose quantiles are kept:
+ *   duration  of forwards, backwards and recomputations, relative to their measured durations
+ *   start     of every instruction, relative to the measured period; if only a part was measured, minus the median,
+ *             since its position in the segment was not measured
  */
 #ifndef PENSTOCK_SIMULATE_AGAINST_H
 #define PENSTOCK_SIMULATE_AGAINST_H
@@ -28,19 +28,19 @@ struct against_memory {
 };
 
 struct against {
-    int matched, unmatched; /* measured instructions that the prediction has, has not */
+    int matched, unmatched; /* measured instructions that are, are not in the prediction */
     double measured_period_s, predicted_period_s, period_error;
     double measured_makespan_s, predicted_makespan_s, makespan_error;
     double duration_error[AGAINST_QUANTILES], start_error[AGAINST_QUANTILES];
     struct against_operation operation[OPCODE_COUNT];
-    struct against_memory *memory; /* per worker; NULL: the trace does not say. From against_memory_compare, owned */
+    struct against_memory *memory; /* per worker, owned; NULL: not in the trace. Set by against_memory_compare */
     int memory_count;
-    double memory_error; /* of the worker where it is largest, with its sign */
+    double memory_error; /* of the worker with the largest error, with its sign */
 };
 
 /* Frees it; NULL is fine. */
 void against_destroy(struct against *against);
-/* Takes in what each of the workers was predicted to take and took. */
+/* Adds the predicted and the measured memory of each worker. */
 enum ps_status against_memory_compare(struct against *against, int workers, const int64_t *predicted_bytes,
                                       const int64_t *measured_bytes, struct ps_error *error);
 

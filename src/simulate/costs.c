@@ -1,4 +1,4 @@
-/* What a plan costs: its layers in its own order, mini-batches of several lengths, and its memory. */
+/* The costs of a plan: its layers in its own order, mini-batches of several lengths, and its memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,20 +11,21 @@
 
 /* ------------------------------------------------------------ order of layers */
 
-/* Costs in the order of a plan that cuts a graph along another topological order than its profile's. */
+/* The costs in the plan's topological order of the graph, if it differs from the profile's. */
 
-/* Where each layer of the table stands in the plan's order. */
-static enum ps_status find_places(const struct ps_plan *plan, const struct cost_table *table, int *place,
-                                  struct ps_error *error) {
+/* The position of each layer of the table in the plan's order. */
+static enum ps_status find_positions(const struct ps_plan *plan, const struct cost_table *table, int *position,
+                                     struct ps_error *error) {
     if (plan->order_count != table->layer_count)
         return error_set(error, PS_USAGE, "order: names %d layers, the profile has %d", plan->order_count, table->layer_count);
-    for (int l = 0; l < table->layer_count; l++) place[l] = -1;
+    for (int l = 0; l < table->layer_count; l++) position[l] = -1;
     for (int o = 0; o < plan->order_count; o++) {
         int l = 0;
-        while (l < table->layer_count && (place[l] >= 0 || strcmp(plan->order[o], table->layers[l].name) != 0)) l++;
+        while (l < table->layer_count && (position[l] >= 0 || strcmp(plan->order[o], table->layers[l].name) != 0)) l++;
         if (l == table->layer_count)
-            return error_set(error, PS_USAGE, "order[%d]: '%s' is no layer of the profile, or stands twice", o, plan->order[o]);
-        place[l] = o;
+            return error_set(error, PS_USAGE, "order[%d]: '%s' is not a layer of the profile, or is given twice", o,
+                             plan->order[o]);
+        position[l] = o;
     }
     return PS_OK;
 }
@@ -36,18 +37,18 @@ enum ps_status simulate_costs(const struct ps_plan *plan, const struct ps_profil
     *reordered = NULL;
     *table = costs;
     if (!profile->graph || plan_check_order(plan, costs, NULL) == PS_OK) return plan_check_order(plan, costs, error);
-    int *place = malloc((size_t)costs->layer_count * sizeof *place);
-    enum ps_status status = place ? find_places(plan, costs, place, error)
-                                  : error_memory(error, "an order of layers", (size_t)costs->layer_count * sizeof *place);
-    if (status == PS_OK) status = costgraph_reorder(profile->graph, place, reordered, error);
+    int *position = malloc((size_t)costs->layer_count * sizeof *position);
+    enum ps_status status = position ? find_positions(plan, costs, position, error)
+                                     : error_memory(error, "an order of layers", (size_t)costs->layer_count * sizeof *position);
+    if (status == PS_OK) status = costgraph_reorder(profile->graph, position, reordered, error);
     if (status == PS_OK) *table = &(*reordered)->tables[0];
-    free(place);
+    free(position);
     return status;
 }
 
 /* -------------------------------------------------------------------- lengths */
 
-/* As many of each length as its share of the mini-batches says, the first length first. */
+/* The number of mini-batches of each length by its share, the first length first. */
 static void deal(const struct ps_profile *profile, int batches, double *factors) {
     int length = 0;
     double dealt = profile->by_length[0].share, sum = 0;
@@ -81,16 +82,16 @@ enum ps_status simulate_batch_factors(const struct ps_profile *profile, int batc
 /* --------------------------------------------------------------------- memory */
 
 /*
- * Finding the instruction that does not fit. A worker takes the memory of all its slots at once, before it starts; a slot that
- * its program has not touched yet is one that the instructions before could have done without. So slots count from the first
- * instruction that touches them, and weights, gradients, optimizer and workspace from the beginning.
+ * Finding the instruction that does not fit. A worker allocates all its slots at once, before it starts; but instructions
+ * before the first use of a slot do not need it. So slots count from the first instruction that touches them, and weights,
+ * gradients, optimizer and workspace from the beginning.
  */
 
 static void raise_to(int *count, int slot) {
     if (slot >= *count) *count = slot + 1;
 }
 
-/* Adds what the instruction touches to the slots that its stage instance has touched; true where there is anything new. */
+/* Adds the slots that the instruction touches to those that its stage instance has touched; true if any is new. */
 static bool touch(struct stage_slots *slots, const struct instruction *instruction) {
     struct stage_slots before = *slots;
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
@@ -149,8 +150,8 @@ static enum ps_status refuse(const struct ps_programs *programs, int worker, con
     return PS_NO_PLAN;
 }
 
-/* PS_NO_PLAN where a worker takes more than its device has (cluster.devices[].memory_bytes; 0: no limit): names the worker, its
- * first instruction that does not fit any more, what is needed for it and the limit. `sizes` per stage, `moments` optimizer
+/* PS_NO_PLAN if a worker takes more memory than its device has (cluster.devices[].memory_bytes; 0: no limit): names the worker,
+ * its first instruction that does not fit, the memory needed for it and the limit. `sizes` per stage, `moments` optimizer
  * blocks. */
 static enum ps_status limits_check(const struct ps_programs *programs, const struct stage_sizes *sizes, int moments,
                                    const struct ps_cluster *cluster, struct ps_error *error) {
@@ -187,7 +188,8 @@ enum ps_status ps_programs_check_memory(const struct ps_programs *programs, cons
     return status;
 }
 
-/* The simulation knows who takes too much; only then are the programs lowered once more to see where. */
+/* The simulation has the memory of each worker; only if one exceeds its limit are the programs lowered again, to find the
+ * instruction. */
 enum ps_status ps_simulation_check_memory(const struct ps_simulation *simulation, const struct ps_plan *plan,
                                           const struct ps_profile *profile, const struct ps_cluster *cluster,
                                           struct ps_error *error) {

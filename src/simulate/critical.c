@@ -1,5 +1,4 @@
-/* Walking back from the end; see simulate.h. Moments of one simulation are sums of ticks: those that are equal compare
- * equal. */
+/* Walking back from the end; see simulate.h. Times of one simulation are sums of ticks: equal times compare equal. */
 #include "simulate/simulate.h"
 
 #include "program/routes.h"
@@ -15,13 +14,13 @@ struct walk {
     struct critical_path path;
 };
 
-/* Where the walk stands: at the beginning of an event or of a transfer. */
-struct place {
+/* The position of the walk: the beginning of an event or of a transfer. */
+struct position {
     int event; /* NOTHING: at `transfer` */
     const struct timeline_transfer *transfer;
 };
 
-static const struct place nowhere = {.event = NOTHING};
+static const struct position nowhere = {.event = NOTHING};
 
 static int by_end(const void *a, const void *b) {
     const struct timeline_transfer *one = *(const struct timeline_transfer *const *)a;
@@ -60,7 +59,7 @@ static bool ends_at(const struct walk *walk, int event, double time) {
     return event != NOTHING && walk->timeline->events[event].end_s == time;
 }
 
-/* Does the transfer bring what the event reads? */
+/* Whether the event reads the block of the transfer. */
 static bool feeds(const struct timeline_transfer *transfer, const struct timeline_event *event) {
     const struct instruction *instruction = &event->instruction;
     bool updates = opcode_table[instruction->op].action == ACTION_UPDATE;
@@ -69,54 +68,55 @@ static bool feeds(const struct timeline_transfer *transfer, const struct timelin
     return transfer->to == event->worker && instruction->stage == reader && instruction->micro_batch == transfer->micro_batch;
 }
 
-/* Any worker's event that ends at `time`: it gave its core away, or posted a receive. */
-static struct place any_event(const struct walk *walk, double time) {
+/* Any worker's event that ends at `time`: it released its core, or posted a receive. */
+static struct position any_event(const struct walk *walk, double time) {
     for (int w = 0; w < walk->timeline->workers; w++) {
         int event = last_event(walk, w, time, walk->timeline->event_count);
-        if (ends_at(walk, event, time) && walk->timeline->events[event].start_s < time) return (struct place){.event = event};
+        if (ends_at(walk, event, time) && walk->timeline->events[event].start_s < time)
+            return (struct position){.event = event};
     }
     return nowhere;
 }
 
-static struct place before_event(struct walk *walk, int index) {
+static struct position before_event(struct walk *walk, int index) {
     const struct timeline_event *event = &walk->timeline->events[index];
     double time = event->start_s;
     int own = last_event(walk, event->worker, time, index);
-    if (ends_at(walk, own, time)) return (struct place){.event = own};
+    if (ends_at(walk, own, time)) return (struct position){.event = own};
     const struct timeline_transfer *sent = NULL;
     for (int i = first_transfer(walk, time); i < walk->timeline->transfer_count && walk->by_end[i]->end_s == time; i++) {
-        if (feeds(walk->by_end[i], event)) return (struct place){.event = NOTHING, .transfer = walk->by_end[i]};
+        if (feeds(walk->by_end[i], event)) return (struct position){.event = NOTHING, .transfer = walk->by_end[i]};
         if (walk->by_end[i]->from == event->worker) sent = walk->by_end[i];
     }
-    if (sent) return (struct place){.event = NOTHING, .transfer = sent};
-    struct place other = any_event(walk, time);
+    if (sent) return (struct position){.event = NOTHING, .transfer = sent};
+    struct position other = any_event(walk, time);
     if (other.event != NOTHING || own == NOTHING) return other;
     walk->path.other_s += time - walk->timeline->events[own].end_s;
-    return (struct place){.event = own};
+    return (struct position){.event = own};
 }
 
-static struct place before_transfer(struct walk *walk, const struct timeline_transfer *transfer) {
+static struct position before_transfer(struct walk *walk, const struct timeline_transfer *transfer) {
     double time = transfer->start_s;
     int maker = last_event(walk, transfer->from, time, walk->timeline->event_count);
-    if (ends_at(walk, maker, time)) return (struct place){.event = maker};
+    if (ends_at(walk, maker, time)) return (struct position){.event = maker};
     for (int i = first_transfer(walk, time); i < walk->timeline->transfer_count && walk->by_end[i]->end_s == time; i++)
-        if (walk->by_end[i]->start_s < time) return (struct place){.event = NOTHING, .transfer = walk->by_end[i]};
-    struct place other = any_event(walk, time);
+        if (walk->by_end[i]->start_s < time) return (struct position){.event = NOTHING, .transfer = walk->by_end[i]};
+    struct position other = any_event(walk, time);
     if (other.event != NOTHING || maker == NOTHING) return other;
     walk->path.other_s += time - walk->timeline->events[maker].end_s;
-    return (struct place){.event = maker};
+    return (struct position){.event = maker};
 }
 
-static void follow(struct walk *walk, struct place place) {
+static void follow(struct walk *walk, struct position position) {
     int most = walk->timeline->event_count + walk->timeline->transfer_count;
     for (; walk->path.steps < most; walk->path.steps++) {
-        if (place.event != NOTHING) {
-            const struct timeline_event *event = &walk->timeline->events[place.event];
+        if (position.event != NOTHING) {
+            const struct timeline_event *event = &walk->timeline->events[position.event];
             walk->path.compute_s[event->worker] += event->end_s - event->start_s;
-            place = before_event(walk, place.event);
-        } else if (place.transfer) {
-            walk->path.transfer_s += place.transfer->end_s - place.transfer->start_s;
-            place = before_transfer(walk, place.transfer);
+            position = before_event(walk, position.event);
+        } else if (position.transfer) {
+            walk->path.transfer_s += position.transfer->end_s - position.transfer->start_s;
+            position = before_transfer(walk, position.transfer);
         } else {
             return;
         }
@@ -147,7 +147,7 @@ enum ps_status critical_path_find(const struct timeline *timeline, struct critic
         return error_memory(error, "the critical path", (size_t)timeline->transfer_count * sizeof(*walk.by_end));
     }
     prepare(&walk);
-    struct place last = nowhere;
+    struct position last = nowhere;
     for (int i = 0; i < timeline->event_count; i++)
         if (last.event == NOTHING || timeline->events[i].end_s >= timeline->events[last.event].end_s) last.event = i;
     follow(&walk, last);

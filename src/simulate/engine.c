@@ -1,6 +1,6 @@
 /*
- * Discrete events: each event lets one worker go on with its program until it computes, waits or ends, at one moment of
- * simulated time. A computation is an event at its end; blocks that arrive wake who waits for them (transfer.c).
+ * Discrete events: each event lets one worker continue its program until it computes, waits or ends, at one simulated time. A
+ * computation is an event at its end; blocks that arrive wake the workers that wait for them (transfer.c).
  */
 #include "simulate/engine.h"
 
@@ -25,26 +25,26 @@ void event_heap_free(struct event_heap *heap) {
     *heap = (struct event_heap){0};
 }
 
-/* Puts the event in its place at `place` or above. */
-static void rise(struct event_heap *heap, int place, struct event event) {
-    while (place > 0 && earlier(&event, &heap->events[(place - 1) / 2])) {
-        heap->events[place] = heap->events[(place - 1) / 2];
-        place = (place - 1) / 2;
+/* Moves the event up from `index` to its position. */
+static void rise(struct event_heap *heap, int index, struct event event) {
+    while (index > 0 && earlier(&event, &heap->events[(index - 1) / 2])) {
+        heap->events[index] = heap->events[(index - 1) / 2];
+        index = (index - 1) / 2;
     }
-    heap->events[place] = event;
+    heap->events[index] = event;
 }
 
-/* At `place` or below. */
-static void sink(struct event_heap *heap, int place, struct event event) {
+/* Moves the event down from `index` to its position. */
+static void sink(struct event_heap *heap, int index, struct event event) {
     for (;;) {
-        int child = 2 * place + 1;
+        int child = 2 * index + 1;
         if (child >= heap->count) break;
         if (child + 1 < heap->count && earlier(&heap->events[child + 1], &heap->events[child])) child++;
         if (earlier(&event, &heap->events[child])) break;
-        heap->events[place] = heap->events[child];
-        place = child;
+        heap->events[index] = heap->events[child];
+        index = child;
     }
-    heap->events[place] = event;
+    heap->events[index] = event;
 }
 
 void event_push(struct event_heap *heap, int64_t time, int subject) {
@@ -61,15 +61,15 @@ bool event_pop(struct event_heap *heap, struct event *event) {
 }
 
 void event_remove(struct event_heap *heap, int subject) {
-    int place = 0;
-    while (place < heap->count && heap->events[place].subject != subject) place++;
-    if (place == heap->count) return;
+    int index = 0;
+    while (index < heap->count && heap->events[index].subject != subject) index++;
+    if (index == heap->count) return;
     struct event last = heap->events[--heap->count];
-    if (place == heap->count) return;
-    if (place > 0 && earlier(&last, &heap->events[(place - 1) / 2]))
-        rise(heap, place, last);
+    if (index == heap->count) return;
+    if (index > 0 && earlier(&last, &heap->events[(index - 1) / 2]))
+        rise(heap, index, last);
     else
-        sink(heap, place, last);
+        sink(heap, index, last);
 }
 
 /* --------------------------------------------------------------------- engine */
@@ -83,7 +83,7 @@ static const char *const block_names[] = {[BLOCK_STASH] = "stash",
                                           [BLOCK_KINDS] = "no",
                                           [BLOCK_WEIGHT_GRADIENTS] = "the sum of the weight gradients,"};
 
-/* What computes on data takes as long as its mini-batch is. */
+/* Computations on data take times in proportion to the length of their mini-batch. */
 static int64_t by_length(const struct engine *engine, const struct instruction *instruction, int64_t duration) {
     const double *factors = engine->work->batch_factors;
     if (!factors || opcode_table[instruction->op].action == ACTION_PREDICT) return duration;
@@ -110,7 +110,7 @@ static void start_computing(struct engine *engine, int index) {
     if (!lanes_other_runs(engine, index)) engine->free_cores--;
     worker->running = true;
     worker->started = engine->now;
-    worker->dependency += worker->started - worker->asked;
+    worker->dependency += worker->started - worker->requested;
     enum action action = opcode_table[worker->computing->op].action;
     if (action == ACTION_FORWARD && worker->computing->stage == 0) engine->last_entry = engine->now;
     if (engine->lanes == 1) {
@@ -128,7 +128,7 @@ static enum ps_status execute_computation(void *context, int index, const struct
     (void)error;
     struct engine_worker *worker = &engine->workers[index];
     worker->computing = instruction;
-    worker->asked = engine->now;
+    worker->requested = engine->now;
     worker->duration = take_duration(engine, index, instruction);
     enum action action = opcode_table[instruction->op].action;
     if (action == ACTION_FORWARD && worker->forwards == worker->window) worker->forwards = worker->backwards = 0;
@@ -187,7 +187,7 @@ static void finish_computing(struct engine *engine, int index) {
     if (!lanes_other_runs(engine, index)) give_core_to_next(engine);
 }
 
-/* Unfolds the next page of a folded program; *more false: there is none. Nothing points into the old one any more. */
+/* Unfolds the next page of a folded program; *more false: there is none. No pointer into the old page is left. */
 static enum ps_status turn_page(struct engine *engine, int index, bool *more, struct ps_error *error) {
     struct engine_worker *worker = &engine->workers[index];
     *more = false;
@@ -230,9 +230,9 @@ static enum ps_status go_on(struct engine *engine, int index, struct ps_error *e
             const struct instruction *instruction = &interpreter->program->code[interpreter->next];
             const struct engine_instance *instance = engine_instance_of(engine, index, instruction->stage);
             bool sum = interpreter->waiting_kind == BLOCK_WEIGHT_GRADIENTS;
-            transfer_wanted(engine, index,
-                            sum ? instance->sum_block
-                                : instance->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
+            transfer_awaited(engine, index,
+                             sum ? instance->sum_block
+                                 : instance->first_block[interpreter->waiting_kind] + interpreter->waiting_slot);
             return PS_OK;
         }
         }
@@ -240,14 +240,14 @@ static enum ps_status go_on(struct engine *engine, int index, struct ps_error *e
     return PS_OK;
 }
 
-/* Programs that the verifier would have refused may wait for ever. */
+/* Programs that were not verified may deadlock. */
 static enum ps_status check_finished(const struct engine *engine, struct ps_error *error) {
     for (int w = 0; w < engine->worker_count; w++) {
         const struct interpreter *interpreter = &engine->workers[w].interpreter;
         if (interpreter->next == interpreter->program->count) continue;
         char text[96];
         instruction_text(&interpreter->program->code[interpreter->next], text);
-        return error_set(error, PS_FAILED, "the programs come to a standstill: worker %d waits at %s for %s block %d",
+        return error_set(error, PS_FAILED, "the programs deadlock: worker %d waits at %s for %s block %d",
                          engine_owner(engine, w), text, block_names[interpreter->waiting_kind], interpreter->waiting_slot);
     }
     return PS_OK;

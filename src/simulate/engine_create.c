@@ -1,5 +1,4 @@
-/* Lays out the simulator's state: one look through the programs tells how many of everything there are, and how long at
- * most. */
+/* Creates the simulator's state. One pass over the programs counts blocks, events and so on, and bounds the simulated time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +31,11 @@ static int64_t parameters_beside(const struct simulation_work *work, const struc
     return bytes;
 }
 
-/* Is the stage `beside`, if there is one, on another worker? Of several workers the first one stands for all. */
-static bool elsewhere(const struct ps_programs *programs, int stage, int beside) {
-    if (beside < 0 || beside >= programs->stages) return false;
+/* Whether the stage `other`, if there is one, is on another worker; only the first worker of each is compared. */
+static bool elsewhere(const struct ps_programs *programs, int stage, int other) {
+    if (other < 0 || other >= programs->stages) return false;
     return programs->instances[programs->first_instance[stage]].worker !=
-           programs->instances[programs->first_instance[beside]].worker;
+           programs->instances[programs->first_instance[other]].worker;
 }
 
 static struct stage_seconds instance_seconds(const struct simulation_work *work, const struct instance *instance) {
@@ -79,9 +78,9 @@ static void survey_instruction(enum opcode op, int64_t times, struct survey *sur
 static void survey_folded(const struct folded *folded, int index, struct survey *survey, int64_t *forwards) {
     const struct folded_program *program = &folded->worker[index];
     int once = program->head + program->tail;
-    for (int i = 0; i < once + program->turn; i++)
-        survey_instruction((enum opcode)program->code[i].op, (int64_t)folded->repeats * (i < once ? 1 : folded->turns), survey,
-                           forwards);
+    for (int i = 0; i < once + program->period; i++)
+        survey_instruction((enum opcode)program->code[i].op, (int64_t)folded->repeats * (i < once ? 1 : folded->periods),
+                           survey, forwards);
 }
 
 static void survey_program(struct engine *engine, int index, struct survey *survey) {
@@ -107,7 +106,7 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
     for (int lane = 0; lane < engine->lanes; lane++) worker[lane].waiting = NOBODY;
 }
 
-/* Folded programs number their blocks by the slots that are theirs. */
+/* Blocks of folded programs are numbered by slots. */
 static void survey_slots(struct engine *engine) {
     for (int p = 0; p < engine->work->programs->instance_count; p++) {
         const struct stage_slots *slots = &engine->work->programs->slots[p];
@@ -126,7 +125,7 @@ static bool share_link(const struct engine *engine, const struct engine_channel 
 struct engine_channel *engine_add_channel(struct engine *engine, int from, int to, int64_t bytes) {
     int index = engine->channel_count++, link = 0;
     struct engine_channel *channel = &engine->channels[index];
-    *channel = (struct engine_channel){.from = from, .to = to, .bytes = bytes, .offered = {NOBODY, NOBODY}};
+    *channel = (struct engine_channel){.from = from, .to = to, .bytes = bytes, .pending = {NOBODY, NOBODY}};
     while (link < index && !share_link(engine, channel, &engine->channels[link])) link++;
     channel->link = link < index ? engine->channels[link].link : index;
     return channel;
@@ -153,7 +152,7 @@ static double dearest_computation(const struct engine *engine) {
     return factor * computation;
 }
 
-/* An upper bound, from counts and the dearest of each: exactness does not matter. */
+/* An upper bound, from the counts and the largest cost of each kind. */
 static double longest_run(const struct engine *engine, const struct survey *survey) {
     const struct ps_programs *programs = engine->work->programs;
     double transfer = 0, sum = 0;
@@ -163,7 +162,7 @@ static double longest_run(const struct engine *engine, const struct survey *surv
            (double)survey->sums * sum;
 }
 
-/* A power of two of a second, the finest of which 2^52 cover the longest run: sums of ticks fit a double. */
+/* A power of two of a second, the smallest such that 2^52 ticks cover the longest run: a double holds their sums exactly. */
 static double choose_tick(double longest_s) {
     int exponent;
     frexp(longest_s, &exponent);

@@ -1,51 +1,49 @@
 /*
- * Long programs in little memory. Once a pipeline is full each worker repeats itself: the program for one turn more is the same
- * with one piece inserted. A turn is a micro-batch of a mini-batch where the schedule flushes, else a mini-batch; as many of
- * them as it takes until replicas have their turn again; or as many as there are workers, where stages on one worker take
- * micro-batches in rounds of that many. So two short lowerings, which the verifier has proved, give head, turn and tail of a
- * program of any length. It is unfolded a page at a time while the simulator runs; memory grows with the workers, not with the
- * micro-batches.
+ * Long programs in little memory. Once a pipeline is full each worker's program is periodic: the program for one period more is
+ * the same with one piece inserted. A period is a micro-batch if the schedule flushes, else a mini-batch; or as many of them as
+ * it takes until every replica has been used equally often; or as many as there are workers, if a worker with several stages
+ * takes micro-batches in groups of that size. So two short, verified lowerings give head, period and tail of a program of any
+ * length. It is unfolded a page at a time during the simulation; memory grows with the number of workers, not of micro-batches.
  *
- * Blocks are numbered while programs are unfolded, as the allocate pass does it (allocation_next). Of weight slots the
- * simulator looks at those alone between which weights travel to a stage's forwards on another worker: these must repeat
- * themselves, too.
+ * Blocks are numbered while programs are unfolded, by the rules of the allocate pass (allocation_next). The simulator uses only
+ * the weight slots of transfers between the halves of a split stage: these must be periodic, too.
  */
 #ifndef PENSTOCK_SIMULATE_FOLD_H
 #define PENSTOCK_SIMULATE_FOLD_H
 
 #include "program/program.h"
 
-/* An instruction without what can be found again. */
+/* An instruction without fields that can be recomputed. */
 struct folded_instruction {
     int32_t micro_batch;
     int16_t stage;
-    int16_t weights; /* slot of weights that travel; NO_SLOT */
+    int16_t weights; /* slot of transferred weights; NO_SLOT */
     uint8_t op;
-    bool predicts; /* into some slot */
-    bool aside;    /* U: into another slot than it reads */
+    bool predicts;     /* into some slot */
+    bool out_of_place; /* U: writes another slot than it reads */
 };
 
 struct folded_program {
-    struct folded_instruction *code; /* head, tail, then the turn */
-    int head, tail, turn;            /* lengths; turn 0: nothing repeats */
+    struct folded_instruction *code; /* head, tail, then the period */
+    int head, tail, period;          /* lengths; period 0: not periodic */
 };
 
 struct folded {
     struct ps_programs *programs; /* everything but the code */
     struct folded_program *worker;
     bool flush;
-    int turns;              /* inserted */
-    int repeats;            /* of head, turns and tail: mini-batches where the schedule flushes, else 1 */
-    int turn_micro_batches; /* by how much a turn moves on; of U and AR where the schedule does not flush: */
-    int turn_batches;       /* as many mini-batches */
+    int periods;              /* inserted */
+    int repeats;              /* of head, periods and tail: mini-batches if the schedule flushes, else 1 */
+    int period_micro_batches; /* micro-batches of a period; for U and AR without a flush: */
+    int period_batches;       /* mini-batches of a period */
 };
 
-/* Where a worker is in its program. */
+/* The position of a worker in its program. */
 struct folded_cursor {
-    int repeat, turn, at; /* at: in head, turn or tail, counted through */
+    int repeat, period, at; /* at: index in head, period or tail */
 };
 
-/* Lowers the programs for so many micro-batches and mini-batches. */
+/* Lowers the programs for these numbers of micro-batches and mini-batches. */
 typedef enum ps_status fold_lower(void *context, int micro_batches, int batches, struct ps_programs **programs,
                                   struct ps_error *error);
 
@@ -53,17 +51,17 @@ typedef enum ps_status fold_lower(void *context, int micro_batches, int batches,
 struct fold_shape {
     bool flush;
     int workers, micro_batches, batches;
-    int turn; /* micro-batches (without flush mini-batches) after which the plan's stages have come round: 1, with replicas more
-               */
+    int period; /* micro-batches (without flush mini-batches) after which all replicas have been used equally often; 1 without
+                   replicas */
 };
 
-/* *folded NULL: they do not repeat themselves in this way, or are too short for it to pay. */
+/* *folded NULL: the programs are not periodic in this way, or too short to fold. */
 enum ps_status fold_create(fold_lower *lower, void *context, const struct fold_shape *shape, struct folded **folded,
                            struct ps_error *error);
 void fold_destroy(struct folded *folded);
-/* The next instructions, at most `most`, with blocks that have no numbers yet; how many, 0 at the end. */
+/* Writes the next instructions, at most `most`, with blocks not numbered yet; returns their number, 0 at the end. */
 int fold_next(const struct folded *folded, int worker, struct folded_cursor *cursor, struct instruction *out, int most);
-/* In all. */
+/* The number of instructions of the unfolded program. */
 int64_t fold_length(const struct folded *folded, int worker);
 
 #endif

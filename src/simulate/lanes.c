@@ -1,13 +1,13 @@
 /*
- * Workers with two lanes (BaPipe's FBP): forwards run beside backwards on one device. Here each lane is a worker of its own,
- * whose program is what is its lane's of the worker's list: forwards and the transfers of activations, or all the rest.
+ * Workers with two lanes (BaPipe's FBP): forwards and backwards run concurrently on one device. Here each lane is a worker of
+ * its own, whose program is the instructions of its lane: forwards and transfers of activations, or all others.
  *
- * An instruction waits for the last one before it in the list that is of the other lane and touches a block that it touches,
- * or that updates the weights that it reads: so a forward waits for the backward that gives back its stash, a backward for
- * its forward. Of all else the list says, nothing is kept.
+ * An instruction waits for the last earlier instruction of the other lane that touches one of its blocks or updates the weights
+ * that it reads: so a forward waits for the backward that frees its stash, and a backward for its forward. No other order
+ * between the lanes is enforced.
  *
- * A lane that computes alone has the whole device. Two share it in proportion to the time that each computation takes alone,
- * so that a forward and a backward of F and B that begin together end together, F + B later.
+ * A lane that computes alone has the whole device. Two share it in proportion to the time that each computation takes alone, so
+ * that a forward and a backward of F and B that begin together end together, F + B later.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static bool depends(const struct instruction *one, const struct instruction *oth
 }
 
 /* How many instructions of the other lane must be done before instruction `index` of the list: `position` is each instruction's
- * in its lane. Looks back no further than what is needed for the one before it in its lane, `known`. */
+ * in its lane. `known` is the number for the instruction before it in its lane; the search ends there. */
 static int needed(const struct program *list, int index, const int *position, int known) {
     const struct instruction *instruction = &list->code[index];
     int lane = lane_of(instruction);
@@ -114,7 +114,7 @@ static void set_end(struct engine *engine, int index) {
     event_push(&engine->heap, engine->now + llround(worker->left * stretch), index);
 }
 
-/* Takes off what a lane has done since its rate was set, when the other one computed or not, as `shared` says. */
+/* Subtracts the progress of a lane since its rate was set; `shared`: the other lane computed, too. */
 static void take_off(struct engine *engine, int index, bool shared, int64_t other_duration) {
     struct engine_worker *worker = &engine->workers[index];
     double stretch = 1;

@@ -3,13 +3,13 @@
 
 #include "simulate/engine.h"
 
-/* The group that a stage is the first of, where it has anything to add up. */
+/* The reduce group whose first stage this is, if it has several instances. */
 static bool heads_group(const struct ps_programs *programs, int stage, struct sum_group *group) {
     *group = programs_sum_group(programs, stage);
     return group->number == stage && group->size > 1;
 }
 
-/* What one step of a pass carries: an equal share of a stage's block, or of what two stages share. */
+/* Bytes of one step of a pass: an equal share of a stage's block, or of the parameter that two stages share. */
 static int64_t step_bytes(const struct engine *engine, const struct sum_group *pass) {
     const struct stage_sizes *size = &engine->work->costs[pass->stages[0]].size;
     const int64_t all = pass->stage_count == 2 ? size->tied_bytes : stage_gradient_bytes(size) + size->statistics_bytes;
@@ -47,8 +47,8 @@ void rings_add_channels(struct engine *engine) {
     }
 }
 
-/* A ring of n instances makes 2 (n - 1) steps, in each of which every instance sends its neighbour an n-th; channels that share
- * a link take turns. */
+/* A ring of n instances makes 2 (n - 1) steps, in each of which every instance sends an n-th to the next; channels that share a
+ * link use it one after the other. */
 static double ring_s(const struct engine *engine, const struct engine_pass *pass) {
     const struct engine_channel *channels = &engine->channels[pass->channel];
     double step_s = 0;
@@ -61,7 +61,7 @@ static double ring_s(const struct engine *engine, const struct engine_pass *pass
     return 2 * (pass->instances - 1) * step_s;
 }
 
-/* Whoever comes last adds all blocks up and writes into all. */
+/* The last to arrive sums all blocks and writes the result into all. */
 static double in_place_s(const struct engine *engine, const struct sum_group *pass) {
     double each_s = 0;
     for (int s = 0; s < pass->stage_count; s++) {
@@ -79,7 +79,7 @@ static bool share_link(const struct engine *engine, const struct engine_pass *on
 }
 
 /* When each pass of the stage's sum begins, and how long it takes; returns when the last one ends. *in_place: there are no
- * links, and one pass comes after the other; else those over replicas run side by side, where their links are others. */
+ * links, and the passes run one after the other; else passes over replicas run concurrently if they use different links. */
 static double plan_passes(const struct engine *engine, int stage, double begins[3], double lasts[3], bool *in_place) {
     struct sum_group group;
     double end_s = 0;

@@ -1,9 +1,9 @@
 /*
- * What a simulation tells: runs the programs on the engine and sums up what it saw.
+ * Runs the programs on the engine and computes the results of a simulation.
  *
  * The period of a schedule with flush is makespan / mini-batches. Without flush it is the slope of the completions while the
- * pipeline neither fills nor drains: between two mini-batches that end before the last one enters, a multiple of what is under
- * way at a time apart (pipelines bound by latency deliver in bursts of that many). Where mini-batches have several lengths it
+ * pipeline neither fills nor drains: between two mini-batches that end before the last one enters, whose distance is a multiple
+ * of the number in flight (pipelines bound by latency complete in bursts of that size). If mini-batches have several lengths it
  * is the slope of all completions.
  */
 #include "simulate/simulate.h"
@@ -19,11 +19,11 @@
 #include "program/lower.h"
 #include "simulate/engine.h"
 
-/* Micro-batches that one simulation may have: guards against absurd numbers, not against long runs. */
+/* Maximum micro-batches of a simulation: excludes wrong numbers, not long runs. */
 enum { MICRO_BATCHES_MAX = 1 << 24 };
-/* Replicas that take mini-batches in turn need so many times longer until one round is like the next. */
+/* Replicas that take mini-batches alternately need this many times longer until rounds are alike. */
 enum { REPLICAS_LONGER = 3 };
-/* Mini-batches after which every length has come often enough, and behind every other. */
+/* Mini-batches after which every length has occurred often enough, and after every other length. */
 enum { LENGTHS_BATCHES = 256 };
 
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches) {
@@ -45,15 +45,16 @@ static double slope(const struct engine *engine, int from, int to) {
     return engine_seconds(engine, engine->completed[to] - engine->completed[from]) / (to - from);
 }
 
-/* Mini-batches after which a pipeline repeats itself where replicas take them in turn. */
-static int turn_of(const struct ps_programs *programs) {
-    int turn = 1;
-    for (int stage = 0; stage < programs->stages; stage++) turn = number_common_multiple(turn, programs_round(programs, stage));
-    return turn;
+/* Mini-batches after which a pipeline with alternating replicas is periodic. */
+static int period_of(const struct ps_programs *programs) {
+    int period = 1;
+    for (int stage = 0; stage < programs->stages; stage++)
+        period = number_common_multiple(period, programs_round(programs, stage));
+    return period;
 }
 
-/* What the busiest worker computes, or the busiest link carries, in a mini-batch: in the long run no period is shorter. While
- * the pipeline fills, stages that run ahead of others on their worker can hide that for dozens of mini-batches. */
+/* Time of the busiest worker or link per mini-batch: no period can be shorter in the long run. While the pipeline fills, stages
+ * that run ahead of others on their worker can hide it for dozens of mini-batches. */
 static double busiest(const struct engine *engine) {
     int64_t most = 0;
     for (int w = 0; w < engine->work->programs->workers; w++)
@@ -69,8 +70,8 @@ static double period(const struct engine *engine) {
     if (engine->flush || batches == 1) return engine_seconds(engine, engine->end) / batches;
     if (engine->work->batch_factors) return fmax(slope(engine, 0, batches - 1), busiest(engine));
     while (steady < batches && engine->completed[steady] <= engine->last_entry) steady++;
-    int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches, turn = turn_of(programs);
-    under_way = (under_way + turn - 1) / turn * turn;
+    int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches, period = period_of(programs);
+    under_way = (under_way + period - 1) / period * period;
     int span = number_larger_int(1, (steady - 1) / 2 / under_way) * under_way;
     double measured_s = steady <= under_way ? slope(engine, 0, batches - 1) : slope(engine, steady - 1 - span, steady - 1);
     return fmax(measured_s, busiest(engine));
@@ -91,7 +92,7 @@ static void sum_up(const struct engine *engine, struct ps_simulation_info *info)
     if (info->period_s > 0) info->throughput_samples_per_s = samples / info->period_s;
 }
 
-/* What a worker did, both lanes together where it has two: it waits as long as both do, about. */
+/* The times of a worker, over both lanes if it has two: it waits approximately while both wait. */
 struct account {
     int64_t busy, communication, dependency;
 };
@@ -108,7 +109,7 @@ static struct account account_of(const struct engine *engine, int worker) {
     return account;
 }
 
-/* Splits the idle time as simulate.h says. Parts are counted in ticks, so that they add up to the whole. */
+/* Splits the idle time as described in simulate.h. Parts are counted in ticks, so that they add up exactly. */
 static void attribute(const struct engine *engine, int index, int64_t most_busy, struct ps_simulation_worker *result) {
     struct account worker = account_of(engine, index);
     int64_t waiting = engine->end - worker.busy - worker.communication;
@@ -212,12 +213,12 @@ static enum ps_status lower_length(void *context, int micro_batches, int batches
     return lower_plan(&plan, batches, programs, error);
 }
 
-/* Micro-batches (without flush mini-batches) after which all replicas have had their turn; weights that travel do so from two
- * blocks in turn. */
-static int plan_turn(const struct ps_plan *plan) {
-    int turn = plan_is_split(plan) ? 2 : 1;
-    for (int s = 0; s < plan->stage_count; s++) turn = number_common_multiple(turn, plan->stages[s].forward_count);
-    return turn;
+/* Micro-batches (without flush mini-batches) after which all replicas have been used equally often; transferred weights
+ * alternate between two blocks. */
+static int plan_period(const struct ps_plan *plan) {
+    int period = plan_is_split(plan) ? 2 : 1;
+    for (int s = 0; s < plan->stage_count; s++) period = number_common_multiple(period, plan->stages[s].forward_count);
+    return period;
 }
 
 static enum ps_status lower(const struct ps_plan *plan, const struct ps_profile *profile, int batches, struct lowered *lowered,
@@ -234,7 +235,7 @@ static enum ps_status lower(const struct ps_plan *plan, const struct ps_profile 
                                    .workers = plan->workers,
                                    .micro_batches = plan->micro_batches,
                                    .batches = batches,
-                                   .turn = plan_turn(plan)};
+                                   .period = plan_period(plan)};
         TRY(fold_create(lower_length, &shared, &shape, &lowered->folded, error));
     }
     return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
@@ -278,7 +279,7 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     work.instance_costs = instance_costs;
     if (status == PS_OK) status = simulate_programs(&work, &made, error);
     if (status == PS_OK && made->timeline.event_count > 0) status = critical_path_find(&made->timeline, &made->critical, error);
-    /* What would help is tried by changing what stages cost. */
+    /* Advice is found by changing the costs of stages. */
     if (status == PS_OK && !instance_costs) status = advice_find(plan, table, &work, made, &made->advice, error);
     free(instance_costs);
     free(costs);

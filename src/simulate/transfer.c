@@ -1,5 +1,5 @@
 /*
- * Blocks on their way: offered by SEND and RECEIVE, matched by micro-batch, carried by links, settled when they have arrived.
+ * Transfers of blocks: posted by SEND and RECEIVE, matched by micro-batch, carried by links, settled at their end.
  */
 #include <assert.h>
 
@@ -14,7 +14,7 @@ static int block_index(const struct engine *engine, int worker, int stage, enum 
     return instance->first_block[kind] + slot;
 }
 
-/* Time spent waiting: before the other end came for the stage there, after it for the transfer. */
+/* Waiting time: before the other end's post it counts as dependency, after it as communication. */
 static void account_wait(struct engine *engine, int index, int64_t other_end_came) {
     struct engine_worker *worker = &engine->workers[index];
     int64_t since = worker->waiting_since, met = other_end_came > since ? other_end_came : since;
@@ -23,7 +23,7 @@ static void account_wait(struct engine *engine, int index, int64_t other_end_cam
     worker->waiting = NOBODY;
 }
 
-/* Who waits for the block: its worker, or either of its lanes; NOBODY. */
+/* The worker, or the lane of it, that waits for the block; NOBODY. */
 static int waiter(const struct engine *engine, int index) {
     int first = engine->blocks[index].worker * engine->lanes;
     for (int worker = first; worker < first + engine->lanes; worker++)
@@ -48,7 +48,7 @@ bool transfer_settled(void *context, int worker, int stage, enum block_kind kind
     return !engine->blocks[block_index(engine, worker, stage, kind, slot)].moving;
 }
 
-/* Takes the worker's own time for a transfer, from now on. */
+/* Blocks the worker for a transfer, from now on. */
 static void occupy(struct engine *engine, int index, int64_t duration) {
     struct engine_worker *worker = &engine->workers[index];
     worker->transferring = true;
@@ -56,8 +56,7 @@ static void occupy(struct engine *engine, int index, int64_t duration) {
     event_push(&engine->heap, engine->now + duration, index);
 }
 
-/* Without overlap a receiver takes the block in when it needs it and the sender has begun; no other block comes here with a
- * partner. */
+/* Without overlap a receiver takes the block when it needs it and the sender has begun; other blocks have no partner here. */
 static void receive_in_own_time(struct engine *engine, int index) {
     struct engine_block *block = &engine->blocks[index];
     int worker = waiter(engine, index);
@@ -107,8 +106,8 @@ static void keep_busy(struct engine *engine, struct engine_channel *channel, int
     engine->channels[channel->link].link_busy += duration;
 }
 
-/* Both ends have come, now. A streamed block was on its way since the computation that made it began, as far as the
- * receiver and the link were free for it. */
+/* Both ends have posted now. The transfer of a streamed block began with the computation that made it, if the receiver and the
+ * link were free. */
 static void carry(struct engine *engine, int sender_index, int receiver_index) {
     struct engine_block *sender = &engine->blocks[sender_index], *receiver = &engine->blocks[receiver_index];
     struct engine_channel *channel = &engine->channels[sender->channel];
@@ -138,12 +137,12 @@ void transfer_end(struct engine *engine, int block) {
     if (!engine->blocks[block].sum) settle(engine, engine->blocks[block].partner);
 }
 
-/* Takes the block out of the list that holds the other end of `block`; NOBODY where it has not come yet. */
+/* Removes the other end of `block` from the list of pending posts; NOBODY if it has not been posted yet. */
 static int take_match(struct engine *engine, int *list, int micro_batch) {
-    for (int *place = list; *place != NOBODY; place = &engine->blocks[*place].next) {
-        int index = *place;
+    for (int *link = list; *link != NOBODY; link = &engine->blocks[*link].next) {
+        int index = *link;
         if (engine->blocks[index].micro_batch != micro_batch) continue;
-        *place = engine->blocks[index].next;
+        *link = engine->blocks[index].next;
         return index;
     }
     return NOBODY;
@@ -152,11 +151,11 @@ static int take_match(struct engine *engine, int *list, int micro_batch) {
 static void offer(struct engine *engine, int index, enum side side) {
     struct engine_block *block = &engine->blocks[index];
     struct engine_channel *channel = &engine->channels[block->channel];
-    int other = take_match(engine, &channel->offered[side == SENDER ? RECEIVER : SENDER], block->micro_batch);
+    int other = take_match(engine, &channel->pending[side == SENDER ? RECEIVER : SENDER], block->micro_batch);
     if (other == NOBODY) {
-        int *place = &channel->offered[side];
-        while (*place != NOBODY) place = &engine->blocks[*place].next;
-        *place = index;
+        int *link = &channel->pending[side];
+        while (*link != NOBODY) link = &engine->blocks[*link].next;
+        *link = index;
     } else if (side == SENDER) {
         carry(engine, index, other);
     } else {
@@ -194,7 +193,7 @@ enum ps_status transfer_execute(void *context, int worker, const struct instruct
     return PS_OK;
 }
 
-/* The instances of a stage have their sum when the ring is done. */
+/* The sum of a reduce group is complete when its ring is done. */
 static void end_sums(struct engine *engine, int stage, int64_t end, int last_block) {
     const struct ps_programs *programs = engine->work->programs;
     for (int instance = programs->first_instance[stage]; instance < programs->first_instance[stage + 1]; instance++) {
@@ -220,7 +219,7 @@ static void start_pass(struct engine *engine, const struct engine_pass *pass, bo
     }
 }
 
-/* All have come: the sum goes around its rings once their links have done with what came before, on all of them at once. */
+/* All have posted: the sum starts on all links of its rings at once when these have finished earlier transfers. */
 static void add_up(struct engine *engine, const struct sum_group *group, const struct instruction *instruction,
                    int last_block) {
     struct engine_ring *ring = &engine->rings[group->number];
@@ -244,14 +243,14 @@ enum ps_status transfer_reduce(void *context, int worker, const struct instructi
     block->moving = true;
     block->partner = NOBODY;
     block->posted = engine->now;
-    if (++ring->offered < group.size) return PS_OK;
-    ring->offered = 0;
+    if (++ring->pending < group.size) return PS_OK;
+    ring->pending = 0;
     add_up(engine, &group, instruction, index);
     if (ring->in_place && ring->duration > 0) occupy(engine, worker, ring->duration);
     return PS_OK;
 }
 
-void transfer_wanted(struct engine *engine, int worker, int block) {
+void transfer_awaited(struct engine *engine, int worker, int block) {
     engine->workers[worker].waiting = block;
     engine->workers[worker].waiting_since = engine->now;
     if (!engine->work->cluster->overlap) receive_in_own_time(engine, block);

@@ -1,8 +1,8 @@
 /*
  * AlexNet (Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014). Up to 64 pixels a side its
  * CIFAR form: 3x3 convolutions and three halvings; above, or with form=imagenet, torchvision's, with 224 pixels and 1000
- * classes 61,100,840 parameters. Parameters are named as in torchvision. lrn=1 puts local response normalisation behind the
- * first two ReLUs, as the network of 2012 had it.
+ * classes 61,100,840 parameters. Parameters are named as in torchvision. lrn=1 adds local response normalisation after the
+ * first two ReLUs, as in the network of 2012.
  */
 #include <stdio.h>
 

@@ -8,9 +8,9 @@
  *                    x = norm(x + dense(gelu(dense x))),  4 times as wide inside             dropout
  *     decoder(norm(gelu(dense x)))
  *
- * Padding (token 0) is not looked at. With tied=1 the decoder's weights are the word embedding's, and the parameters those of
- * BertForMaskedLM, 637,483,834 at 48 layers. Otherwise it has weights of its own, as with tie_word_embeddings=False, and there
- * are vocabulary x width more, 668,738,362 in all: in a pipeline the embedding and the head are on different workers.
+ * Padding (token 0) is masked in attention. With tied=1 the decoder's weights are the word embedding's, and the parameters
+ * those of BertForMaskedLM, 637,483,834 at 48 layers. Otherwise it has weights of its own, as with tie_word_embeddings=False,
+ * and there are vocabulary x width more, 668,738,362 in all: in a pipeline the embedding and the head are on different workers.
  */
 #include <stdio.h>
 
@@ -35,7 +35,7 @@ static int build_sentence(struct transformer *t, int tokens, int vocabulary, int
     return build_dropout(b, x, "bert.embeddings.dropout", t->dropout);
 }
 
-/* What every half of a block ends with. */
+/* The end of each half of a block. */
 static int build_end(struct transformer *t, int x, int y, int layer, const char *half) {
     struct builder *b = &t->builder;
     char n[64], part[40];

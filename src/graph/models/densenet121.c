@@ -1,7 +1,7 @@
 /*
  * DenseNet-121 (Huang, Liu, van der Maaten and Weinberger, "Densely connected convolutional networks", 2017, table 1): four
  * blocks of layers that each read all the block's values before them; growth 32, compression 1/2. 7,978,856 parameters for 1000
- * classes. What a layer reads is one value that grows by a concatenation behind each layer, so a cut carries each map once.
+ * classes. The input of a layer is one value that grows by a concatenation after each layer, so a cut carries each map once.
  * Parameters are named, and start, as in torchvision.
  */
 #include <math.h>
@@ -14,7 +14,7 @@ enum { GROWTH = 32, BOTTLENECK = 4 * GROWTH };
 static const int blocks[] = {6, 12, 24, 16};
 enum { BLOCKS = sizeof blocks / sizeof *blocks };
 
-/* As He et al., by the number of inputs. */
+/* Initial values as in He et al., by the number of inputs. */
 static int build_plain_convolution(struct builder *b, int x, const char *name, int channels, int kernel, int stride) {
     if (x < 0) return -1;
     double inputs = (double)b->graph->nodes[x].shape.dim[0] * kernel * kernel;
@@ -23,7 +23,7 @@ static int build_plain_convolution(struct builder *b, int x, const char *name, i
     return x;
 }
 
-/* Normalisation and ReLU of `owner`, "norm1" and "relu1" with a number, without one where it is empty. */
+/* Normalisation and ReLU of `owner`, "norm1" and "relu1" with a number, or without one if it is empty. */
 static int build_norm_relu(struct builder *b, int x, const char *owner, const char *number) {
     char name[64];
     snprintf(name, sizeof name, "%s.norm%s", owner, number);

@@ -4,14 +4,15 @@
  * its own for each language. L/2 layers encode, L/2 decode; all have `hidden` features:
  *
  *     encoder   embedding; layer 0 in both directions; layer 1 reads both; layers 2.. add their input to their output
- *     decoder   embedding; layer 0, whose outputs ask for the encoder's by additive attention; the other layers read the one
- *               before and the attention's answer, and from layer 2 on add their input to their output; linear layer to tokens
+ *     decoder   embedding; layer 0, whose outputs are the queries of additive attention to the encoder's; the other layers read
+ * the one before and the attention's output, and from layer 2 on add their input to their output; linear layer to tokens
  *
- * with dropout on what a layer gets from the one before (not on the embeddings, nor on the answer). With hidden 1024 and 32,320
- * tokens 193,766,977 parameters of 8 layers, 277,718,593 of 16, 445,621,825 of 32 (BaPipe: 445.6 million).
+ * with dropout on the input that a layer gets from the one before (not on embeddings, nor on the attention's output). With
+ * hidden 1024 and 32,320 tokens 193,766,977 parameters of 8 layers, 277,718,593 of 16, 445,621,825 of 32 (BaPipe: 445.6
+ * million).
  *
- * A sample holds `seq` tokens of the source, padding behind, then `target` tokens that the decoder reads; its labels are the
- * tokens that should follow each of them. Encoder output and attention answer cross all the cuts up to their last reader.
+ * A sample has `seq` tokens of the source, with padding at the end, then `target` tokens that the decoder reads; its labels are
+ * the next token of each. The outputs of encoder and attention cross all cuts up to their last reader.
  */
 #include <stdio.h>
 
@@ -54,7 +55,7 @@ static void add_encoder(struct gnmt *g, int vocabulary) {
     g->encoded = x;
 }
 
-/* What a layer of the decoder reads: the one before, and the attention's answer. */
+/* The input of a layer of the decoder: the output of the layer before, and that of the attention. */
 static int add_context(struct gnmt *g, int x, int layer) {
     char name[64];
     x = build_dropout(&g->builder, x, layer_name(name, "decoder.dropout.%d", layer), g->dropout);

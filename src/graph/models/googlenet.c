@@ -1,6 +1,6 @@
 /*
- * GoogLeNet (Szegedy et al., "Going deeper with convolutions", 2015, table 1) as torchvision has it: batch normalisation behind
- * each convolution in place of local response normalisation, and 3x3 convolutions where the paper has 5x5. Without the two
+ * GoogLeNet (Szegedy et al., "Going deeper with convolutions", 2015, table 1) in torchvision's form: batch normalisation after
+ * each convolution instead of local response normalisation, and 3x3 convolutions instead of the paper's 5x5. Without the two
  * auxiliary classifiers (torchvision's aux_logits=False): 6,624,904 parameters for 1000 classes. Parameters are named, and
  * start, as there.
  */

@@ -1,6 +1,6 @@
 /*
  * Inception-v3 (Szegedy, Vanhoucke, Ioffe, Shlens and Wojna, "Rethinking the Inception architecture for computer vision", 2016,
- * table 1 and figures 5 to 7) as torchvision has it, without the auxiliary classifier (aux_logits=False): 23,834,568 parameters
+ * table 1 and figures 5 to 7) in torchvision's form, without the auxiliary classifier (aux_logits=False): 23,834,568 parameters
  * for 1000 classes. Images from 75 pixels a side. Parameters are named, and start, as there.
  */
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static const float deviation = 0.1f; /* of initial weights */
 
-/* Convolutions that a branch goes through; kernel_h 0 ends it. Padding keeps the size where the stride is 1 and `valid` is not
+/* Convolutions that a branch goes through; kernel_h 0 ends it. Padding keeps the size if the stride is 1 and `valid` is not
  * set. */
 struct step {
     const char *name;

@@ -1,7 +1,7 @@
 /*
- * LeNet-5 (LeCun, Bottou, Bengio and Haffner, "Gradient-based learning applied to document recognition", 1998) as it is built
- * today: ReLU for the squashing functions, max pooling for the trained subsampling, all maps connected, softmax at the end.
- * 61,706 parameters for 28x28 grey images, which padding brings to the paper's 32x32.
+ * LeNet-5 (LeCun, Bottou, Bengio and Haffner, "Gradient-based learning applied to document recognition", 1998) in its modern
+ * form: ReLU instead of the squashing functions, max pooling instead of the trained subsampling, all maps connected, softmax at
+ * the end. 61,706 parameters for 28x28 grey images, which padding enlarges to the paper's 32x32.
  */
 #include "graph/model.h"
 

@@ -1,6 +1,6 @@
 /*
- * ResNet-50 and ResNet-101 (He, Zhang, Ren and Sun, "Deep residual learning for image recognition", 2016, table 1) as
- * torchvision has them: the stride of a block is in its 3x3 convolution, not in the first 1x1. 25,557,032 and 44,549,160
+ * ResNet-50 and ResNet-101 (He, Zhang, Ren and Sun, "Deep residual learning for image recognition", 2016, table 1) in
+ * torchvision's form: the stride of a block is in its 3x3 convolution, not in the first 1x1. 25,557,032 and 44,549,160
  * parameters for 1000 classes. Parameters are named, and convolutions start, as there.
  */
 #include <stdio.h>

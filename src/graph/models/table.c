@@ -1,4 +1,4 @@
-/* All networks. A new one is a file beside this one and a line here. */
+/* All networks. To add one, add a file to this directory and a line here. */
 #include "graph/model.h"
 
 extern const struct model model_lenet5, model_alexnet, model_vgg16, model_vgg19, model_resnet, model_resnet50, model_resnet101,

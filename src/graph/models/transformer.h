@@ -1,4 +1,4 @@
-/* What the transformers share: their options, and linear layers with their initial values. */
+/* The common code of the transformers: their options, and linear layers with their initial values. */
 #ifndef PENSTOCK_GRAPH_MODELS_TRANSFORMER_H
 #define PENSTOCK_GRAPH_MODELS_TRANSFORMER_H
 

@@ -62,7 +62,7 @@ static enum ps_status build(struct graph *graph, const int *plan, const struct m
     x = build_features(&b, x, plan, blocks, shrink, batch_norm != 0);
     if (!small) x = build_adaptive_pool(&b, x, "avgpool", 7);
     x = build_flatten(&b, x, "flatten");
-    if (small) { /* dropout stands before the linear layer, in torchvision's network after its ReLU */
+    if (small) { /* dropout before the linear layer; in torchvision's network after its ReLU */
         x = build_dropout(&b, x, "classifier.0", dropout);
         x = build_relu(&b, build_classifier_layer(&b, x, 1, features), "classifier.2");
         x = build_dropout(&b, x, "classifier.3", dropout);
