@@ -2,11 +2,12 @@
 #include "comm/emulation.h"
 
 #include <pthread.h>
-#include <stdlib.h>
+
+#include "base/arena.h"
 
 struct emulation {
+    struct arena arena; /* holds this struct, too */
     pthread_mutex_t lock;
-    int routes;
     int *link;        /* per route: the first route that shares its link */
     double *duration; /* per route */
     double *free_at;  /* per link */
@@ -36,18 +37,14 @@ static void add_route(struct emulation *emulation, const struct ps_cluster *clus
 enum ps_status emulation_create(const struct ps_cluster *cluster, const struct ps_programs *programs,
                                 const struct routes *routes, const struct stage_sizes *sizes, struct emulation **out,
                                 struct ps_error *error) {
-    struct emulation *emulation = calloc(1, sizeof *emulation);
-    size_t count = (size_t)routes->count + 1;
-    if (!emulation) return error_memory(error, "emulated links", sizeof *emulation);
+    struct arena arena = {0};
+    struct emulation *emulation = arena_take(&arena, 1, sizeof *emulation);
+    int *link = arena_take(&arena, (size_t)routes->count, sizeof *link);
+    double *duration = arena_take(&arena, (size_t)routes->count, sizeof *duration);
+    double *free_at = arena_take(&arena, (size_t)routes->count, sizeof *free_at);
+    TRY(arena_check(&arena, "emulated links", error));
+    *emulation = (struct emulation){.arena = arena, .link = link, .duration = duration, .free_at = free_at};
     pthread_mutex_init(&emulation->lock, NULL);
-    emulation->routes = routes->count;
-    emulation->link = calloc(count, sizeof *emulation->link);
-    emulation->duration = calloc(count, sizeof *emulation->duration);
-    emulation->free_at = calloc(count, sizeof *emulation->free_at);
-    if (!emulation->link || !emulation->duration || !emulation->free_at) {
-        emulation_destroy(emulation);
-        return error_memory(error, "emulated links", count * sizeof *emulation->duration);
-    }
     for (int route = 0; route < routes->count; route++) add_route(emulation, cluster, programs, routes, sizes, route);
     *out = emulation;
     return PS_OK;
@@ -56,10 +53,8 @@ enum ps_status emulation_create(const struct ps_cluster *cluster, const struct p
 void emulation_destroy(struct emulation *emulation) {
     if (!emulation) return;
     pthread_mutex_destroy(&emulation->lock);
-    free(emulation->link);
-    free(emulation->duration);
-    free(emulation->free_at);
-    free(emulation);
+    struct arena arena = emulation->arena;
+    arena_release(&arena);
 }
 
 double emulation_carry(struct emulation *emulation, int route, double when) {

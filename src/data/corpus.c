@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 /* ------------------------------------------------------------- tokenisation */
@@ -250,8 +251,7 @@ static enum ps_status find_lines(const char *path, struct corpus *corpus, size_t
     for (size_t i = 0; i < size; i++) lines += corpus->data[i] == '\n';
     if (lines == 0) return error_set(error, PS_BAD_INPUT, "%s: empty", path);
     if (lines >= UINT32_MAX) return error_set(error, PS_BAD_INPUT, "%s: %lld lines are too many", path, (long long)lines);
-    corpus->lines = calloc((size_t)lines, sizeof *corpus->lines);
-    if (!corpus->lines) return error_memory(error, path, (size_t)lines * sizeof *corpus->lines);
+    TRY(memory_new(&corpus->lines, lines, path, error));
     for (char *line = corpus->data, *end = line + size; line < end;) {
         char *stop = memchr(line, '\n', (size_t)(end - line));
         if (!stop) stop = end;
@@ -315,29 +315,17 @@ enum ps_status corpus_vocabulary(const struct corpus *corpus, corpus_split *spli
     return status;
 }
 
-static enum ps_status add_token(struct corpus *corpus, size_t *count, size_t *capacity, int32_t token, struct ps_error *error) {
-    if (*count == *capacity) {
-        size_t required = *capacity > 0 ? 2 * *capacity : 1 << 16;
-        int32_t *grown = realloc(corpus->tokens, required * sizeof *grown);
-        if (!grown) return error_memory(error, "tokens", required * sizeof *grown);
-        corpus->tokens = grown;
-        *capacity = required;
-    }
-    corpus->tokens[(*count)++] = token;
-    return PS_OK;
-}
-
 enum ps_status corpus_number(struct corpus *corpus, corpus_split *split, const struct vocabulary *vocabulary,
                              struct ps_error *error) {
     size_t count = 0, capacity = 0;
-    corpus->first = calloc((size_t)corpus->count + 1, sizeof *corpus->first);
-    if (!corpus->first) return error_memory(error, "tokens", (size_t)corpus->count * sizeof *corpus->first);
+    TRY(memory_new(&corpus->first, corpus->count + 1, "tokens", error));
     struct text words = {0};
     enum ps_status status = PS_OK;
     for (int64_t l = 0; l < corpus->count && status == PS_OK; l++) {
         const char *position = split_line(corpus, l, split, &words), *word;
         for (size_t length; status == PS_OK && (length = words_next(&position, &word)) > 0;) {
-            status = add_token(corpus, &count, &capacity, vocabulary_find(vocabulary, word, length), error);
+            status = memory_grow(&corpus->tokens, &capacity, count + 1, "tokens", error);
+            if (status == PS_OK) corpus->tokens[count++] = vocabulary_find(vocabulary, word, length);
         }
         corpus->first[l + 1] = count;
     }

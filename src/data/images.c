@@ -16,6 +16,7 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "data/picture.h"
 #include "data/pixels.h"
 
@@ -32,7 +33,7 @@ struct images {
     char *paths;
     size_t paths_used, paths_size;
     struct image_file *files; /* dataset.samples of them */
-    int64_t files_size;
+    size_t files_size;
     int64_t resize;
     struct augmentation augmentation;
     struct normalisation normalisation;
@@ -72,20 +73,8 @@ static void free_list(struct dirent **entries, int count) {
 static enum ps_status add_file(struct images *images, const char *path, int32_t label, struct ps_error *error) {
     const char *own = path + strlen(images->directory) + 1;
     const size_t size = strlen(own) + 1;
-    if (images->paths_used + size > images->paths_size) {
-        const size_t capacity = 2 * (images->paths_used + size);
-        char *grown = realloc(images->paths, capacity);
-        if (!grown) return error_memory(error, "names of images", capacity);
-        images->paths = grown;
-        images->paths_size = capacity;
-    }
-    if (images->dataset.samples == images->files_size) {
-        const int64_t capacity = 2 * images->files_size + 256;
-        struct image_file *grown = realloc(images->files, (size_t)capacity * sizeof *grown);
-        if (!grown) return error_memory(error, "names of images", (size_t)capacity * sizeof *grown);
-        images->files = grown;
-        images->files_size = capacity;
-    }
+    TRY(memory_grow(&images->paths, &images->paths_size, images->paths_used + size, "names of images", error));
+    TRY(memory_grow(&images->files, &images->files_size, images->dataset.samples + 1, "names of images", error));
     images->files[images->dataset.samples++] = (struct image_file){images->paths_used, label};
     memcpy(images->paths + images->paths_used, own, size);
     images->paths_used += size;
@@ -296,8 +285,8 @@ static enum ps_status open_images(const char *rest, enum dataset_part part, cons
     if (required->channels != 1 && required->channels != 3)
         return error_set(error, PS_USAGE, "images have 1 or 3 channels, and the network takes %lld",
                          (long long)required->channels);
-    struct images *images = calloc(1, sizeof *images);
-    if (!images) return error_memory(error, "a dataset", sizeof *images);
+    struct images *images;
+    TRY(memory_new(&images, 1, "a dataset", error));
     images->dataset.shape = (struct dataset_shape){
         .channels = required->channels, .height = required->height, .width = required->width, .classes = required->classes};
     enum ps_status status = parse_options(images, &options, error);

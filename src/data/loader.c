@@ -299,8 +299,8 @@ enum ps_status loader_create(const struct loader_options *options, struct loader
         return error_set(error, PS_USAGE, "a mini-batch of %d samples is larger than the data, which have %lld", options->batch,
                          (long long)count);
     }
-    struct loader *loader = calloc(1, sizeof *loader);
-    if (!loader) return error_memory(error, "a loader", sizeof *loader);
+    struct loader *loader;
+    TRY(memory_new(&loader, 1, "a loader", error));
     loader->options = *options;
     if (loader->options.stride < 1) loader->options.stride = 1;
     loader->batches = options->shuffle ? count / options->batch : (count + options->batch - 1) / options->batch;
@@ -308,9 +308,7 @@ enum ps_status loader_create(const struct loader_options *options, struct loader
     pthread_cond_init(&loader->room, NULL);
     pthread_cond_init(&loader->ready, NULL);
 
-    enum ps_status status = PS_OK;
-    loader->slots = calloc((size_t)options->ahead, sizeof *loader->slots);
-    if (!loader->slots) status = error_memory(error, "a loader", (size_t)options->ahead * sizeof *loader->slots);
+    enum ps_status status = memory_new(&loader->slots, options->ahead, "a loader", error);
     if (status == PS_OK && options->shuffle)
         status = sample_order_create(count, options->batch, options->seed, options->lengths, &loader->order, error);
     if (status == PS_OK) status = take_memory(loader, error);

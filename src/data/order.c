@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 
 /* ------------------------------------------------------------------ lengths */
@@ -56,8 +57,7 @@ enum ps_status lengths_measure(struct lengths *lengths, const struct samples *sa
     const struct dataset *dataset = samples->dataset;
     if (!dataset->class->length)
         return error_set(error, PS_USAGE, "--lengths: needs pairs of texts, and the data '%s' are not", spec);
-    lengths->of = malloc((size_t)samples->count);
-    if (!lengths->of) return error_memory(error, "the lengths of samples", (size_t)samples->count);
+    TRY(memory_new(&lengths->of, samples->count, "the lengths of samples", error));
     lengths->samples = samples->count;
     for (int64_t i = 0; i < samples->count; i++)
         lengths->of[i] = shortest(lengths, dataset->class->length(dataset, samples->first + i));

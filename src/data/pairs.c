@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "data/corpus.h"
 
 struct pairs {
@@ -85,8 +86,8 @@ static enum ps_status open_pairs(const char *rest, enum dataset_part part, const
                                  struct dataset **dataset, struct ps_error *error) {
     struct options options;
     TRY(options_parse(rest, "data", &options, error));
-    struct pairs *pairs = calloc(1, sizeof *pairs);
-    if (!pairs) return error_memory(error, "a dataset", sizeof *pairs);
+    struct pairs *pairs;
+    TRY(memory_new(&pairs, 1, "a dataset", error));
     pairs->dataset.shape = *required;
     enum ps_status status = load(pairs, &options, part, required, error);
     if (status == PS_OK)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 
 /* ------------------------------------------------------------- augmentation */
 
@@ -74,9 +75,8 @@ enum ps_status augment_normalisation(const char *name, int64_t channels, struct 
 /* ---------------------------------------------------------- bytes in memory */
 
 struct byte_dataset *byte_dataset_create(struct ps_error *error) {
-    struct byte_dataset *bytes = calloc(1, sizeof *bytes);
-    if (!bytes) error_memory(error, "a dataset", sizeof *bytes);
-    return bytes;
+    struct byte_dataset *bytes;
+    return memory_new(&bytes, 1, "a dataset", error) == PS_OK ? bytes : NULL;
 }
 
 void byte_dataset_close(struct dataset *dataset) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "data/corpus.h"
 
 struct reviews {
@@ -57,8 +58,7 @@ static enum ps_status load(struct reviews *reviews, struct options *options, enu
     TRY(options_finish(options, "data", keys, 1, error));
     TRY(corpus_read(options->name, &reviews->corpus, error));
     int64_t count = reviews->corpus.count;
-    reviews->labels = calloc((size_t)count, sizeof *reviews->labels);
-    if (!reviews->labels) return error_memory(error, options->name, (size_t)count * sizeof *reviews->labels);
+    TRY(memory_new(&reviews->labels, count, options->name, error));
     for (int64_t l = 0; l < count; l++) TRY(read_label(reviews, options->name, l, error));
     if (!vocabularies->used[0]) {
         struct vocabulary *made;
@@ -75,8 +75,8 @@ static enum ps_status open_reviews(const char *rest, enum dataset_part part, con
                                    struct dataset **dataset, struct ps_error *error) {
     struct options options;
     TRY(options_parse(rest, "data", &options, error));
-    struct reviews *reviews = calloc(1, sizeof *reviews);
-    if (!reviews) return error_memory(error, "a dataset", sizeof *reviews);
+    struct reviews *reviews;
+    TRY(memory_new(&reviews, 1, "a dataset", error));
     reviews->dataset.shape = (struct dataset_shape){.channels = 1,
                                                     .height = required->height,
                                                     .width = 1,

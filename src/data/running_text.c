@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "data/corpus.h"
 #include "data/vocabulary.h"
@@ -149,8 +150,7 @@ static enum ps_status number_tokens(struct running_text *text, const struct sour
                    (long long)source->tokens, source->test);
         return PS_USAGE;
     }
-    text->tokens = malloc((size_t)(end - first) * sizeof *text->tokens);
-    if (!text->tokens) return error_memory(error, source->path, (size_t)(end - first) * sizeof *text->tokens);
+    TRY(memory_new(&text->tokens, end - first, source->path, error));
     size_t position = 0, size;
     char name[8];
     for (int64_t i = 0; i < end; i++) {
@@ -191,8 +191,8 @@ static enum ps_status open_text(const char *rest, enum dataset_part part, const 
                                 struct dataset **dataset, struct ps_error *error) {
     struct options options;
     TRY(options_parse(rest, "data", &options, error));
-    struct running_text *text = calloc(1, sizeof *text);
-    if (!text) return error_memory(error, "a dataset", sizeof *text);
+    struct running_text *text;
+    TRY(memory_new(&text, 1, "a dataset", error));
     struct source source = {0};
     enum ps_status status = load(text, &options, part, required, &source, error);
     free(source.data);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 
 struct entry {
     char *token;
@@ -75,11 +76,8 @@ static enum ps_status add(struct vocabulary *vocabulary, const char *token, size
 
 struct vocabulary *vocabulary_create(struct ps_error *error) {
     static const char *const specials[VOCABULARY_SPECIALS] = {"<pad>", "<unk>", "<s>", "</s>"};
-    struct vocabulary *vocabulary = calloc(1, sizeof *vocabulary);
-    if (!vocabulary) {
-        error_memory(error, "a vocabulary", sizeof *vocabulary);
-        return NULL;
-    }
+    struct vocabulary *vocabulary;
+    if (memory_new(&vocabulary, 1, "a vocabulary", error) != PS_OK) return NULL;
     for (int i = 0; i < VOCABULARY_SPECIALS; i++) {
         if (add(vocabulary, specials[i], strlen(specials[i]), 0, error) == PS_OK) continue;
         vocabulary_destroy(vocabulary);

@@ -1,5 +1,6 @@
 /* Joining and leaving a run of several processes, and their collective operations, by the links. See processes.h. */
 #include "comm/processes.h"
+#include "base/memory.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -74,8 +75,7 @@ static enum ps_status spread(struct processes *processes, void *all, size_t size
 static enum ps_status start(struct processes *processes, struct ps_error *error) {
     int host_leader = 0;
     if (processes->class) TRY(processes->class->start(&processes->rank, &processes->count, &host_leader, error));
-    processes->info = calloc((size_t)processes->count, sizeof *processes->info);
-    if (!processes->info) return error_memory(error, "processes", (size_t)processes->count * sizeof *processes->info);
+    TRY(memory_new(&processes->info, processes->count, "processes", error));
     processes->info[processes->rank] = this_machine();
     processes->info[processes->rank].host_leader = host_leader;
     if (processes->count == 1) return PS_OK;
@@ -92,8 +92,8 @@ static void destroy(struct processes *processes) {
 }
 
 enum ps_status processes_join(const struct processes_class *class, struct processes **out, struct ps_error *error) {
-    struct processes *processes = calloc(1, sizeof *processes);
-    if (!processes) return error_memory(error, "processes", sizeof *processes);
+    struct processes *processes;
+    TRY(memory_new(&processes, 1, "processes", error));
     *processes = (struct processes){.class = class, .count = 1};
     enum ps_status status = start(processes, error);
     if (status == PS_OK)
