@@ -321,7 +321,7 @@ static void test_pattern(void **state) {
     wrong[2].shift = 0; /* worker 1 wants the gradient in the period of the forward, but stage 2 runs only in the next */
     wrong[5].shift = 0; /* and worker 0 wants its gradient before it runs stage 2 */
     assert_ok(plan_pattern_set(plan, wrong, 6, &test_error));
-    assert_status(lower_plan(plan, 8, &programs, &test_error), PS_USAGE, "cannot run");
+    assert_status(lower_plan(plan, 8, &programs, &test_error), PS_USAGE, "its order deadlocks: worker 0 waits at 0B0");
     wrong[3] = wrong[0];
     assert_ok(plan_pattern_set(plan, wrong, 6, &test_error));
     assert_status(lower_plan(plan, 8, &programs, &test_error), PS_USAGE, "pattern[3]: stage 0 has a forward already");
