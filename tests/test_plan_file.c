@@ -141,7 +141,7 @@ static void broken(void **state) {
         {PLAN(STAGE("[1, 2]", ", \"forward\": -1"), ""), "stages[0].forward: must be a worker's number"},
         {PLAN(STAGE("[1, 2]", ", \"forward\": 2"), ""), "plan.json: stages[0].forward: 2 is no worker; they are 0 to 1"},
         {PLAN(STAGE("[1, 2]", ", \"forward\": []"), ""), "stages[0].forward: needs a worker"},
-        {PLAN(STAGE("[1, 2]", ", \"forward\": [0, 0]"), ""), "stages[0].forward: worker 0 stands twice"},
+        {PLAN(STAGE("[1, 2]", ", \"forward\": [0, 0]"), ""), "stages[0].forward: worker 0 is given twice"},
         {PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"backward\": 7"), ""), "stages[0].backward: 7 is no worker"},
         {PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"recompute\": 1"), ""), "stages[0].recompute: must be true or false"},
         {PLAN(STAGE("[0, 2]", ", \"forward\": 0"), ""), "stages[0].layers: must be [first, last]"},

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* How often a mini-batch waits for a pair of transfers, there and back. */
+/* How many times in a mini-batch a pair of transfers, there and back, is waited for. */
 static int exposed_transfers(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages) {
     int n = stages->count, m = stages->micro_batches;
     switch (pipeline) {
@@ -34,7 +34,7 @@ int64_t bapipe_feature_bytes(enum bapipe_pipeline pipeline, const struct bapipe_
 }
 
 int64_t bapipe_weight_bytes(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages) {
-    (void)pipeline; /* the same for all four */
+    (void)pipeline; /* the same for all four pipelines */
     return 2 * stages->weight_bytes;
 }
 
@@ -44,19 +44,19 @@ double bapipe_bandwidth(enum bapipe_pipeline pipeline, const struct bapipe_stage
     return features / stages->forward_s;
 }
 
-/* Boundaries at the ideal time, put into layers. */
+/* Boundaries at the ideal time, and the layers that they split. */
 
-/* Nearer to an end of the layer than this share of it, a boundary stays between layers. */
+/* A boundary nearer than this share of a layer to the layer's end is put between layers. */
 #define LEAST_SHARE (1.0 / 16)
-/* Layers of many channels are split into whole vectors of them, which compute a little faster (about 1% on VGG-16). */
+/* Layers with many channels are split at multiples of the vector length, which compute a little faster (about 1% on VGG-16). */
 enum { VECTOR = 16, MANY = 128 };
 
 struct boundary {
     int layer;
-    double share; /* of the layer, done before it */
+    double share; /* of the layer, computed before the boundary */
 };
 
-/* Where so much of the network's work is done. */
+/* The boundary before which this much of the network's work is done. */
 static struct boundary find_boundary(const struct partition_problem *problem, double work) {
     int layers = problem->costs->layer_count, l = 0;
     double whole_s = partition_load_s(problem, 0, 0, layers - 1), left_s = work * whole_s;
@@ -65,7 +65,7 @@ static struct boundary find_boundary(const struct partition_problem *problem, do
     return (struct boundary){l, layer_s > 0 ? fmin(left_s / layer_s, 1) : 0};
 }
 
-/* A cut inside a layer carries all that crosses before it, for the second part, and the first part's output. */
+/* A cut inside a layer carries everything that crosses before it, for the second part, and the first part's output. */
 static bool transfer_hides(const struct partition_problem *problem, int stage, const struct boundary *boundary,
                            double ideal_s) {
     const struct layer_cost *layers = problem->costs->layers;
@@ -76,7 +76,7 @@ static bool transfer_hides(const struct partition_problem *problem, int stage, c
            ideal_s;
 }
 
-/* Channels of the layer before the boundary; 0 where it is not to be split there. */
+/* Channels of the layer before the boundary; 0 if it is not to be split there. */
 static int channels_before(const struct graph *graph, const struct boundary *boundary) {
     const struct node *head = &graph->nodes[graph->layers[boundary->layer].node_first];
     if (head->id != OPERATOR_CONVOLUTION && head->id != OPERATOR_LINEAR) return 0;
@@ -104,7 +104,7 @@ enum ps_status bapipe_splits(const struct partition_problem *problem, const stru
         if (boundary.layer != split_layer) {
             text_add(splits, "%s%s:%d", joint, layer->name, channels);
         } else if (channels > split_at) {
-            /* What is left of the layer, by the name that the split before gave it. */
+            /* The rest of the layer, by the name that the previous split gave it. */
             text_add(splits, "%s%s[%d:%d]:%d", joint, layer->name, split_at,
                      graph->nodes[layer->node_first].attributes.channels, channels - split_at);
         }

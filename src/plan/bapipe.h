@@ -5,10 +5,10 @@
  *
  *   1F1B-AS   asynchronous: a transfer starts with the first part of a result and hides behind the computation
  *   FBP-AS    asynchronous, and a device runs a forward and a backward at the same time
- *   1F1B-SNO  synchronous: a transfer starts when its result is whole, and is waited for
- *   1F1B-SO   synchronous, with twice the micro-batches while the pipeline fills, so that transfers run beside computation
+ *   1F1B-SNO  synchronous: a transfer starts when its result is complete, and is waited for
+ *   1F1B-SO   synchronous, with twice the micro-batches while the pipeline fills, so that transfers overlap with computation
  *
- * The simulator is what plans are judged by; these are the published figures to hold it against, and cheap estimates.
+ * Plans are judged by the simulator. These are the published figures, for comparison with it, and cheap estimates.
  */
 #ifndef PENSTOCK_PLAN_BAPIPE_H
 #define PENSTOCK_PLAN_BAPIPE_H
@@ -26,25 +26,25 @@ struct bapipe_stages {
     int64_t feature_bytes, weight_bytes;      /* a, w */
 };
 
-/* Seconds of a mini-batch, fill and drain included. */
+/* Seconds per mini-batch, fill and drain included. */
 double bapipe_batch_s(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
 /* The share of that time in which a device does not compute. */
 double bapipe_bubble(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
-/* Features that the stage (from 0) keeps, and weights with their gradients. */
+/* Features that the stage (counted from 0) keeps; its weights with their gradients. */
 int64_t bapipe_feature_bytes(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages, int stage);
 int64_t bapipe_weight_bytes(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
-/* Bytes per second of a link with which transfers hide behind computation. */
+/* The bandwidth of a link, in bytes per second, at which transfers hide behind computation. */
 double bapipe_bandwidth(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages);
 
 /*
  * Which layers to split inside (BaPipe's intra-layer partition): with the ideal time T = 1 / sum(1 / T_n) every boundary
- * between two workers lies at a place within some layer. Where that is a convolution or linear layer, it is split at so many
- * of its output channels; the rewritten network (graph/split.h) is then profiled and planned like any other.
+ * between two workers is at a point inside some layer. If that is a convolution or linear layer, it is split there, at a number
+ * of its output channels. The rewritten network (graph/split.h) is then profiled and planned like any other.
  */
 
-/* Appends the value of a model's option `split`, as in "conv2:8+fc1:60"; nothing where no split helps: a boundary within 1/16
- * of a layer's end stays there, and none is set where what crosses it would take longer than T. `graph` is the network of the
- * costs. PS_USAGE where it has other layers. */
+/* Appends the value of a model's option `split`, as in "conv2:8+fc1:60"; nothing if no split helps. A boundary within 1/16 of a
+ * layer's end is not split, nor one at which the transfer would take longer than T. `graph` is the network of the costs.
+ * PS_USAGE if it has other layers. */
 enum ps_status bapipe_splits(const struct partition_problem *problem, const struct graph *graph, struct text *splits,
                              struct ps_error *error);
 

@@ -1,5 +1,5 @@
 /*
- * The machines: uniform ones from a few numbers, unlike ones from a file:
+ * Clusters: uniform ones from a few numbers, heterogeneous ones from a file:
  *
  *     { "format": "penstock-cluster", "version": 1,
  *       "devices": [ { "name": "big", "type": "cpu", "speed": 1.0, "memory_bytes": 8589934592 }, ... ],
@@ -7,9 +7,10 @@
  *                  { "from": "big", "to": 1, "bandwidth_bytes_per_s": 1.2e10, "duplex": "half", "shared_link": "bus" } ],
  *       "overlap": true, "streaming": false }
  *
- * Device w is worker w. A link's end is a device's name, a worker's number, or "*" for any; of several links that match a pair
- * the last counts, so exceptions follow the rule. A link goes one way, and has its bandwidth to itself: full duplex. With
- * "duplex": "half" on either direction the two take turns; all pairs whose links name the same "shared_link" take turns, too.
+ * Device w is worker w. A link's end is a device's name, a worker's number, or "*" for any. If several links match a pair the
+ * last one counts, so exceptions follow the rule. A link has one direction and its own bandwidth (full duplex). If either
+ * direction has "duplex": "half", only one of the two transfers at a time. Of all pairs whose links name the same
+ * "shared_link", too, only one transfers at a time.
  */
 #include "plan/cluster.h"
 
@@ -278,7 +279,7 @@ static json_t *end_json(const struct ps_cluster *cluster, int worker) {
 
 static json_t *link_json(const struct ps_cluster *cluster, const struct cluster_link *link) {
     json_t *object = json_pack("{s:o, s:o}", "from", end_json(cluster, link->from), "to", end_json(cluster, link->to));
-    /* What costs nothing has no bandwidth that could be written; this comes to the same. */
+    /* A link without cost has no bandwidth that JSON can express; this value has the same effect. */
     double bandwidth = link->bandwidth_bytes_per_s > 0 ? link->bandwidth_bytes_per_s : BANDWIDTH_MAX;
     json_object_set_new(object, "bandwidth_bytes_per_s", json_real(bandwidth));
     json_object_set_new(object, "latency_s", json_real(link->latency_s));
@@ -314,7 +315,7 @@ enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *pa
     return json_write_file(cluster_document(cluster), path, error);
 }
 
-/* What a cluster is, for people: its devices, and its links where they are few. */
+/* Text for people: the cluster's devices, and its links if they are few. */
 
 /* More links than this are only counted. */
 enum { LINKS_SHOWN = 24 };

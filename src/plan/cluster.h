@@ -1,4 +1,4 @@
-/* The machines: devices, links between workers, whether transfers run beside computation. */
+/* The cluster: devices, links between workers, and whether transfers overlap with computation. */
 #ifndef PENSTOCK_PLAN_CLUSTER_H
 #define PENSTOCK_PLAN_CLUSTER_H
 
@@ -15,33 +15,34 @@ struct cluster_link {
     int from, to; /* workers; -1: any */
     double bandwidth_bytes_per_s;
     double latency_s;
-    bool half_duplex;     /* the two directions of a pair take turns */
-    char shared_link[64]; /* all pairs whose links name the same one share it, one transfer at a time; "": their own */
+    bool half_duplex;     /* the two directions of a pair transfer one at a time */
+    char shared_link[64]; /* all pairs whose links have the same name share one link, with one transfer at a time; "": not
+                           * shared */
 };
 
 struct ps_cluster {
-    struct arena arena; /* of all that it points to */
+    struct arena arena; /* of everything it points to */
     struct cluster_device *devices;
     int workers;
-    struct cluster_link *links; /* the last that matches counts; none: transfers cost nothing */
+    struct cluster_link *links; /* if several match the last counts; without any, transfers cost nothing */
     int link_count;
-    bool overlap;   /* transfers run beside computation */
-    bool streaming; /* they begin with the computation that makes the block (needs overlap) */
-    int cores;      /* workers that can compute at the same moment; 0: all */
+    bool overlap;   /* transfers overlap with computation */
+    bool streaming; /* transfers begin with the computation that makes the block (needs overlap) */
+    int cores;      /* workers that can compute at the same time; 0: all */
 };
 
-/* Devices without names, of no speed, and room for links that match no pair; transfers overlap. */
+/* Creates devices without names or speeds, and links that match no pair; transfers overlap. */
 enum ps_status cluster_create(int workers, int links, struct ps_cluster **cluster, struct ps_error *error);
 
-/* The link from one worker to another: the last that matches, or NULL where there is none or both are the same. */
+/* The link from one worker to another: the last that matches; NULL if there is none or both are the same worker. */
 const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster, int from, int to);
 
-/* Do transfers between two pairs of workers take turns? Those from the same worker to the same do; opposite ones where either
- * is half duplex; and all whose links name the same shared link. */
+/* Returns true if transfers of two pairs of workers exclude each other: those from the same worker to the same worker; opposite
+ * ones if either link is half duplex; and all whose links name the same shared link. */
 bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to);
 
-/* Seconds that the workers first .. first + count - 1 take to add up `bytes` that each has, around a ring: 2 (count - 1) steps,
- * in each of which everyone sends its neighbour a count-th; pairs that share a link take turns. */
+/* Seconds that the workers first .. first + count - 1 take for a ring all-reduce of `bytes`: 2 (count - 1) steps, in each of
+ * which every worker sends 1/count of the bytes to the next. Pairs on a shared link transfer one after the other. */
 double cluster_ring_s(const struct ps_cluster *cluster, int first, int count, int64_t bytes);
 
 /* Seconds that `bytes` take from one worker to another; 0 within a worker. */
@@ -50,9 +51,9 @@ enum ps_status cluster_copy(const struct ps_cluster *cluster, struct ps_cluster 
 /* A cluster from the text of its file, as another process sends it. */
 enum ps_status cluster_parse(const char *text, size_t size, struct ps_cluster **cluster, struct ps_error *error);
 
-/* Several types of devices have costs: PS_USAGE where one of the cluster's is none of them. */
+/* With costs of several types of devices: PS_USAGE if the costs lack the type of one of the cluster's devices. */
 enum ps_status cluster_check_types(const struct ps_cluster *cluster, const struct cost_table *costs, struct ps_error *error);
-/* Are all its devices of one type, as far as the costs tell types apart? */
+/* Returns true if all devices are of one type, as far as the costs distinguish types. */
 bool cluster_one_type(const struct ps_cluster *cluster, const struct cost_table *costs);
 
 #endif

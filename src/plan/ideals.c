@@ -1,7 +1,7 @@
 /*
- * Enumerating ideals level by level, from the empty one: an ideal of k nodes and a node that may come next give one of k + 1
- * nodes. Different ways lead to the same ideal, so a hash table finds those met before. Time, weights and crossing bytes follow
- * from the ideal before in a few steps.
+ * Enumerates ideals by their size, from the empty one. An ideal of k nodes and a node that may come next give an ideal of k + 1
+ * nodes. The same ideal is found in several ways, so a hash table identifies those found before. Time, weights and crossing
+ * bytes follow from the smaller ideal in a few steps.
  */
 #include "plan/ideals.h"
 
@@ -16,26 +16,26 @@
 #include "profile/costgraph.h"
 
 /*
- * A graph of costs as a network of the nodes that count, numbered from 0, and its nodes in groups, which are on the same side
- * of every cut.
+ * A graph of costs, reduced to the nodes that count, which are numbered from 0. Its nodes are in groups; the nodes of a group
+ * are on the same side of every cut.
  *
- * Groups are pieces of one topological order, so that what lies between them has no cycle. The order goes into the depth, which
- * keeps the nodes of a branch together: at first a group ends where a branch does, and has at most two nodes of it, then four,
- * and so on; when all branches are whole, neighbours are joined.
+ * Groups are intervals of one topological order, so that the graph of the groups has no cycle. The order is depth first, which
+ * keeps the nodes of a branch together. At first a group ends where a branch does, and has at most two nodes of it, then four,
+ * and so on; when every branch is one group, adjacent groups are joined.
  */
 struct network {
-    struct arena arena; /* of all that it points to */
+    struct arena arena; /* of everything it points to */
     int count;
-    int *nodes; /* their numbers in the graph */
+    int *nodes; /* by number: the node in the graph */
     int64_t *time_ns, *weight_bytes, *value_bytes;
     int *successor_first, *successors, *predecessor_first, *predecessors; /* each reader of a node once */
-    int group_count, size;                                                /* size: nodes of a branch in one group at most */
-    int *order;                                                           /* the nodes, each behind those that it reads */
+    int group_count, size;                                                /* size: the most nodes of a branch in one group */
+    int *order;                                                           /* the nodes in topological order */
     int *group_first;                                                     /* group_count + 1 offsets into order */
     int *group;                                                           /* of each node */
 };
 
-/* Which nodes count: place[n] is a node's number among them, -1 for inputs and for ends without cost. */
+/* Selects the nodes that count: place[n] is a node's number among them, -1 for inputs and for ends without cost. */
 static int choose_nodes(const struct costgraph *graph, int *place) {
     int count = 0;
     for (int n = graph->node_count - 1; n >= 0; n--) {
@@ -68,7 +68,7 @@ static void fill_network(struct network *network, const struct costgraph *graph,
         network->successor_first[n + 1] += network->successor_first[n];
         network->predecessor_first[n + 1] += network->predecessor_first[n];
     }
-    /* One place ahead while filling, so that the offsets end where they belong. */
+    /* One position ahead during the filling, so that the offsets are correct at the end. */
     for (int n = network->count; n > 0; n--) {
         network->successor_first[n] = network->successor_first[n - 1];
         network->predecessor_first[n] = network->predecessor_first[n - 1];
@@ -81,7 +81,7 @@ static void fill_network(struct network *network, const struct costgraph *graph,
     }
 }
 
-/* Each node in a group of its own. Nodes at the end of the graph that cost neither time nor memory are left out. */
+/* Each node in a group of its own. Nodes at the end of the graph without time and memory are left out. */
 static enum ps_status network_make(const struct costgraph *graph, struct network *network, struct ps_error *error) {
     size_t all = (size_t)graph->node_count + 2, edges = (size_t)graph->edge_count + 1;
     struct arena arena = {0};
@@ -108,7 +108,7 @@ static enum ps_status network_make(const struct costgraph *graph, struct network
 
 /* ------------------------------------------------------------------- groups */
 
-/* What can come next is taken from the end of a stack, so that a branch is followed as far as it goes. */
+/* The next node is taken from the top of a stack, so that a branch is followed to its end. */
 static void order_by_depth(struct network *network, int *waiting, int *stack) {
     int depth = 0, done = 0;
     for (int n = network->count - 1; n >= 0; n--) {
@@ -123,7 +123,7 @@ static void order_by_depth(struct network *network, int *waiting, int *stack) {
     }
 }
 
-/* Does only `next` read `node`, and nothing else? */
+/* Returns true if `next` is the only reader of `node` and reads nothing else. */
 static bool in_a_row(const struct network *network, int node, int next) {
     int first = network->successor_first[node], from = network->predecessor_first[next];
     return network->successor_first[node + 1] - first == 1 && network->successors[first] == next &&
@@ -148,7 +148,7 @@ static void join_shared_peers(struct network *network) {
     network->group_count = count;
 }
 
-/* Fewer groups; PS_NO_PLAN: there is but one. */
+/* Joins groups into fewer; PS_NO_PLAN: there is only one. */
 static enum ps_status network_join(struct network *network, struct ps_error *error) {
     int before = network->group_count;
     if (before <= 1) return error_set(error, PS_NO_PLAN, "the graph's nodes are one group already");
@@ -177,7 +177,7 @@ struct growing {
     struct found {
         int64_t time_ns, weight_bytes, cut_bytes;
         uint64_t hash; /* sum of its groups' random numbers */
-        int ready;     /* the groups that may come next: from here in `ready` up to those of the ideal behind it */
+        int ready;     /* offset in `ready`: the groups that may come next are from here to the offset of the following ideal */
     } * found;
     uint64_t *members; /* words of each */
     size_t capacity, member_capacity;
@@ -200,7 +200,7 @@ void ideals_destroy(struct ideals *ideals) {
 
 /* ------------------------------------------------------------- enumeration */
 
-/* Room for one more, and for where the ready groups of the last one end. */
+/* Makes room for one more ideal, and ends the list of ready groups of the last one. */
 static enum ps_status reserve_ideals(struct growing *g, struct ps_error *error) {
     if ((size_t)g->count + 1 < g->capacity) return PS_OK;
     TRY(memory_grow(&g->found, &g->capacity, 2 * g->capacity + 256, "the cuts of a graph", error));
@@ -218,7 +218,7 @@ static enum ps_status reserve_ideals(struct growing *g, struct ps_error *error) 
 
 static uint64_t *members_of(const struct growing *g, int ideal) { return &g->members[(size_t)ideal * (size_t)g->words]; }
 
-/* The ideal that g->candidate is, or -1; `slot` is where it is or belongs. */
+/* The ideal equal to g->candidate, or -1; `slot`: its position in the table, or the one where it belongs. */
 static int find(const struct growing *g, uint64_t hash, size_t *slot) {
     size_t bytes = (size_t)g->words * sizeof(uint64_t);
     for (*slot = hash % g->table_size; g->table[*slot]; *slot = (*slot + 1) % g->table_size) {
@@ -236,8 +236,8 @@ static bool all_in(const uint64_t *set, const int *nodes, int first, int end) {
     return true;
 }
 
-/* Bytes that cross the cut when `node` has joined: its own value, if read at all, and no more those that it was the last to
- * read. */
+/* Bytes that cross the cut after `node` has joined: its own value is added if it is read, and values that it was the last to
+ * read are subtracted. */
 static int64_t cut_after(const struct growing *g, int64_t cut_bytes, int node) {
     const struct network *net = g->network;
     if (net->successor_first[node] < net->successor_first[node + 1]) cut_bytes += net->value_bytes[node];
@@ -249,7 +249,7 @@ static int64_t cut_after(const struct growing *g, int64_t cut_bytes, int node) {
     return cut_bytes;
 }
 
-/* Whether all that the group's nodes read is in the candidate, or in the group. */
+/* Returns true if everything that the group's nodes read is in the candidate or in the group. */
 static bool group_ready(const struct growing *g, int group) {
     const struct network *net = g->network;
     for (int i = net->group_first[group]; i < net->group_first[group + 1]; i++) {
@@ -266,7 +266,8 @@ static bool listed(const struct growing *g, int first, int group) {
     return false;
 }
 
-/* Groups that may come next after `from` with `group`: the others that could before, and those that only waited for it. */
+/* Appends the groups that may come next after `from` joined with `group`: those that could before, and those that waited for
+ * `group` only. */
 static enum ps_status append_ready(struct growing *g, int from, int group, struct ps_error *error) {
     const struct network *net = g->network;
     TRY(memory_grow(&g->ready, &g->ready_capacity, g->ready_count + net->group_count + 1, "the cuts of a graph", error));
@@ -289,7 +290,7 @@ static enum ps_status add_edge(struct growing *g, int lower, int upper, struct p
     return PS_OK;
 }
 
-/* The nodes of a group join the new ideal, which is the candidate, one by one. */
+/* Adds the nodes of a group to the new ideal, which is the candidate, one by one. */
 static void add_group(struct growing *g, int from, int ideal, int group) {
     const struct network *net = g->network;
     struct found *found = &g->found[ideal];
@@ -308,7 +309,7 @@ static void add_group(struct growing *g, int from, int ideal, int group) {
     memcpy(members_of(g, ideal), set, (size_t)g->words * sizeof *set);
 }
 
-/* The ideal `from` and `group`. */
+/* Adds the ideal of `from` and `group`. */
 static enum ps_status extend(struct growing *g, int from, int group, struct ps_error *error) {
     const struct network *net = g->network;
     TRY(reserve_ideals(g, error));
@@ -351,15 +352,15 @@ static enum ps_status start_empty(struct growing *g, struct ps_error *error) {
     return PS_OK;
 }
 
-/* Edges, which are sorted by the lower ideal, into the lists of lower covers. */
+/* Fills the lists of lower covers from the edges, which are sorted by the lower ideal. */
 static void list_covers(struct ideals *ideals, const struct edge *edges, size_t edge_count) {
-    int *offset = ideals->cover_first + 1; /* one place ahead while filling, so that they end where they belong */
+    int *offset = ideals->cover_first + 1; /* one position ahead during the filling, so that they are correct at the end */
     for (size_t e = 0; e < edge_count; e++) offset[edges[e].upper + 1]++;
     for (int i = 0; i < ideals->count; i++) offset[i + 1] += offset[i];
     for (size_t e = 0; e < edge_count; e++) ideals->covers[offset[edges[e].upper]++] = edges[e].lower;
 }
 
-/* Room for `count` ideals of so many nodes, with all covers; what it has of its own is empty. */
+/* Allocates `count` ideals of `node_count` nodes, with all covers; their contents are zero. */
 static enum ps_status ideals_create(int count, int node_count, size_t covers, struct ideals **ideals, struct ps_error *error) {
     struct ideals *made;
     size_t n = (size_t)count;
@@ -439,7 +440,7 @@ enum ps_status ideals_of_joined_graph(const struct costgraph *graph, int limit, 
     return status;
 }
 
-/* A chain is the graph of its layers in a row, each of which reads the one before; only the cuts' bytes are the table's own. */
+/* A chain is a graph in which each layer reads the one before. Only the bytes of the cuts come from the cost table. */
 enum ps_status ideals_of_chain(const struct cost_table *table, struct ideals **ideals, struct ps_error *error) {
     int layers = table->layer_count;
     struct ideals *made;

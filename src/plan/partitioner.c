@@ -1,4 +1,4 @@
-/* What all partitioners share: the costs of a stage, and saying why nothing fits. */
+/* Shared by all partitioners: the costs of a stage, and the message if nothing fits. */
 #include "plan/partitioner.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ enum ps_status partition_check_layers(const struct partition_problem *problem, s
                      problem->costs->layer_count);
 }
 
-/* The table of what every worker needs, as far as the hint has room. */
+/* A table of the memory that every worker needs, as far as it fits the hint. */
 static void hint_table(const struct partition_problem *problem, const int *last, struct ps_error *error) {
     struct text rows = {0};
     char text[8][32];

@@ -112,7 +112,7 @@ static enum ps_status check_workers(const struct ps_plan *plan, int stage, const
                              plan->workers - 1);
         for (int j = 0; j < i; j++)
             if (list[i] == list[j])
-                return error_set(error, PS_BAD_INPUT, "stages[%d].%s: worker %d stands twice", stage, field, list[i]);
+                return error_set(error, PS_BAD_INPUT, "stages[%d].%s: worker %d is given twice", stage, field, list[i]);
     }
     return PS_OK;
 }
@@ -190,8 +190,8 @@ enum ps_status plan_check_order(const struct ps_plan *plan, const struct cost_ta
     for (int l = 0; l < plan->order_count; l++)
         if (l >= costs->layer_count || strcmp(plan->order[l], costs->layers[l].name) != 0)
             return error_set(error, PS_USAGE,
-                             "order[%d]: '%s' stands where the profile has '%s'; another order needs a profile with a graph", l,
-                             plan->order[l], l < costs->layer_count ? costs->layers[l].name : "nothing");
+                             "order[%d]: '%s' is given where the profile has '%s'; another order needs a profile with a graph",
+                             l, plan->order[l], l < costs->layer_count ? costs->layers[l].name : "nothing");
     return PS_OK;
 }
 

@@ -8,7 +8,7 @@
 
 enum { STAGES_MAX = PROFILE_LAYERS_MAX };
 
-/* The split of a worker's memory, once for reading and writing. */
+/* The uses of a worker's memory, one table for reading and writing. */
 static const struct memory_field {
     const char *name;
     size_t offset;
@@ -21,7 +21,7 @@ static const struct number_field {
     const char *name;
     size_t offset;
     double low;
-    bool simulated; /* stands only where the plan was simulated */
+    bool simulated; /* only present if the plan was simulated */
 } number_fields[] = {
     {"objective_s", offsetof(struct plan_prediction, objective_s), 0, false},
     {"period_s", offsetof(struct plan_prediction, period_s), 0, true},

@@ -1,4 +1,4 @@
-/* A plan as tables for people: its stages, then what each worker has to do and to hold, then what is predicted. */
+/* A plan as tables for people: its stages, then each worker's load and memory, then the prediction. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,9 +15,9 @@ static bool same_workers(const struct plan_stage *stage) {
            memcmp(stage->forward, stage->backward, (size_t)stage->forward_count * sizeof *stage->forward) == 0;
 }
 
-/* What the programs cannot express, in words. */
+/* The reason why programs cannot express the plan, in words. */
 static const char *plan_class(const struct ps_plan *plan) {
-    if (plan_is_split(plan)) return "forward and backward on different workers under a schedule that has no such stages";
+    if (plan_is_split(plan)) return "forward and backward on different workers under a schedule without split stages";
     if (plan->order) return "layers in another order than the profile's";
     for (int s = 0; s < plan->stage_count; s++)
         for (int t = 0; t < s; t++)
@@ -89,7 +89,7 @@ static void add_loads(struct text *out, const struct ps_plan *plan) {
     text_add_table(out, &rows);
 }
 
-/* Digits enough to hold against figures of others. */
+/* With enough digits for comparison with published figures. */
 static const char *exact_seconds(double seconds, char out[32]) {
     if (seconds < 1e-3) return text_seconds(seconds, out);
     number_print(out, 32, "%.3f ms", 1e3 * seconds);

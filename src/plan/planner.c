@@ -1,4 +1,4 @@
-/* What planners share. */
+/* Shared by all planners. */
 #include "plan/planner.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ void planner_add_stage(struct planner_answer *answer, const struct ideals *ideal
         .first = first, .last = answer->order_count - 1, .forward = worker, .backward = worker, .replicas = replicas};
 }
 
-/* Stages of the chain are given by its layers alone. */
+/* The stages of a chain are given by its layers alone. */
 static enum ps_status solve_chain(const struct planner_problem *problem,
                                   enum ps_status (*solve)(const struct planner_problem *, const struct ideals *,
                                                           struct planner_answer *, struct ps_error *),

@@ -4,20 +4,20 @@
  *
  *   1. With T_n the time of the whole network on worker n, a perfect cut gives every stage T = 1 / sum(1 / T_n): each stage
  *      ends where the layers so far come closest to its share. Then layers move from the busiest stage towards others as long
- *      as that evens out the loads.
- *   2. Where a transfer takes longer than the stage it leaves, only cuts whose transfer takes at most T remain (the paper's
+ *      as that balances the loads.
+ *   2. If a transfer takes longer than its sending stage, only cuts whose transfer takes at most T remain (the paper's
  *      feature threshold; raised to the least at which there are enough cuts), and 1. runs on this coarser chain.
- *   3. Layers move to neighbours until every stage fits its worker; after that as long as the slowest worker or link gets
+ *   3. Layers move to adjacent stages until every stage fits its worker; after that as long as the slowest worker or link gets
  *      faster.
  *
  * The paper leaves open how to iterate. Here a partition is better when the sorted list of its stages' figures is smaller in
- * lexicographic order. A move shifts all cuts between the worst stage and another one by one place, so that layers pass through
- * the stages between, or puts one end of the worst stage anywhere between its neighbours. Every accepted move is better, so
- * this ends, and the same input always gives the same cut. A second start for the moves is the least time, from T on, with
- * which the stages can be filled one after the other.
+ * lexicographic order. A move shifts all cuts between the worst stage and another one by one layer, so that layers pass through
+ * the stages between; or it puts one end of the worst stage anywhere between the adjacent stages. Every accepted move is
+ * better, so the search ends, and the same input always gives the same cut. The moves start a second time from the partition
+ * that fills one stage after the other up to a time limit, for the least limit, from T on, with which all layers are placed.
  *
- * Moves can get stuck, and need not find a cut that fits even where there is one. So the exact method (pipedream.c) runs first:
- * it says what is in the way where nothing fits, gives the lower bound, and its cut is the answer where the moves find none.
+ * Moves can get stuck in a local optimum, and may miss a cut that fits. So the exact method (pipedream.c) runs first. It
+ * reports the reason if nothing fits, and gives the lower bound. Its cut is the answer if the moves find none.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,13 +30,13 @@ extern const struct partitioner partitioner_bapipe, partitioner_pipedream;
 
 enum { FILLINGS = 40 };
 
-/* What is evened out: computation alone; or first what is over the limits of memory, then computation and transfers. */
+/* What is balanced: computation alone; or first the excess over the memory limits, then computation and transfers. */
 enum measure { COMPUTATION, EVERYTHING };
 
 struct balance {
     const struct partition_problem *problem;
     int layers, stages;
-    double threshold_s; /* a cut whose transfer takes longer is not used; INFINITY: all are */
+    double threshold_s; /* a cut with a longer transfer is not used; INFINITY: all are */
     int *tried;         /* per stage: the last layers of a move */
     int *chosen;        /* likewise: of the best move */
     int *start, *cut;   /* likewise: other partitions */
@@ -47,7 +47,7 @@ static bool cut_allowed(const struct balance *balance, int stage, int layer) {
     return partition_transfer_s(balance->problem, stage, layer) <= balance->threshold_s;
 }
 
-/* The share of its memory that a stage needs where that is too much, else 0. */
+/* The share of its memory that a stage needs if it is too much, else 0. */
 static double excess_of(const struct partition_problem *problem, int stage, int first, int last) {
     int64_t limit = partition_memory_limit(problem, stage);
     if (!problem->slots || limit == 0) return 0;
@@ -62,7 +62,7 @@ static bool fits(const struct partition_problem *problem, const int *last) {
     return true;
 }
 
-/* Fills a list of figures, unsorted; returns the worst stage. */
+/* Fills a list of figures, unsorted, and returns the worst stage. */
 static int measure(const struct balance *balance, enum measure what, const int *last, double *figures) {
     int stages = balance->stages, worst = 0;
     for (int s = 0; s < stages; s++) {
@@ -92,7 +92,7 @@ static bool smaller(const double *a, const double *b, int count) {
     return false;
 }
 
-/* Moves the cuts after the stages from..to-1 by one allowed place, those that are pushed first; false where there is no
+/* Moves the cuts after the stages from..to-1 to the adjacent allowed cut, pushing others if necessary; false if there is no
  * room. */
 static bool shift(const struct balance *balance, int *last, int from, int to, int step) {
     for (int i = from; i < to; i++) {
@@ -104,7 +104,7 @@ static bool shift(const struct balance *balance, int *last, int from, int to, in
     return true;
 }
 
-/* Takes the tried partition as the best move if it is better. */
+/* Keeps the tried partition as the best move if it is better. */
 static bool consider(struct balance *balance, enum measure what, int *chosen) {
     int count = 2 * balance->stages;
     double *best = balance->figures, *now = balance->figures + count;
@@ -116,7 +116,7 @@ static bool consider(struct balance *balance, enum measure what, int *chosen) {
     return true;
 }
 
-/* Makes the best move of a partition; false where none makes it better. */
+/* Makes the best move of a partition; false if no move improves it. */
 static bool move(struct balance *balance, enum measure what, int *last) {
     int stages = balance->stages, worst = measure(balance, what, last, balance->figures);
     size_t bytes = (size_t)stages * sizeof *last;
@@ -140,8 +140,8 @@ static bool move(struct balance *balance, enum measure what, int *last) {
     return moved;
 }
 
-/* Every stage but the last ends at the allowed cut where the layers so far come closest to T a stage, leaving enough cuts for
- * the stages behind. False where there are too few. */
+/* Ends every stage but the last at the allowed cut where the layers so far come closest to T per stage, and leaves enough cuts
+ * for the later stages. False if there are too few. */
 static bool cut_by_share(const struct balance *balance, double share_s, int *last) {
     const struct partition_problem *problem = balance->problem;
     int stages = balance->stages, layer = balance->layers - 1;
@@ -175,7 +175,7 @@ static bool communication_bound(const struct partition_problem *problem, const i
     return false;
 }
 
-/* The partition of the coarse chain: threshold T, or the next transfer's time at which there are enough cuts. */
+/* The partition of the coarse chain: threshold T, or the least larger transfer time that leaves enough cuts. */
 static void coarsen(struct balance *balance, double share_s, int *last) {
     balance->threshold_s = share_s;
     while (!cut_by_share(balance, share_s, last)) {
@@ -190,7 +190,7 @@ static void coarsen(struct balance *balance, double share_s, int *last) {
     while (move(balance, COMPUTATION, last)) continue;
 }
 
-/* Keeps `last` in the partition where it fits and is better than what is there. */
+/* Keeps `last` in the partition if it fits and is better than the current one. */
 static void keep(const struct partition_problem *problem, const int *last, struct partition *best) {
     double objective_s = partition_objective_s(problem, last);
     if (objective_s >= best->objective_s || !fits(problem, last)) return;
@@ -198,8 +198,8 @@ static void keep(const struct partition_problem *problem, const int *last, struc
     memcpy(best->last, last, (size_t)problem->stages * sizeof *last);
 }
 
-/* The last layer up to `end` with which the stage from `first` on computes for `limit_s` at most, which takes longer with every
- * layer more; first - 1: there is none. */
+/* The last layer up to `end` with which the stage from `first` on computes for at most `limit_s`; its time grows with every
+ * layer. first - 1: there is none. */
 static int last_in_time(const struct partition_problem *problem, int stage, int first, int end, double limit_s) {
     int low = first - 1, high = end;
     while (low < high) {
@@ -212,7 +212,7 @@ static int last_in_time(const struct partition_problem *problem, int stage, int 
     return low;
 }
 
-/* Every stage takes all the layers that it can hold and do in `limit_s`, leaving one for each of those behind it. */
+/* Gives every stage all the layers that fit its memory and `limit_s`, and leaves one for each later stage. */
 static bool fill(const struct balance *balance, double limit_s, int *last) {
     const struct partition_problem *problem = balance->problem;
     for (int s = 0; s < balance->stages; s++) {

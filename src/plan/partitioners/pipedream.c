@@ -1,15 +1,15 @@
 /*
  * PipeDream's partition (Narayanan et al., "PipeDream: generalized pipeline parallelism for DNN training", SOSP 2019) without
- * replicas: contiguous stages whose slowest worker or link is as fast as possible, here with memory and unlike workers counted
- * exactly.
+ * replicas: contiguous stages whose slowest worker or link is as fast as possible, here with memory and heterogeneous workers,
+ * counted exactly.
  *
- * best[s][l] is the least objective of the stages 0..s that hold the layers 0..l. A stage's cost and memory depend on its place
- * and its two ends alone, so
+ * best[s][l] is the least objective of the stages 0..s that hold the layers 0..l. A stage's cost and memory depend on its
+ * number and its two ends alone, so
  *
  *     best[s][l] = min over first of max(best[s-1][first-1], cost of stage s with layers first..l)      where it fits
  *
- * The load of a stage only grows as it takes in layers at its front, so the search for `first` ends once the load alone is no
- * better than what was found. Exact for every limit of memory: sizes need not grow with the stage.
+ * The load of a stage grows with every layer at its front, so the search for `first` ends when the load alone is no better than
+ * the best solution. Exact for every memory limit: sizes need not grow with the stage.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "base/arena.h"
 #include "plan/partitioner.h"
 
-/* What is minimised: time, or (to say what is in the way) the largest share of its memory that a worker needs. */
+/* What is minimised: time, or (to explain why nothing fits) the largest share of its memory that a worker needs. */
 enum goal { LEAST_TIME, LEAST_MEMORY };
 
 struct search {
@@ -25,11 +25,11 @@ struct search {
     enum goal goal;
     int layers, stages;
     double *best;     /* [stage][layer] */
-    double *onward_s; /* per stage: transfers across the cut that is considered */
+    double *onward_s; /* per stage: transfers across the current cut */
     int *first;       /* [stage][layer]: where the stage begins in the best solution */
 };
 
-/* The share of its memory that the stage needs; above 1 exactly where it does not fit, 0 where nothing limits it. */
+/* The share of its memory that the stage needs; above 1 exactly if it does not fit, 0 without a limit. */
 static double memory_share(const struct partition_problem *problem, int stage, const struct stage_walk *walk) {
     int64_t limit = partition_memory_limit(problem, stage);
     if (!problem->slots || limit == 0) return 0;
@@ -46,7 +46,7 @@ static double walk_load_s(const struct partition_problem *problem, int stage, co
            problem->cluster->devices[partition_worker(problem, stage)].speed;
 }
 
-/* Tries the walk's layers as stage `stage`; false where stages that begin still earlier cannot be better. */
+/* Tries the walk's layers as stage `stage`; false if stages that begin earlier cannot be better. */
 static bool try_stage(struct search *search, int stage, const struct stage_walk *walk) {
     const struct partition_problem *problem = search->problem;
     int place = stage * search->layers + walk->last;
@@ -70,7 +70,7 @@ static bool try_stage(struct search *search, int stage, const struct stage_walk 
     return true;
 }
 
-/* All stages that end with layer `last` and run on the type of device that `costs` are of. */
+/* Tries all stages that end with layer `last` on workers of the device type of `costs`. */
 static void try_last(struct search *search, const struct cost_table *costs, int last) {
     const struct partition_problem *problem = search->problem;
     int after = search->layers - 1 - last, low = search->stages - 1 - after, high = last;

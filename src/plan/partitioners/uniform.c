@@ -1,4 +1,4 @@
-/* Equal numbers of layers, whatever they cost; the first stages take one more where they do not divide. The baseline. */
+/* Equal numbers of layers, whatever they cost; if they do not divide evenly the first stages have one more. The baseline. */
 #include "plan/partitioner.h"
 
 static enum ps_status solve(const struct partition_problem *problem, struct partition *partition, struct ps_error *error) {

@@ -1,21 +1,22 @@
 /*
- * Bi-Partition (separate cuts for forward and backward), exactly: with transfers, memory and unlike workers in a given order.
+ * Bi-Partition (separate cuts for forward and backward), solved exactly, with transfers, memory and heterogeneous workers in a
+ * given order.
  *
- * "Is a period of T possible?" is answered from the last worker to the first. A state (i, j) of worker k says that workers
- * k..P-1 can do all but the first i forward and j backward layers. (i, j) is one when its boundary with worker k - 1 is within
- * T and some state (i2, j2) >= (i, j) of worker k + 1 leaves a load within T_k = speed_k T:
+ * Whether a period of T is possible is decided from the last worker to the first. (i, j) is a state of worker k if workers
+ * k..P-1 can do all but the first i forward and j backward layers. It is one if its boundary with worker k - 1 takes at most T
+ * and some state (i2, j2) >= (i, j) of worker k + 1 leaves a load of at most T_k = speed_k T:
  *
  *     F[i2] + B[j2] <= T_k + F[i] + B[j]
  *
  * so without memory only the least F[i2] + B[j2] over the states above and right of (i, j) matters: a Fenwick tree over j,
- * filled while i falls. Only a band of (i, j) is considered: what is left must fit the workers that are left, what is done
- * those before.
+ * filled while i falls. Only a band of (i, j) is considered: the remaining layers must fit the remaining workers, and the other
+ * layers the workers before.
  *
- * With memory each (i, j) tries all i2 and, from the smallest reachable on, j2. What a worker needs grows with i2 and j2 but
- * for the buffers of its ends, so a range that is too large already without them ends the search: exact, and rarely long.
- * What is a state for one T is one for all larger, so from test to test, as the bisection narrows, ever fewer (i, j) are open.
+ * With memory each (i, j) tries all i2 and, from the smallest reachable on, j2. The memory of a worker grows with i2 and j2
+ * except for the buffers at its ends. So a range that is too large without them ends the search, which is exact and rarely
+ * long. A state for one T is a state for all larger T, so fewer (i, j) remain undecided with each test of the bisection.
  *
- * The paper's algorithm bisects a cut where the function is not monotone once transfers count; see bipartition_paper.c.
+ * The paper's algorithm bisects a cut of a function that is not monotone with transfers; see bipartition_paper.c.
  */
 #include "plan/planners/bipartition.h"
 
@@ -41,7 +42,7 @@ static void fill_workspace(struct bipartition_sums *sums, int layers) {
     }
 }
 
-/* A backward takes its share of an update along, but in the paper. */
+/* A backward includes its share of an update, except by the paper's cost. */
 static enum ps_status fill_sums(struct bipartition *data, struct bipartition_sums *sums, const struct cost_table *costs,
                                 struct ps_error *error) {
     const struct planner_problem *problem = data->problem;
@@ -69,7 +70,7 @@ static enum ps_status fill_sums(struct bipartition *data, struct bipartition_sum
     return PS_OK;
 }
 
-/* The sums of each worker's type, each type's once. */
+/* The sums of each worker's device type; those of a type are computed once. */
 static enum ps_status fill_types(struct bipartition *data, struct ps_error *error) {
     for (int k = 0; k < data->workers; k++) {
         const struct cost_table *costs = cost_table_on(data->problem->costs, data->problem->cluster->devices[k].type);
@@ -121,7 +122,7 @@ double bipartition_load_ns(const struct bipartition *data, int k, int i, int i2,
     return (double)load / data->problem->cluster->devices[k].speed;
 }
 
-/* Nothing that worker k does in a period takes longer than this by its type's sums. */
+/* An upper bound, by its type's sums, of the time of worker k's operations in a period. */
 static int64_t room_ns(const struct bipartition *data, int k, double period_ns) {
     return (int64_t)floor(period_ns * data->problem->cluster->devices[k].speed);
 }
@@ -130,7 +131,7 @@ static int64_t workspace(const struct bipartition_sums *sums, int layers, int fi
     return end > first ? sums->workspace_bytes[first * layers + end - 1] : 0;
 }
 
-/* Block that arrives at a range that begins after i layers; the part of it that the layer before made. */
+/* Bytes of the block that arrives at a range that begins after i layers; bytes of it that the previous layer made. */
 static int64_t arriving(const struct bipartition_sums *sums, int i) {
     return i > 0 ? sums->cut_bytes[i] : sums->costs->input_bytes;
 }
@@ -138,7 +139,7 @@ static int64_t arriving_value(const struct bipartition_sums *sums, int i) {
     return i > 0 ? sums->costs->layers[i - 1].size.value_bytes : sums->costs->input_bytes;
 }
 
-/* What a worker k with all layers does not take of the weights that the first and the last layer share (stage_sizes_twice). */
+/* Bytes to subtract for a worker k with all layers, since the first and the last layer share weights (stage_sizes_twice). */
 static int64_t kept_once(const struct bipartition *data, int k) {
     const struct stage_slots *slots = &data->problem->slots[k];
     const struct layer_sizes *end = &data->worker[k]->costs->layers[data->layers - 1].size;
@@ -183,7 +184,7 @@ double bipartition_period_ns(const struct bipartition *data, const int *i, const
     return period_ns;
 }
 
-/* A stage ends wherever a forward or a backward range does. */
+/* A stage ends wherever a forward or a backward range ends. */
 enum ps_status bipartition_answer(const struct bipartition *data, const int *i, const int *j, struct planner_answer *answer,
                                   struct ps_error *error) {
     answer->stages = arena_take(&answer->arena, 2 * (size_t)data->workers, sizeof *answer->stages);
@@ -201,28 +202,28 @@ enum ps_status bipartition_answer(const struct bipartition *data, const int *i, 
 }
 
 /*
- * The least period that is possible: up from a bound in growing steps until one is, then bisection. A plan that is found has a
- * period of its own, often below the one asked for, and the search ends on such a period exactly. Where a plan is known it is
- * asked first whether there is any better one.
+ * The least possible period: up from a bound in growing steps until one is possible, then bisection. The actual period of a
+ * plan is often below the one that was tested, and the search ends on such a period exactly. If a plan is known, the first test
+ * is whether there is a better one.
  */
 
-/* Whether a period is possible: the cuts of a plan that keeps it, and the period that they have; INFINITY: it is not. */
+/* Tests whether a period is possible: the cuts of a plan that keeps it, and their actual period; INFINITY: it is not
+ * possible. */
 struct period_test {
     enum ps_status (*find)(void *context, double period_ns, int *i, int *j, double *found_ns, struct ps_error *error);
     void *context;
 };
 
-/* Shorter by more than what a load gains when a period is multiplied by a speed and rounded: a plan of the period itself is
- * none of this. */
+/* Shorter by more than the rounding error of a period multiplied by a speed: the plan of the period itself does not pass. */
 static double below(double period_ns) { return period_ns * (1 - 1e-14); }
 
-/* The least period, and a plan that has it. None is below low_ns. high_ns: the cuts have this period already (INFINITY: there
- * are none). PS_NO_PLAN where there is none up to top_ns either. */
+/* The least period, and a plan that has it. No plan is below low_ns. high_ns: the period of the given cuts (INFINITY: there are
+ * none). PS_NO_PLAN if none up to top_ns is possible. */
 static enum ps_status least_period(const struct period_test *test, double low_ns, double high_ns, double top_ns, int *i, int *j,
                                    double *period_ns, struct ps_error *error) {
     double low = low_ns, high = high_ns, found, step = 0;
     bool rising = true;
-    if (isfinite(high)) { /* Is anything better at all? */
+    if (isfinite(high)) { /* tests whether there is a better plan at all */
         TRY(test->find(test->context, below(high), i, j, &found, error));
         rising = found < high; /* by more than rounding */
         if (rising)
@@ -231,7 +232,7 @@ static enum ps_status least_period(const struct period_test *test, double low_ns
             low = high;
     }
     while (isinf(high) || high - low > 1e-13 * high) {
-        /* At the end it is asked whether anything is better at all: periods are sums of whole nanoseconds, or transfers. */
+        /* The last test is whether there is any better plan: periods are sums of whole nanoseconds, or transfers. */
         double middle = high - low > 1 ? low + (high - low) / 2 : below(high);
         double higher = low_ns + fmax(low_ns, 1) * step;
         rising = rising && higher < middle;
@@ -256,7 +257,7 @@ struct contiguous {
     int *cuts; /* tried */
 };
 
-/* Each worker takes as many layers as it can, up to a cut whose transfers keep the period. */
+/* Gives each worker as many layers as possible, up to a cut whose transfers keep the period. */
 static enum ps_status find_contiguous(void *context, double period_ns, int *i, int *j, double *found_ns,
                                       struct ps_error *error) {
     (void)error;
@@ -280,7 +281,7 @@ static enum ps_status find_contiguous(void *context, double period_ns, int *i, i
     return PS_OK;
 }
 
-/* A short period, not below low_ns, of one cut for both directions with its transfers: the shortest where links are alike. */
+/* A short period, not below low_ns, of one cut for both directions with its transfers: the shortest if links are equal. */
 static enum ps_status contiguous_period(const struct bipartition *data, double low_ns, int *i, int *j, double *period_ns,
                                         struct ps_error *error) {
     struct contiguous contiguous = {.data = data};
@@ -292,23 +293,22 @@ static enum ps_status contiguous_period(const struct bipartition *data, double l
 }
 
 /*
- * Bi-Partition where neither transfers nor memory count: a lower bound for all other cases, and their answer where its plan
- * happens to fit.
+ * Bi-Partition without transfers and memory: a lower bound for all other cases, and their answer if its plan fits.
  *
- * If workers k..P-1 can do all but the first i forward and j backward layers, they can do less. So of all j only the least
- * counts, J_k(i), and with F and B of worker k's type
+ * If workers k..P-1 can do all but the first i forward and j backward layers, they can also do less. So for each i only the
+ * least j counts, J_k(i), and with F and B of worker k's type
  *
  *     J_k(i) = the least j with B[j] >= min over i2 >= i with F[i2] - F[i] <= T_k of ( F[i2] + B[J_k+1(i2)] ) - T_k - F[i]
  *
- * (where J_k+1(i2) <= j the condition on i2 says all). While i falls the range of i2 falls too, and j rises: a queue of minima
- * and one pointer, O(L) per worker.
+ * (if J_k+1(i2) <= j the condition on i2 suffices). While i falls the range of i2 falls too, and j rises: a queue of minima and
+ * one pointer, O(L) per worker.
  */
 
 struct staircase {
     const struct bipartition *data;
     int *least_j; /* [k][i], k to workers; layers + 1: not possible */
-    int *next_i;  /* [k][i]: what the next worker begins with */
-    int *queue;   /* of i2, their values rising */
+    int *next_i;  /* [k][i]: the i of the next worker */
+    int *queue;   /* of i2, in the order of rising values */
     int64_t *value;
 };
 
@@ -360,7 +360,7 @@ static enum ps_status find_stairs(void *context, double period_ns, int *i, int *
     return PS_OK;
 }
 
-/* No plan is faster: all work shared by all, or the largest piece that one worker must do. */
+/* No plan is faster: all work divided over all workers, or the largest indivisible piece. */
 static double bound_ns(const struct bipartition *data) {
     const int64_t *forward = data->forward_ns, *backward = data->backward_ns;
     double speeds = 0, fastest = 0, largest = 0;
@@ -375,7 +375,7 @@ static double bound_ns(const struct bipartition *data) {
     return fmax((double)(forward[data->layers] + backward[data->layers]) / speeds, largest / fastest);
 }
 
-/* The least period where neither transfers nor memory count. */
+/* The least period without transfers and memory. */
 static enum ps_status unconstrained_period(const struct bipartition *data, int *i, int *j, double *period_ns,
                                            struct ps_error *error) {
     size_t side = (size_t)data->layers + 1, rows = (size_t)data->workers + 1;
@@ -397,21 +397,22 @@ static enum ps_status unconstrained_period(const struct bipartition *data, int *
 
 struct state {
     int i, j;
-    int next; /* the best state of the next worker, in its list; -1: none, or to be looked for */
+    int next; /* the best state of the next worker, in its list; -1: none, or not known */
 };
 
-/* Of (i, j): a state for all periods that are still to be asked for, or for none of them; and it is one of the last test's. */
+/* Of (i, j): undecided, a state for all periods that are still to be tested, or for none of them; and whether it is in the last
+ * test's list. */
 enum { OPEN, ALWAYS, NEVER, LISTED = 4 };
 
 struct search {
     struct bipartition data;
-    bool memory;          /* counts */
+    bool memory;          /* memory is limited */
     struct state *states; /* of all workers, from the last one's to the first one's */
     size_t state_count, state_capacity;
-    size_t *list_end; /* per worker: its states end here and begin where those of worker k + 1 end */
-    int64_t *least;   /* Fenwick tree: least F + B; and the state that has it */
+    size_t *list_end; /* per worker: its states end here, and begin where those of worker k + 1 end */
+    int64_t *least;   /* Fenwick tree: least F + B, and its state */
     int *least_state;
-    int *far;             /* with memory: per worker, so many layers of the backward can those before it hold at most */
+    int *far;             /* with memory: per worker, the most backward layers that the workers before it can hold */
     unsigned char *known; /* with memory: [worker][i][j] */
     int *next_state;      /* with memory: [j][i] the state of worker k + 1 with this i and the least j at or after this one */
 };
@@ -438,7 +439,7 @@ static void tree_insert(struct search *search, int j, int64_t value, int state) 
     }
 }
 
-/* Of the states inserted with this j or a larger one. */
+/* Among the states inserted with this j or a larger one. */
 static int64_t tree_least(const struct search *search, int j, int *state) {
     int64_t best = INT64_MAX;
     for (int place = search->data.layers + 1 - j; place > 0; place -= place & -place) {
@@ -452,8 +453,8 @@ static int64_t tree_least(const struct search *search, int j, int *state) {
 /* ------------------------------------------------------- states of one worker */
 
 struct band {
-    int64_t low, high; /* of F[i] + B[j], each layer where it is fastest */
-    int64_t load;      /* of this worker at most */
+    int64_t low, high; /* of F[i] + B[j], with each layer on its fastest type */
+    int64_t load;      /* largest load of this worker */
 };
 
 static struct band find_band(const struct search *search, int k, double period_ns) {
@@ -494,7 +495,7 @@ static enum ps_status find_states(struct search *search, int k, double period_ns
     return PS_OK;
 }
 
-/* The state of worker k + 1 that (i, j) can go on with, or -1. Where j2 is too far for one i2 it is for all larger ones. */
+/* A state of worker k + 1 that can follow (i, j), or -1. A j2 that is too large for one i2 is too large for all larger ones. */
 static int find_next(const struct search *search, int k, int i, int j, int64_t load) {
     const struct bipartition *data = &search->data;
     const int64_t *forward = data->worker[k]->forward_ns, *backward = data->worker[k]->backward_ns;
@@ -525,8 +526,8 @@ static void index_next(struct search *search, int k) {
         if (search->next_state[p] < 0) search->next_state[p] = search->next_state[p + side];
 }
 
-/* Weights and stashes alone, as if each worker began where those before it must end. What a range keeps of its input is no less
- * than what its stash leaves out of it, so these grow with the layers. */
+/* Counts weights and stashes alone, as if each worker began where the workers before it must end. These grow with the layers,
+ * since the kept part of a range's input is at least what its stash omits because of it. */
 static void find_far(struct search *search) {
     const struct bipartition *data = &search->data;
     int far = 0;
@@ -572,7 +573,7 @@ static enum ps_status find_states_with_memory(struct search *search, int k, doub
     return PS_OK;
 }
 
-/* What a test says of longer periods where its own is not possible, or of shorter ones where it is. */
+/* The result of a test for longer periods if its own is not possible, or for shorter ones if it is. */
 static void learn(struct search *search, bool possible) {
     size_t side = (size_t)search->data.layers + 1, count = (size_t)search->data.workers * side * side;
     for (size_t c = 0; c < count; c++) {
@@ -621,7 +622,7 @@ static enum ps_status find(void *context, double period_ns, int *i, int *j, doub
     return PS_OK;
 }
 
-/* Without limits of memory one worker could do all; with any period above this the answer is the same. */
+/* Without memory limits one worker could do everything; with any longer period the answer is the same. */
 static double hopeless_ns(const struct bipartition *data) {
     double slowest = 0, boundary = 0;
     for (int k = 0; k < data->workers; k++)
@@ -639,8 +640,8 @@ static bool cuts_fit(const struct bipartition *data, const int *i, const int *j)
     return true;
 }
 
-/* What is searched without transfers is a bound of what is with them, and that of what is within memory too. Over slow links
- * one cut for both directions is often the best already. */
+/* The optimum without transfers bounds that with transfers, and the optimum without memory limits bounds that with them. Over
+ * slow links one cut for both directions is often optimal. */
 static enum ps_status find_least(struct search *search, int *i, int *j, double *period_ns, struct ps_error *error) {
     const struct bipartition *data = &search->data;
     struct period_test test = {find, search};

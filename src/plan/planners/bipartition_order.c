@@ -1,6 +1,6 @@
 /*
- * Bi-Partition over the best order of unlike workers, for few kinds of devices: every order that differs is planned exactly
- * (bipartition.c) and the shortest period wins. Links must be alike, so that only the order of the kinds counts: n workers of
+ * Bi-Partition over the best order of heterogeneous workers, for few kinds of devices. Every distinct order is planned exactly
+ * (bipartition.c) and the shortest period wins. Links must be equal, so that only the order of the kinds counts: n workers of
  * two kinds have at most n over n/2 orders, 70 for eight.
  */
 #include <string.h>
@@ -14,8 +14,8 @@ extern const struct planner planner_bipartition;
 struct orders {
     const struct planner_problem *problem;
     struct planner_answer *best;
-    int *kind;   /* per worker: the first worker like it */
-    int *chosen; /* per place: a worker */
+    int *kind;   /* per worker: the first equal worker */
+    int *chosen; /* per position: a worker */
     bool *used;
     int tried;
     struct ps_error *refusal; /* of the first order */
@@ -25,7 +25,7 @@ static bool alike(const struct cluster_device *a, const struct cluster_device *b
     return a->speed == b->speed && a->memory_bytes == b->memory_bytes && strcmp(a->type, b->type) == 0;
 }
 
-/* Plans for the order that is chosen; its answer takes the best one's place where it is better. */
+/* Plans for the chosen order, and keeps its answer if it is the best. */
 static enum ps_status try_order(struct orders *orders, struct cluster_device *devices, struct ps_error *error) {
     struct planner_problem problem = *orders->problem;
     struct ps_cluster cluster = *problem.cluster;
@@ -54,7 +54,7 @@ static enum ps_status try_order(struct orders *orders, struct cluster_device *de
     return status;
 }
 
-/* Of workers that are alike the first that is free is taken. */
+/* Among equal workers only the first free one is tried. */
 static enum ps_status try_orders(struct orders *orders, int place, struct cluster_device *devices, struct ps_error *error) {
     int workers = orders->problem->workers;
     if (place == workers) return try_order(orders, devices, error);

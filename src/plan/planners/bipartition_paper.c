@@ -4,14 +4,14 @@
  *
  *     A = min over s, t, m' of max( A(i1, s, j1, t, m - m'), (a_s + a_t) / beta, A(s, i2, t, j2, m') )
  *
- * For given s and m' the backward cut t is found by bisection, taking the left part to grow with t and the right part to
- * shrink.
+ * For given s and m' the backward cut t is found by bisection, as if the left part always grew with t and the right part
+ * shrank.
  *
- * Its faults, kept as they are: the bisection does not see the transfer, which may rule out the cut that it finds (the result
- * can be several times the optimum); every worker must have something to do, and then neither part need be monotone; stashes
- * and weights that travel between separated forward and backward layers cost nothing; and how many micro-batches a worker holds
- * depends on its place, which a part of the recurrence does not know: here every worker is taken to hold as many as the first.
- * Workers and links are taken to be alike. Time O(L^5 log L P^2).
+ * Its faults are kept. The bisection ignores the transfer, which may rule out the cut that it finds (the result can be several
+ * times the optimum). Every worker must have at least one layer, and then neither part need be monotone. Transfers of stashes
+ * and weights between separated forward and backward layers cost nothing. The number of micro-batches that a worker holds
+ * depends on its position, which a part of the recurrence does not have: here every worker is assumed to hold as many as the
+ * first. Workers and links are assumed to be equal. Time O(L^5 log L P^2).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #define STATES_MAX ((size_t)1 << 26)
 
 struct part {
-    double period_ns; /* below 0: not known yet */
+    double period_ns; /* below 0: not computed yet */
     int16_t s, t, right_workers;
 };
 
@@ -56,7 +56,7 @@ static double one_worker(const struct table *table, const struct work *work) {
 
 static double least(struct table *table, const struct work *work);
 
-/* The period with the cuts s and t, and whether the left part is the longer one. */
+/* The period with the cuts s and t; whether the left part is the longer one. */
 static double split(struct table *table, const struct work *work, int s, int t, int right_workers, bool *left_longer) {
     struct work left = {work->i1, s, work->j1, t, work->workers - right_workers};
     struct work right = {s, work->i2, t, work->j2, right_workers};

@@ -1,9 +1,9 @@
 /*
- * Data parallelism: one stage, the whole network, with a replica on every worker. What pipelines are held against (BaPipe's
- * Tables III and IV).
+ * Data parallelism: one stage, the whole network, with a replica on every worker. The baseline of pipelines (BaPipe's Tables
+ * III and IV).
  *
- * Counted like a stage of planners/pipedream.c: a micro-batch takes each worker an r-th of its computations, and its share of
- * an update and of the ring that adds up the gradients; the slowest worker sets the pace.
+ * Costs are those of a stage in planners/pipedream.c: with r replicas a micro-batch takes each worker 1/r of its computations,
+ * and its share of an update and of the ring all-reduce; the slowest worker determines the period.
  */
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /*
  * MadPipe's own first phase, for comparison: a dynamic programme on a grid. T(l, p, t, m, V) is the least period of the first l
- * layers on p normal workers when the special one already has load t and memory m and V passes between F_l and B_l at least;
- * t, m and V are rounded up to 101, 11 and 51 values. A guess of the period decides how many activations are kept; ten rounds
- * narrow it as in the paper. What is found is scheduled by the same second phase as `madpipe`.
+ * layers on p normal workers when the special one already has load t and memory m, and at least the time V passes between F_l
+ * and B_l; t, m and V are rounded up to 101, 11 and 51 values. A guess of the period decides how many activations are kept; ten
+ * iterations narrow it as in the paper. The allocation is scheduled by the same second phase as in `madpipe`.
  *
- * Its fault, kept as it is: a special worker is charged g - 1 activations for each stage, also where it has only one.
+ * Its fault is kept: a special worker is charged g - 1 activations for each stage, even if it has only one stage.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +19,9 @@ enum { LOADS = 101, MEMORIES = 11, DELAYS = 51, ROUNDS = 10, NODES = 20000 };
 
 struct grid {
     const struct madpipe *data;
-    int64_t guess; /* the period that decides what is kept */
+    int64_t guess; /* the period that determines how many activations are kept */
     int64_t load_step, memory_step, delay_step;
-    int64_t *least; /* per state; below 0: not known yet */
+    int64_t *least; /* per state; below 0: not computed yet */
 };
 
 struct state {
@@ -91,7 +91,7 @@ static int64_t least(struct grid *grid, const struct state *state) {
     return *known;
 }
 
-/* The stages of the best plan for the grid's guess; two in a row on the special worker are one stage. */
+/* The stages of the best plan for the grid's guess; two adjacent ones on the special worker are one stage. */
 static void read_stages(struct grid *grid, struct state state, struct madpipe_stage *stages, int *count) {
     int n = 0, first;
     bool special;
@@ -113,7 +113,7 @@ static void read_stages(struct grid *grid, struct state state, struct madpipe_st
     *count = n;
 }
 
-/* The paper's rounds; the stages of the best one. Returns the period that they promise, NEVER where there are none. */
+/* The paper's iterations; the stages of the best one. Returns their predicted period, NEVER if there are none. */
 static int64_t first_phase(struct grid *grid, size_t states, struct madpipe_stage *stages, int *count) {
     const struct madpipe *data = grid->data;
     int64_t total = data->time_ns[data->layers], high = total, low = total / data->workers, best = NEVER;

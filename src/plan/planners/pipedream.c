@@ -1,25 +1,24 @@
 /*
- * PipeDream's partition with replicated stages (Narayanan et al., SOSP 2019), counted as the simulator counts: what a
- * micro-batch takes of each worker and each link, on average, in the steady state.
+ * PipeDream's partition with replicated stages (Narayanan et al., SOSP 2019), with the simulator's costs: the average time per
+ * micro-batch of each worker and each link in the steady state.
  *
  *   a worker of a stage with r replicas   (forward + backward + its share of an update) / r, and a share of the sum of the
  *                                         gradients
  *   a link between stages                 the slower direction's transfer / lcm(r, r') where r and r' are the replicas at its
  *                                         ends: the pair meets so seldom (half duplex: both directions)
  *
- * Without overlap a worker's transfers are its own time. A sum is a ring's (cluster_ring_s), once an update: after each round
- * of r mini-batches, or with a flush after each mini-batch, which r workers share. No program of such a plan has a shorter
- * period, so the objective bounds the simulated one from below; the least objective is found exactly, over all cuts between
- * ideals of the graph, all numbers of replicas, and at most as many workers as there are, in their order. Stages take
- * consecutive workers; the slowest sets a stage's pace. Between unlike links the slowest of a ring counts. Memory is left to
- * the caller, who simulates.
+ * Without overlap transfers take their workers' own time. A sum is a ring all-reduce (cluster_ring_s), once per update: after
+ * each round of r mini-batches, or with a flush after each mini-batch, which the r workers share. No program of such a plan has
+ * a shorter period, so the objective bounds the simulated one from below; the least objective is found exactly, over all cuts
+ * between ideals of the graph, all numbers of replicas, and at most as many workers as there are, in their order. Stages take
+ * consecutive workers; the slowest determines a stage's time. Of different links the slowest of a ring counts. Memory is
+ * checked by the caller, by simulation.
  *
- * The objective knows no latency: where transfers are long, pipelines that hold few micro-batches wait for them. With
- * `safety_factor` the plan is the best one if such a share of the transfers were the workers' own time, and says what it takes
- * by the honest count.
+ * The objective ignores latency: pipelines that hold few micro-batches wait for long transfers. With a `safety_factor` the plan
+ * is the best one if this share of the transfers took the workers' own time; its objective is counted without the factor.
  *
- * "Is a period of T possible?" is answered by sweeps over the ideals, as in pipedream_paper.c: what a stage takes is a
- * difference of two keys, so of all lower ends the one with the largest key is the best, and passed on along the covers. T
+ * Whether a period of T is possible is decided by sweeps over the ideals, as in pipedream_paper.c. A stage's time is a
+ * difference of two keys, so of all lower ends the one with the largest key is the best; it is passed on along the covers. T
  * falls from plan to plan until none is better.
  */
 #include <math.h>
@@ -31,26 +30,25 @@
 #include "plan/planner.h"
 
 #define STATES_MAX ((size_t)1 << 27)
-#define SAFE_PRECISION 1e-4 /* what counts transfers twice need not be counted finely */
+#define SAFE_PRECISION 1e-4 /* a count with a safety factor need not be precise */
 
 struct step {
     int from;                        /* the stage's lower ideal */
-    short replicas, replicas_before; /* of the stage, of the one before (0: it is the first) */
+    short replicas, replicas_before; /* of the stage; of the previous stage (0: it is the first) */
 };
 
 struct search {
     struct arena arena; /* of its tables */
     const struct planner_problem *problem;
     const struct ideals *ideals;
-    double serial; /* the share of transfers that is the workers' own time; 0: they run beside computation */
+    double serial; /* the share of transfers that takes the workers' own time; 0: transfers overlap with computation */
     int workers, replicas_max;
-    double *work_s, *update_s, *weight_bytes; /* per ideal, of what is in it: one micro-batch, one update, to be added up */
-    double *cut_s;      /* per ideal: a transfer in its slower direction on the slowest link; without overlap
-                           both directions */
+    double *work_s, *update_s, *weight_bytes; /* per ideal, of its nodes: one micro-batch, one update, bytes to all-reduce */
+    double *cut_s;      /* per ideal: a transfer in its slower direction on the slowest link; without overlap both directions */
     bool *reached;      /* [workers used][replicas of the last stage][ideal] */
-    bool *reached_any;  /* [workers used][ideal]: with any number */
+    bool *reached_any;  /* [workers used][ideal]: with any number of replicas */
     struct step *steps; /* likewise */
-    double *best_key;   /* per ideal, of the lower ends inside it */
+    double *best_key;   /* per ideal: the largest key among the lower ends inside it */
     struct step *best_step;
 };
 
@@ -69,7 +67,7 @@ static double slowest_speed(const struct search *search, int first, int replicas
     return speed;
 }
 
-/* What the workers [first, first + replicas) take for a micro-batch, as a line over work, update and weights. */
+/* Time per micro-batch of the workers [first, first + replicas), as a linear function of work, update and weights. */
 struct pace {
     double work, update, byte, fixed, transfer;
 };
@@ -86,7 +84,7 @@ static struct pace pace_of(const struct search *search, int first, int replicas)
     return pace;
 }
 
-/* What an ideal counts as a stage's upper and lower end: the stage takes the difference, and what is fixed. */
+/* The keys of an ideal as a stage's upper and lower end. The stage's time is their difference, plus a constant. */
 static double upper_key(const struct search *search, const struct pace *pace, int ideal) {
     return pace->work * search->work_s[ideal] + pace->update * search->update_s[ideal] +
            pace->byte * search->weight_bytes[ideal] + pace->transfer * search->cut_s[ideal];
@@ -137,7 +135,7 @@ static void sweep(struct search *search, int used, int replicas, double period_s
     }
 }
 
-/* The fewest workers that a plan of this period takes and the replicas of its last stage; false: there is none. */
+/* The fewest workers of a plan of this period, and the replicas of its last stage; false: there is none. */
 static bool feasible(struct search *search, double period_s, int *used, int *replicas) {
     int last = search->ideals->count - 1;
     memset(search->reached, 0, place(search, search->workers + 1, 0, 0) * sizeof *search->reached);
@@ -152,7 +150,7 @@ static bool feasible(struct search *search, double period_s, int *used, int *rep
     return false;
 }
 
-/* The plan that ends so, from its last stage to its first. */
+/* Period of the plan that ends with these, followed from its last stage to its first. */
 static double achieved_s(const struct search *search, int used, int replicas) {
     double period_s = 0;
     for (int i = search->ideals->count - 1; used > 0;) {
@@ -167,14 +165,14 @@ static double achieved_s(const struct search *search, int used, int replicas) {
     return period_s;
 }
 
-/* All work shared by all workers. */
+/* All work divided over all workers. */
 static double least_work_s(const struct search *search) {
     double speeds = 0;
     for (int w = 0; w < search->workers; w++) speeds += search->problem->cluster->devices[w].speed;
     return search->work_s[search->ideals->count - 1] / speeds;
 }
 
-/* To a relative `precision`, or exactly where that is 0: at the end it is asked whether anything is better at all. */
+/* To a relative `precision`; 0: exactly, where the last test is whether there is any better plan. */
 static double least_period_s(struct search *search, double precision, int *used, int *replicas) {
     double high = INFINITY, low = least_work_s(search) * (1 - 1e-9);
     if (feasible(search, high, used, replicas)) high = achieved_s(search, *used, *replicas);
@@ -188,8 +186,6 @@ static double least_period_s(struct search *search, double precision, int *used,
     feasible(search, high, used, replicas);
     return high;
 }
-
-/* ------------------------------------------------------------------- what is counted */
 
 static const struct layer_cost *layer_of(const struct search *search, int node) {
     const struct planner_problem *problem = search->problem;

@@ -1,15 +1,15 @@
 /*
  * PipeDream's optimizer (Narayanan et al., SOSP 2019) with the costs of its published program, for comparison:
  *
- *   - a stage of m' machines takes (compute + 4 (m' - 1) w / (beta m')) / m', a sum where the paper has a maximum;
+ *   - a stage of m' machines takes (compute + 4 (m' - 1) w / (beta m')) / m', a sum, but a maximum in the paper;
  *   - a boundary takes 2 a / (beta m') with the m' of the stage on either side, but the first stage does not count its end;
  *   - exactly P machines work, each stage has at least one node, memory does not count;
  *   - without bandwidth transfers cost nothing (the program ignores them unless it is told not to).
  *
- * The program tabulates all pairs of cuts. Here the question "is a period of T possible?" is answered in one sweep per number
- * of machines: I joins R[m] when some J inside it is in R[m - m'] and key(I) - key(J) <= m' T, where key is compute and
+ * The program tabulates all pairs of cuts. Here whether a period of T is possible is decided in one sweep per number of
+ * machines: I joins R[m] if some J inside it is in R[m - m'] and key(I) - key(J) <= m' T, where key is compute and
  * synchronisation. Load is additive, so the best J is a maximum over the ideals inside I, which is passed on along the covers.
- * T is bisected, and ends on the period of the last plan that was found.
+ * T is bisected, and the result is the period of the last plan that was found.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void fill_keys(struct search *search) {
     }
 }
 
-/* Of those inside the whole graph, which are all, the best to begin its last stage of `replicas` machines with. */
+/* Of the ideals inside the whole graph, which are all ideals, the best lower end for its last stage of `replicas` machines. */
 static int best_last(const struct search *search, int replicas, double period_ns) {
     const bool *before = &search->reached[(size_t)(search->machines - replicas) * (size_t)search->ideals->count];
     const double *keys = &search->keys[(size_t)(replicas - 1) * (size_t)search->ideals->count];
@@ -131,7 +131,7 @@ static double achieved_ns(const struct search *search) {
     return period_ns;
 }
 
-/* The least period; the steps are those of a plan that has it. Infinity where there are fewer cuts than machines. */
+/* The least period; the steps are those of a plan that has it. Infinity if there are fewer cuts than machines. */
 static double least_period_ns(struct search *search) {
     double total = key_ns(search, search->ideals->count - 1, 1), low = 0, high = INFINITY;
     for (double period = fmax(total / search->machines, 1); high == INFINITY; period *= 1.5) {
@@ -143,7 +143,7 @@ static double least_period_ns(struct search *search) {
             low = period;
     }
     while (high - low > 1e-13 * high) {
-        /* At the end it is asked whether anything is better at all. */
+        /* The last test is whether there is any better plan. */
         double middle = high - low > 0.1 ? low + (high - low) / 2 : nextafter(high, 0), before = high;
         bool found = feasible(search, middle);
         if (found) high = achieved_ns(search);

@@ -1,4 +1,4 @@
-/* The planners that `plan --method` offers beside the partitioners, one line each. */
+/* The planners that `plan --method` offers in addition to the partitioners, one line each. */
 #include "plan/planner.h"
 
 extern const struct planner planner_bipartition, planner_bipartition_order, planner_bipartition_paper, planner_madpipe,
